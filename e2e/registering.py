@@ -1,6 +1,6 @@
 """The registration of the gate with the API server: made as a user makes it, and proven by the API server's calls."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from tallygate.webhook.admission.webhook_configuration import (
     WebhookTarget,
     create_webhook_configurations,
 )
+from tallygate.webhook.admission.workload_resources import WorkloadResource
 from tallygate.webhook.kube.config import load_kubeconfig
 
 CONFIGURATIONS = {
@@ -54,15 +55,23 @@ class CalledGate(Protocol):
         ...
 
 
-def register(cluster: Cluster, gate: CalledGate, failure_policy: str = "Fail") -> None:
+def register(
+    cluster: Cluster,
+    gate: CalledGate,
+    failure_policy: str = "Fail",
+    workload_resources: Sequence[WorkloadResource] = (),
+) -> None:
     """Register both webhooks of a running gate; return once both are called.
 
-    Where neither was registered before, they are called as they are registered here.
+    Where neither was registered before, they are called as they are registered here. `workload_resources` are those of
+    other projects.
 
     Raises:
         ClusterError: if the API server refuses them, or does not call them in time.
     """
-    for each in create_webhook_configurations(gate.reached, failure_policy=failure_policy):
+    for each in create_webhook_configurations(
+        gate.reached, failure_policy=failure_policy, workload_resources=workload_resources
+    ):
         api(cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
     publish(cluster, gate)
     until("the API server asks in both phases", partial(_asks, cluster, gate, f"probe-{uuid4().hex}"), _WITHIN)

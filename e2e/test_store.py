@@ -44,7 +44,7 @@ kind: NamespaceCap
 metadata: {name: gpus}
 spec: {namespaces: {include: [team-a]}, hard: {nvidia.com/gpu: 60}}
 """
-(_COUNTED,) = CapIndex(parse([("cap.yaml", _CAP.encode())]).policies).list_caps()
+(_COUNTED,) = CapIndex(parse([("cap.yaml", _CAP.encode())]).policies, None).list_caps()
 _ROOM, _ASKED = 60, 100
 
 

@@ -16,6 +16,7 @@ from e2e.policy_files import SHIPPED_FILES
 from e2e.registering import register, unregister
 from e2e.stress.replicas import Replicas
 from e2e.tcp_proxy import TcpProxy
+from tallygate.webhook.admission.workload_resources import WorkloadResource
 
 _DEFINITION = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _HOME = "tallygate-system"
@@ -30,13 +31,20 @@ class StressEnvironment:
     folder: Path
 
     @contextmanager
-    def gates(
-        self, count: int, caps: Sequence[dict[str, Any]], ledgers: str, bound: float, kubeconfig: Path | None = None
+    def gates(  # noqa: PLR0913  # the parts of a setup
+        self,
+        count: int,
+        caps: Sequence[dict[str, Any]],
+        ledgers: str,
+        bound: float,
+        kubeconfig: Path | None = None,
+        *,
+        workload_resources: Sequence[WorkloadResource] = (),
     ) -> Iterator[Replicas]:
         """Run `count` gates under these caps, registered, for as long as the block runs.
 
         `ledgers` is the place of their ledgers, `bound` the in-flight bound in seconds, `kubeconfig` another way to the
-        API server than the usual one.
+        API server than the usual one, `workload_resources` those of other projects that are registered too.
 
         Raises:
             ClusterError: if they do not start, or are not called.
@@ -55,7 +63,7 @@ class StressEnvironment:
             ends.callback(gates.stop)
             gates.start()
             ends.callback(unregister, self.cluster)
-            register(self.cluster, gates)
+            register(self.cluster, gates, workload_resources=workload_resources)
             yield gates
 
     @contextmanager

@@ -7,7 +7,7 @@ from e2e.stress.changes import delete_ledger, delete_young_ledger, lower_cap, pu
 from e2e.stress.claim_storms import overload_with_claims, reallocate_claims, replace_claims, retry_templates
 from e2e.stress.environment import StressEnvironment
 from e2e.stress.faults import API_SERVER, ETCD_KILLED, ETCD_STOPPED, KILLED, freeze
-from e2e.stress.gang_jobs import admit_gangs
+from e2e.stress.gang_jobs import admit_gangs, admit_job_sets
 from e2e.stress.leader_failure import kill_leader
 from e2e.stress.moving_groups import move_namespaces
 from e2e.stress.outcome import Outcome
@@ -49,4 +49,5 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "claim-templates": retry_templates,
     "scheduler-claims": partial(play_scheduler, size=Size(pods=320, hard=40, clients=16)),
     "claims-reallocated": partial(reallocate_claims, size=Size(pods=3000, hard=100)),
+    "gang-sets": admit_job_sets,
 }

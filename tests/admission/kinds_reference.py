@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import CountFactor, CountField, PodForm, PodSetDefinition, WorkloadKind
+from tallygate.webhook.policy.workload_kinds import (
+    CountFactor,
+    CountField,
+    ExpectedValue,
+    PodForm,
+    PodSetDefinition,
+    WorkloadKind,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "workload-kinds.md"
 BEGIN, END = "<!-- kinds: begin -->\n", "<!-- kinds: end -->\n"
@@ -20,6 +27,7 @@ def render_kinds() -> str:
 def _render_kind(kind: WorkloadKind) -> str:
     rows = "".join(f"| {_render_templates(each)} | {_render_pods(each)} |\n" for each in kind.pod_sets)
     suspended = "".join(f" No pods while `{path.text}` is set." for path in kind.suspended)
+    suspended += "".join(f" No pods unless {_render_expectation(each)}." for each in kind.expected)
     suspended += " The pods start together." if kind.starts_together else ""
     return (
         f"### {kind.kind} ({kind.group})\n\nVersions {', '.join(kind.versions)}.{suspended} "
@@ -43,14 +51,28 @@ def _list_parts(pod_set: PodSetDefinition) -> Iterator[str]:
     if pod_set.form is PodForm.OBJECT:
         yield "those of the object"
         return
+    if pod_set.workflow is not None:
+        yield "one for each step that leads to it, and for each of its items, that start at a time"
+        return
     yield _render_product(pod_set.counts) or "1"
+    if pod_set.scaled and pod_set.autoscaled:
+        yield f"if `{pod_set.autoscaled.text}` is set, {_render_product(pod_set.scaled)}"
     if pod_set.most:
         scaled = f" if `{pod_set.autoscaled.text}` is set" if pod_set.autoscaled else ""
         yield f"an autoscaler: up to {_render_product(pod_set.most)}{scaled}"
     if pod_set.rollout is not None:
         yield f"a rollout adds those of `{pod_set.rollout.text}`"
+    if pod_set.doubled is not None:
+        yield f"a change of the template doubles them for a time if {_render_expectation(pod_set.doubled)}"
     for path in pod_set.suspended:
         yield f"none while `{path.text}` is set"
+    for each in pod_set.expected:
+        yield f"none unless {_render_expectation(each)}"
+
+
+def _render_expectation(expectation: ExpectedValue) -> str:
+    values = " or ".join(f"`{value}`" for value in expectation.values)
+    return f"`{expectation.path.text}` is absent or {values}"
 
 
 def _render_product(factors: tuple[CountFactor, ...]) -> str:
@@ -64,7 +86,8 @@ def _render_field(field: CountField) -> str:
     default = "" if field.default is None else f" ({field.default})"
     floors = "".join(f", at least `{path.text}`" for path in field.floors)
     minus = f" - {field.minus}" if field.minus else ""
-    return f"`{field.path.text}`{default}{floors}{minus}"
+    assigned = f", or that of its name in `{field.assigned.text}`" if field.assigned else ""
+    return f"`{field.path.text}`{default}{floors}{minus}{assigned}"
 
 
 def update_kinds(document: str) -> str:

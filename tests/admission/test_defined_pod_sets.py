@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallygate.webhook.admission.kinds import decode_object, list_review_targets
-from tallygate.webhook.admission.pod_sets import MAX_ITEMS, CustomWorkload, TooManyItemsError, read_custom_workload
+from tallygate.webhook.admission.object_values import MAX_ITEMS, TooManyItemsError
+from tallygate.webhook.admission.pod_sets import CustomWorkload, read_custom_workload
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest, ReviewError
 from tallygate.webhook.policy.parse import parse
 from tallygate.webhook.policy.workload_kinds import PathStep, Wildcard, WorkloadKind

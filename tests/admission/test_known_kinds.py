@@ -130,6 +130,30 @@ def wrap(template: dict[str, Any], pod_sets: list[dict[str, Any]] | None = None,
             id="executors of Spark are those at the start",
         ),
         pytest.param(
+            "SparkApplication.sparkoperator.k8s.io",
+            {"executor": {"instances": 2}, "dynamicAllocation": {"enabled": False, "minExecutors": 5}},
+            {"spec.executor.template.spec.containers[0]": 2},
+            id="Spark starts its executors where nothing allocates them",
+        ),
+        pytest.param(
+            "SparkApplication.sparkoperator.k8s.io",
+            {"executor": {}, "dynamicAllocation": {"enabled": True, "maxExecutors": 5}},
+            {"spec.executor.template.spec.containers[0]": 0},
+            id="Spark allocates executors without a least number from none",
+        ),
+        pytest.param(
+            "SparkConnect.sparkoperator.k8s.io",
+            {"server": {}, "executor": {}},
+            {"spec.server.template.spec.containers[0]": 1, "spec.executor.template.spec.containers[0]": 2},
+            id="a server of Spark starts the executors that are the default of Spark",
+        ),
+        pytest.param(
+            "Workload.kueue.x-k8s.io",
+            {"podSets": [{"name": "leader", "count": 1, **WORKER}, {"name": "workers", "count": 7, **WORKER}]},
+            {"spec.podSets[0].template.spec.containers[0]": 1, "spec.podSets[1].template.spec.containers[0]": 7},
+            id="a Workload that is not admitted yet counts its pod sets",
+        ),
+        pytest.param(
             "Workflow.argoproj.io",
             {
                 "templateDefaults": {"container": CONTAINER},
@@ -198,6 +222,25 @@ def test_pods_are_counted_as_the_controller_makes_them(
 
 
 @pytest.mark.parametrize(
+    ("assignments", "expected"),
+    [
+        pytest.param([{"name": "workers", "count": 4}, {"name": "leader", "count": 1}], (1, 4), id="by name"),
+        pytest.param([{"name": "workers"}], (1, 7), id="without a count"),
+        pytest.param([{"name": "others", "count": 4}], (1, 7), id="of another name"),
+        pytest.param([], (1, 7), id="none"),
+    ],
+)
+def test_an_admitted_workload_counts_the_pods_that_are_assigned(
+    assignments: list[dict[str, Any]], expected: tuple[int, int]
+) -> None:
+    pod_sets = [{"name": "leader", "count": 1, **WORKER}, {"name": "workers", "count": 7, "minCount": 2, **WORKER}]
+    body = {"spec": {"podSets": pod_sets}, "status": {"admission": {"podSetAssignments": assignments}}}
+    target = REVIEW_TARGETS["kueue.x-k8s.io", "Workload"]
+    views = target.list_pods(target.decode(json.dumps(body).encode()))
+    assert tuple(view.replicas.count for view in views if view.replicas) == expected
+
+
+@pytest.mark.parametrize(
     ("annotations", "expected"),
     [
         ({}, (1, 0)),
@@ -262,6 +305,21 @@ def test_a_rollout_adds_pods_by_its_strategy(strategy: dict[str, Any] | None, ex
     (view,) = read_views("Rollout.argoproj.io", spec)
     replicas = view.replicas or ReplicaCount(-1)
     assert (replicas.count, replicas.surge, replicas.required_surge) == (5, *expected)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "surge"),
+    [
+        pytest.param(None, 3, id="by default"),
+        pytest.param({"type": "NewCluster"}, 3, id="by a new cluster"),
+        pytest.param({"type": "None"}, 0, id="not without an upgrade"),
+    ],
+)
+def test_an_upgrade_of_a_service_of_ray_runs_both_clusters(strategy: dict[str, Any] | None, surge: int) -> None:
+    cluster = {"workerGroupSpecs": [{"replicas": 3, **WORKER}]}
+    (view,) = read_views("RayService.ray.io", {"upgradeStrategy": strategy, "rayClusterConfig": cluster})
+    replicas = view.replicas or ReplicaCount(-1)
+    assert (replicas.count, replicas.surge, replicas.required_surge) == (3, surge, surge)
 
 
 def evaluate(name: str, spec: dict[str, Any], phase: Phase) -> tuple[list[str], list[str]]:

@@ -12,7 +12,7 @@ def _key(spec: str) -> str:
     document = f"apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {{name: gpus}}\nspec: {spec}\n"
     parsed = parse([("cap.yaml", document.encode())])
     assert parsed.is_usable, parsed.findings
-    (cap,) = CapIndex(parsed.policies).list_caps()
+    (cap,) = CapIndex(parsed.policies, None).list_caps()
     return cap.key
 
 

@@ -190,7 +190,7 @@ def test_labels_that_no_rule_selects_by_take_no_space_in_the_cache() -> None:
 
 @given(st.lists(_PODS, min_size=2, max_size=6))
 def test_cached_results_of_other_pods_change_no_charge(pods: list[dict[str, Any]]) -> None:
-    (cap,) = CapIndex(parse_policies(RULES)).list_caps()
+    (cap,) = CapIndex(parse_policies(RULES), None).list_caps()
     for written in pods * 2:
         pod = msgspec.json.decode(json.dumps(written), type=Pod)
         assert pod.spec is not None
@@ -198,7 +198,7 @@ def test_cached_results_of_other_pods_change_no_charge(pods: list[dict[str, Any]
 
 
 def test_a_sidecar_without_a_limit_is_distinguished_from_an_init_container() -> None:
-    (cap,) = CapIndex(parse_policies(RULES)).list_caps()
+    (cap,) = CapIndex(parse_policies(RULES), None).list_caps()
     limited = {"name": "main", "resources": {"limits": {"cpu": "1"}}}
     found = []
     for first in ({"name": "side"}, {"name": "side", "restartPolicy": "Always"}):

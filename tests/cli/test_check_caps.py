@@ -378,3 +378,47 @@ def test_an_older_version_of_a_claim_is_charged_or_reported(
     """Charge v1beta2, which has the fields of v1."""
     older = {**claim("c", 9), "apiVersion": f"resource.k8s.io/{version}"}
     assert [each[:2] for each in check(tmp_path, [*namespaces(a="yes"), device_class(), older], None)] == [finding]
+
+
+_WHOLE = CAP + "  admit: whole\n"
+
+
+def _job(pods: int, gpus: int = 1, **more: Any) -> dict[str, Any]:
+    return workload("Job", gpus, {"job": "w"}, parallelism=pods, completions=pods) | more
+
+
+def test_a_job_that_never_fits_as_a_whole_is_an_error(tmp_path: Path) -> None:
+    (found,) = check(tmp_path, [*namespaces(a="yes"), _job(9)], None, cap=_WHOLE.replace(", limits.memory: 8Gi", ""))
+    assert found[:2] == ("error", "TG215")
+    assert found[2] == (
+        "cap gpus of this namespace admits a Job as a whole or not at all: its 9 pods request 9 nvidia.com/gpu, used "
+        "0, reserved 0, hard 8, free 8. It needs 9 at a time, which the cap never allows: start fewer pods"
+    )
+
+
+def test_a_job_that_does_not_fit_beside_the_pods_of_a_snapshot_is_an_error_and_a_deployment_a_warning(
+    tmp_path: Path,
+) -> None:
+    stored = [*namespaces(a="yes"), pod("running", 6)]
+    found = check(tmp_path, [_job(3)], stored, cap=_WHOLE)
+    assert [each[:2] for each in found] == [("error", "TG215")]
+    assert "its 3 pods request 3 nvidia.com/gpu, used 6, reserved 0, hard 8, free 2" in found[0][2]
+    found = check(tmp_path, [workload("Deployment", 1, {"app": "w"}, replicas=3)], stored, cap=_WHOLE)
+    assert [each[:2] for each in found] == [("warning", "TG205")]
+
+
+def test_jobs_of_one_run_share_the_room_of_a_cap_that_admits_them_as_a_whole(tmp_path: Path) -> None:
+    second = _job(5)
+    second["metadata"] = {"name": "second", "namespace": "a"}
+    found = check(
+        tmp_path, [*namespaces(a="yes"), _job(4), second], None, cap=_WHOLE.replace("memory: 8Gi", "memory: 80Gi")
+    )
+    assert [(level, code) for level, code, _ in found] == [("error", "TG215")]
+    assert "reserved 4, hard 8, free 4" in found[0][2]
+
+
+def test_a_job_of_another_workload_is_not_charged_beside_it(tmp_path: Path) -> None:
+    owned = _job(9)
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "n", "uid": "u", "controller": True}
+    owned["metadata"] = {"name": "w", "namespace": "a", "ownerReferences": [owner]}
+    assert check(tmp_path, [*namespaces(a="yes"), owned], None, cap=_WHOLE) == []

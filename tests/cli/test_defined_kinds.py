@@ -128,6 +128,21 @@ def test_commands_without_policies_read_definitions_in_their_files(
     assert "neither a pod nor a pod template" in without.stderr
 
 
+def test_explain_pod_reads_the_kinds_of_its_policies(tmp_path: Path) -> None:
+    arguments = ("explain", "pod", "-f", "@gang.yaml", "--policies", "@policies.yaml")
+    result = run(tmp_path, arguments, gang_yaml=write_gang("1"))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "GangJob g" in result.stdout
+
+
+def test_explain_pod_reports_the_objects_that_it_does_not_read(tmp_path: Path) -> None:
+    files = f"{write_gang('1')}---\n{write_gang('1', kind='Farm')}"
+    result = run(tmp_path, ("explain", "pod", "-f", "@kind.yaml", "-f", "@gang.yaml"), gang_yaml=files)
+    assert result.exit_code == 1
+    assert "GangJob g" in result.stdout
+    assert "gang.yaml:7:7: Farm g: the kind Farm of batch.example.com/v1 is not read: its pods" in result.stderr
+
+
 def test_a_mistake_in_a_definition_in_a_file_is_a_usage_error(tmp_path: Path) -> None:
     wrong = KIND.replace("resource: pools", "resource: Pools")
     result = run(tmp_path, ("explain", "pod", "-f", "@wrong.yaml"), wrong_yaml=wrong)

@@ -53,6 +53,7 @@ class ClaimReplica(ReplicaFixture):
             namespaces=self.namespaces,
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
+            now=lambda: self.utc,
             nonce=self._nonce,
             unix_time=lambda: self.now,
             usage_lister=self.usage_lister,

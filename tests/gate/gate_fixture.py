@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any, NoReturn
 
@@ -41,7 +42,7 @@ TWO = CAP.replace("gpus", "a-first") + "---" + CAP.replace("gpus", "b-second")
 
 
 class GateFixture:
-    """A gate and the ports that it needs; `now` is in seconds."""
+    """A gate and the ports that it needs; `now` is in seconds, `utc` the time by which overrides end."""
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
         self,
@@ -59,6 +60,7 @@ class GateFixture:
         self.policies: PolicySet = parse_policies(text)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
         self.now = 0.0
+        self.utc: datetime | None = None
         self._uids = itertools.count(1)
         nonces = itertools.count(1)
         lister: NamespaceLister = UnknownNamespaces() if labels is None else FixedNamespaces(labels)
@@ -67,6 +69,7 @@ class GateFixture:
             namespaces=lister,
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
+            now=lambda: self.utc,
             nonce=lambda: f"n{next(nonces)}",
             unix_time=lambda: self.now,
             quotas=quotas,

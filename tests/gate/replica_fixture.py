@@ -121,7 +121,7 @@ class ReplicaFixture(GateFixture):
         self.usage_lister = UsageLister(
             self.pods, self.namespaces, lambda: self.now, self._get_synced_at, self._request_progress
         )
-        self.caps = CapIndex(self.policies)
+        self.caps, self.follows_gate = CapIndex(self.policies, None), False
         self.leadership, self.stored = FixedLeadership(), StoredObjects()
         top_consumers = TopConsumers(lambda: self.now, self.usage_lister, BOUND)
         self.gate = Gate(
@@ -129,6 +129,7 @@ class ReplicaFixture(GateFixture):
             namespaces=self.namespaces,
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
+            now=lambda: self.utc,
             nonce=self._nonce,
             unix_time=lambda: self.now,
             usage_lister=self.usage_lister,
@@ -136,7 +137,7 @@ class ReplicaFixture(GateFixture):
             workload_reader=self.stored,
         )
         self.reconciler = LedgerReconciler(
-            caps=lambda: self.caps,
+            caps=self._get_caps,
             usage_lister=self.usage_lister,
             ledgers=self.ledgers,
             reader=_LiveReader(self.stored_pods),
@@ -150,6 +151,13 @@ class ReplicaFixture(GateFixture):
         self._count = 0
         self.namespaces.apply(Replaced([_namespace(name, self.revision) for name in namespaces], self.revision))
         self.pods.apply(page(self.revision))
+
+    def follow_gate(self) -> None:
+        """Let the reconciler use the caps of the gate from now on, with the limits of the moment."""
+        self.follows_gate = True
+
+    def _get_caps(self) -> CapIndex:
+        return self.gate.get_active_caps() if self.follows_gate else self.caps
 
     def get_deadline(self) -> float:
         """Return the time in five seconds."""

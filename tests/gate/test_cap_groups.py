@@ -174,7 +174,7 @@ _TWO_DOCUMENTS = f"{GROUPED}---{CAP.replace('gpus', 'plain')}"
 def _index(text: str = _TWO_DOCUMENTS) -> CapIndex:
     parsed = parse([("cap.yaml", text.encode())])
     assert parsed.is_usable, parsed.findings
-    return CapIndex(parsed.policies)
+    return CapIndex(parsed.policies, None)
 
 
 def test_values_have_distinct_keys_and_are_found_by_them() -> None:

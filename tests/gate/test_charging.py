@@ -44,7 +44,7 @@ class RecordingLedgers(MemoryLedgers):
 
 def create_transition(mode: ChargeMode, old: int, new: int) -> ReserveTransition:
     """Return the charge of a pod that has `old` and requests `new` GPUs, under a cap of 4."""
-    (cap,) = CapIndex(parse_policies(CAP)).list_caps()
+    (cap,) = CapIndex(parse_policies(CAP), None).list_caps()
     before, after = (Amounts({GPU: gpus} if gpus else {}) for gpus in (old, new))
     pod = ChargedConsumer("u1", "team-a", "p", "n1", Operation.UPDATE)
     return ReserveTransition(pod, CapCharge(cap, before, after, may_exceed=False), mode, is_standalone=False)

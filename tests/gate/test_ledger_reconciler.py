@@ -3,6 +3,7 @@
 import pytest
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.limit_schedule import CurrentLimits
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.gate_fixture import CAP, SHARED
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
@@ -142,7 +143,7 @@ def test_a_lowered_cap_admits_nothing_more_and_removes_nothing() -> None:
     replica.observe("u1")
     (cap,) = replica.caps.list_caps()
     key = LedgerKey(cap.key, "team-a")
-    lowered = type(cap)(cap.definition, cap.key, Amounts({"nvidia.com/gpu": 2}), cap.soft)
+    lowered = type(cap)(cap.definition, cap.key, CurrentLimits(Amounts({"nvidia.com/gpu": 2})), cap.soft)
     replica.reconciler.reconcile(key, lowered)
     assert replica.read_ledger().hard == {"nvidia.com/gpu": 2}
     assert replica.count_gpus() == (3, 0)
@@ -152,7 +153,7 @@ def test_a_lowered_cap_admits_nothing_more_and_removes_nothing() -> None:
 def test_a_new_limit_is_written_though_nothing_else_has_changed() -> None:
     replica = create_active_replica()
     (cap,) = replica.caps.list_caps()
-    lowered = type(cap)(cap.definition, cap.key, Amounts({"nvidia.com/gpu": 2}), cap.soft)
+    lowered = type(cap)(cap.definition, cap.key, CurrentLimits(Amounts({"nvidia.com/gpu": 2})), cap.soft)
     replica.reconciler.reconcile(LedgerKey(cap.key, "team-a"), lowered)
     assert replica.read_ledger().hard == {"nvidia.com/gpu": 2}
 
@@ -160,7 +161,7 @@ def test_a_new_limit_is_written_though_nothing_else_has_changed() -> None:
 def test_a_resource_that_a_cap_starts_to_count_is_written_though_no_pod_uses_it() -> None:
     replica = create_active_replica()
     (cap,) = replica.caps.list_caps()
-    more = type(cap)(cap.definition, cap.key, cap.hard, Amounts({"pods": 3}))
+    more = type(cap)(cap.definition, cap.key, cap.limits, Amounts({"pods": 3}))
     replica.reconciler.reconcile(LedgerKey(cap.key, "team-a"), more)
     assert replica.read_ledger().resources == {"nvidia.com/gpu", "pods"}
 
@@ -170,7 +171,7 @@ def test_a_ledger_is_still_counted_after_its_cap_drops_a_resource() -> None:
     replica = create_active_replica(CAP + "  soft: {pods: 3}\n")
     assert replica.read_ledger().resources == {"nvidia.com/gpu", "pods"}
     (cap,) = replica.caps.list_caps()
-    fewer = type(cap)(cap.definition, cap.key, cap.hard, Amounts())
+    fewer = type(cap)(cap.definition, cap.key, cap.limits, Amounts())
     replica.store_pod("u1", 3)
     replica.observe("u1")
     replica.reconciler.reconcile(LedgerKey(cap.key, "team-a"), fewer)

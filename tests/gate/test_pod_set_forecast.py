@@ -127,6 +127,41 @@ def test_steps_of_a_workflow_are_not_added(
     assert list_messages(GateFixture(), "Workflow.argoproj.io", workflow(*new), before) == expected
 
 
+def steps(*groups: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
+    """Return a Workflow that starts with the first group of steps, whose pods request from one to three GPUs each."""
+    return {**workflow(1, 2, 3), **spec, "entrypoint": "main"} | {
+        "templates": [{"name": "main", "steps": groups}, *workflow(1, 2, 3)["templates"]]
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param(
+            steps([{"template": "step-0", "withItems": [1, 2, 3, 4, 5]}]),
+            [f"5 pods request 5 {HARD}: 4 of them can run at a time (TG204, cap gpus)"],
+            id="the items of a step exceed the cap",
+        ),
+        pytest.param(
+            steps([{"template": "step-0", "withItems": [1, 2, 3, 4, 5]}], parallelism=4), [], id="a few at a time fit"
+        ),
+        pytest.param(
+            steps([{"template": "step-1"}, {"template": "step-2"}]),
+            [f"2 pods request 5 {HARD}: not all of them can run at a time (TG204, cap gpus)"],
+            id="the first steps exceed the cap together",
+        ),
+        pytest.param(steps([{"template": "step-1"}], [{"template": "step-2"}]), [], id="each step fits"),
+        pytest.param(
+            steps([{"template": "step-1"}], [{"template": "step-2", "withItems": [1, 2]}]),
+            [f"2 pods request 6 {HARD}: 1 of them can run at a time (TG204, cap gpus)"],
+            id="a later step exceeds the cap",
+        ),
+    ],
+)
+def test_a_workflow_counts_the_steps_that_run_at_a_time(spec: dict[str, Any], expected: list[str]) -> None:
+    assert list_messages(GateFixture(), "Workflow.argoproj.io", spec) == expected
+
+
 def rollout(replicas: int, strategy: dict[str, Any], image: str = "a") -> dict[str, Any]:
     """Return a Rollout whose pods request one GPU each."""
     template = pod("", 1)

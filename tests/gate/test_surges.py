@@ -203,7 +203,7 @@ def test_a_surge_that_no_pod_used_ends_with_its_reservation() -> None:
 
 def _set_policies(replica: ReplicaFixture, text: str) -> None:
     replica.policies = parse_policies(text)
-    replica.caps = CapIndex(replica.policies)
+    replica.caps = CapIndex(replica.policies, None)
 
 
 def test_the_end_of_a_surge_in_the_policies_stops_it() -> None:

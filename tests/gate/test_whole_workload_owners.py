@@ -30,23 +30,20 @@ def _create_job_set(owner: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("trainer", "reserving"),
+    "trainer",
     [
-        pytest.param(
-            {"numNodes": 4, "resourcesPerNode": {"requests": {GPU: "1"}, "limits": {GPU: "1"}}},
-            {"uid-trainjob"},
-            id="states what its nodes request, so that it reserves for the JobSet",
-        ),
-        pytest.param({"numNodes": 4}, {"uid-jobset"}, id="leaves that to its runtime, so that the JobSet reserves"),
+        pytest.param({"numNodes": 4, "resourcesPerNode": {"limits": {GPU: "1"}}}, id="states its nodes"),
+        pytest.param({"numNodes": 4}, id="leaves the resources of its nodes to its runtime"),
+        pytest.param({"resourcesPerNode": {"limits": {GPU: "1"}}}, id="leaves the number of its nodes to its runtime"),
     ],
 )
-def test_a_train_job(trainer: dict[str, Any], reserving: set[str]) -> None:
+def test_the_job_set_of_a_train_job_reserves_for_its_pods(trainer: dict[str, Any]) -> None:
     replica = create_active_replica(WHOLE)
     assert review(replica, create_object("TrainJob", TRAINER, trainer=trainer)) == (200, "")
     assert review(replica, _create_job_set(create_owner("trainjob", "TrainJob", TRAINER))) == (200, "")
     job = create_job("workers-0", 2, create_owner("jobset", "JobSet", JOB_SET))
     assert review(replica, job) == (200, "")
-    assert (set(replica.read_ledger().reservations), replica.count_gpus()) == (reserving, (0, 4))
+    assert (set(replica.read_ledger().reservations), replica.count_gpus()) == ({"uid-jobset"}, (0, 4))
     assert request_pod(replica, "p0", create_owner("workers-0"))[0] == 200
     assert replica.count_gpus() == (0, 4)
 

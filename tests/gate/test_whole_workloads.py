@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tallygate.webhook.state.ledger.expire import GANG_BOUND_SECONDS
-from tests.gate.gate_fixture import CAP, GPU, response
+from tests.gate.gate_fixture import CAP, GPU, GateFixture, response
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
 from tests.state.informers.pods import pod as stored_pod
 
@@ -162,6 +162,14 @@ def test_controllers_are_read_once_for_many_pods_and_never_without_such_a_cap() 
     other = create_active_replica(CAP)
     assert request_pod(other, "p0", create_owner())[0] == 200
     assert other.stored.reads == 0
+
+
+def test_a_gate_that_watches_no_cluster_warns_that_it_decides_the_pods_one_by_one() -> None:
+    gate = GateFixture(WHOLE)
+    found = response(gate.admit(create_job(pods=3), kind={"group": "batch", "kind": "Job"}))
+    assert found["allowed"]
+    assert "cap gpus admits a Job as a whole only where the gate watches the cluster (--cluster)" in str(found)
+    assert gate.read_reserved() == {}
 
 
 def test_deployments_are_forecast_as_before() -> None:

@@ -81,6 +81,8 @@ spec:
   groupBy: {label: team}
   hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200, h100: 4, gpu-memory: 640Gi, slices: 56}
   soft: {nvidia.com/gpu: 28, shared-memory: 500000}
+  overrides:
+  - {groups: [vision, "speech-*"], hard: {nvidia.com/gpu: 40}, until: 2026-12-04T18:00:00Z}
   surge: {amounts: {nvidia.com/gpu: 4}, for: 15m}
   pods:
     priorityClasses: [batch, batch-low]

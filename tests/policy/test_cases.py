@@ -1,14 +1,18 @@
 """Every case file has its expected findings: position, severity, code and message of each, in order."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tallygate.webhook.policy.lint_findings import LintFinding
+from tallygate.webhook.policy.lint_overrides import lint_ended_overrides
 from tallygate.webhook.policy.lint_policies import lint_policies
 from tallygate.webhook.policy.parse import parse
 from tallygate.webhook.policy.policy_codes import CODES
 from tests.policy import cases
+
+_NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 def _title(path: Path) -> str:
@@ -30,7 +34,8 @@ def test_parsing_returns_the_expected_findings(path: Path) -> None:
 def test_lint_returns_the_expected_findings(path: Path) -> None:
     parsed = parse([(path.name, path.read_bytes())])
     assert parsed.findings == ()
-    assert _describe(lint_policies(parsed.policies)) == cases.read_expected_findings(path)
+    findings = {*lint_policies(parsed.policies), *lint_ended_overrides(parsed.policies, _NOW)}
+    assert _describe(tuple(sorted(findings))) == cases.read_expected_findings(path)
 
 
 def test_every_position_points_to_text() -> None:

@@ -34,7 +34,7 @@ def list_metrics() -> Mapping[str, frozenset[str]]:
 def create_registry() -> CollectorRegistry:
     """Return the registry of a gate, with a series of each metric."""
     metrics = ServerMetrics("1.2.3")
-    log, caps = Log().logger, CapIndex(parse_policies(CAP))
+    log, caps = Log().logger, CapIndex(parse_policies(CAP), None)
     cap_metrics = CapMetrics(metrics.registry, log)
     cap_metrics.register(lambda: caps, is_standalone=False)
     pods = InformerStatus("pods", 7, 1, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)

@@ -4,8 +4,10 @@ The functions are pure. Ledgers are in `webhook.state`; the gate combines both.
 """
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -29,9 +31,10 @@ from tallygate.webhook.accounting.derived_amounts import (
 from tallygate.webhook.accounting.devices.device_meter import DeviceMeter, create_meter
 from tallygate.webhook.accounting.names import ALLOCATED_MARK, DERIVED_MARK
 from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache
+from tallygate.webhook.admission.limit_schedule import CurrentLimits, LimitSchedule
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
-from tallygate.webhook.policy.matching import matches_labels, matches_namespace
+from tallygate.webhook.policy.matching import counts_claim, counts_pod, matches_namespace
 from tallygate.webhook.policy.model import NamespaceCap, PodFilter, PolicySet
 
 _MAX_CACHED_NAMESPACES = 4096
@@ -56,19 +59,24 @@ class ActiveCap:
     definitions of names whose amounts are derived from several resources. `surge` are the amounts above `hard` that
     pods of a controller that rolls may use.
 
+    Limits are no part of the key: an override ends within the same ledger. `schedule` has those of groups and
+    namespaces at the time of the index.
+
     A definition with `group_by` has one cap for each value of the label, with the value as `group_value` and at the end
     of its key. The cap without a value stands for all of them, and has no ledger.
     """
 
     definition: NamespaceCap
     key: str
-    hard: Amounts
+    limits: CurrentLimits
     soft: Amounts
     device_sources: Mapping[str, DeviceSources] = field(default_factory=dict, compare=False)
     device_meters: Mapping[str, DeviceMeter] = field(default_factory=dict, compare=False)
     derived: Mapping[str, DerivedAmount] = field(default_factory=dict, compare=False)
     surge: Amounts = _NO_AMOUNTS
     group_value: str | None = None
+    schedule: LimitSchedule | None = field(default=None, repr=False, compare=False)
+    hard: Amounts = field(init=False)
     resources: frozenset[str] = field(init=False)
     """The resources that the cap counts, with a hard or only a soft limit."""
     counted: frozenset[str] = field(init=False)
@@ -85,8 +93,10 @@ class ActiveCap:
     _pod_sources: Mapping[str, DeviceSources] = field(init=False, repr=False, compare=False)
     _source_texts: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
+    _by_limits: dict[CurrentLimits, "ActiveCap"] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hard", self.limits.hard)
         resources = frozenset(self.hard.keys() | self.soft.keys())
         texts = {name: each.list_texts(name) for name, each in self.device_sources.items()}
         texts |= {
@@ -116,9 +126,23 @@ class ActiveCap:
 
     def create_group(self, value: str) -> "ActiveCap":
         """Return the cap of the namespaces with this value of the label."""
-        group = replace(self, key=f"{self.policy_key}{_GROUP_MARK}{value}", group_value=value)
+        limits = self.limits if self.schedule is None else self.schedule.find_limits(value, "")
+        group = replace(self, key=f"{self.policy_key}{_GROUP_MARK}{value}", limits=limits, group_value=value)
         object.__setattr__(group, "_charges", self._charges)
         return group
+
+    def choose_limits(self, namespace: str) -> "ActiveCap":
+        """Return the cap with the limits of one namespace."""
+        if self.schedule is None or not self.schedule.has_namespaces:
+            return self
+        limits = self.schedule.find_limits(self.group_value, namespace)
+        if limits is self.limits:
+            return self
+        cap = self._by_limits.get(limits)
+        if cap is None:
+            cap = self._by_limits[limits] = replace(self, limits=limits)
+            object.__setattr__(cap, "_charges", self._charges)
+        return cap
 
     def matches_namespace(self, namespace: str, labels: Labels | None) -> bool | None:
         """Return whether the cap counts a namespace, or None if that depends on its labels and they are unknown.
@@ -152,7 +176,7 @@ class ActiveCap:
         nothing else counts its devices by attributes: it counts under every cap.
         """
         return bool(self.device_meters) and (
-            is_owned or not self.is_selective or _is_claim_counted(self.definition.pods, claim)
+            is_owned or not self.is_selective or counts_claim(self.definition.pods, claim)
         )
 
     def compute_claim_charge(self, claim: ResourceClaim | None) -> Amounts:
@@ -175,7 +199,7 @@ class ActiveCap:
 
     def list_unknown_products(self, claim: ResourceClaim) -> list[str]:
         """Return the names that are products of which a claim has a factor, and not the others."""
-        if not self.derived or (self.is_selective and not _is_claim_counted(self.definition.pods, claim)):
+        if not self.derived or (self.is_selective and not counts_claim(self.definition.pods, claim)):
             return []
         devices = claim.spec.devices if claim.spec else None
         requests = (devices.requests if devices else None) or ()
@@ -185,7 +209,7 @@ class ActiveCap:
     def _counts_claim(self, claim: ResourceClaim) -> bool:
         if not self.device_sources:
             return False
-        return not self.is_selective or _is_claim_counted(self.definition.pods, claim)
+        return not self.is_selective or counts_claim(self.definition.pods, claim)
 
     def compute_charge(self, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
         """Return the charge of a pod under this cap: empty without a pod, or if the cap does not count the pod.
@@ -195,7 +219,7 @@ class ActiveCap:
         Raises:
             QuantityError: if a quantity of the pod is invalid.
         """
-        if pod is None or (self.is_selective and not _is_counted(self.definition.pods, pod)):
+        if pod is None or (self.is_selective and not counts_pod(self.definition.pods, pod)):
             return _NO_CHARGE
         if fingerprint is None or not is_as_requested(pod):
             return compute_charge(pod, self._pod_resources, self._pod_sources, self.derived)
@@ -215,18 +239,23 @@ class MatchingCaps:
 
 
 class CapIndex:
-    """An index of all caps of a policy set.
+    """An index of all caps of a policy set, with their limits at one time.
 
-    `resources_by_class` has the extended resource of each DeviceClass of the cluster, empty if it has none.
+    Without a time (`now`) these are the limits after the ends of all overrides. `resources_by_class` has the extended
+    resource of each DeviceClass of the cluster, empty if it has none.
     """
 
-    def __init__(self, policies: PolicySet, resources_by_class: Mapping[str, str] = NO_CLASSES) -> None:
+    def __init__(
+        self, policies: PolicySet, now: datetime | None, resources_by_class: Mapping[str, str] = NO_CLASSES
+    ) -> None:
         self._caps = tuple(
             sorted(
-                (_create_active_cap(cap, resources_by_class) for cap in policies.caps),
+                (_create_active_cap(cap, now, resources_by_class) for cap in policies.caps),
                 key=lambda active_cap: active_cap.key,
             )
         )
+        self._ends = sorted({each.until for cap in policies.caps for each in cap.overrides if each.until is not None})
+        self._ended = self._count_ended(now)
         self._caps_by_key = {cap.key: cap for cap in self._caps}
         self._grouped = tuple(cap for cap in self._caps if cap.definition.group_by)
         self.needs_labels = any(cap.namespaces.selector or cap.group_by for cap in policies.caps)
@@ -236,17 +265,29 @@ class CapIndex:
     def __bool__(self) -> bool:
         return bool(self._caps)
 
+    @property
+    def may_change(self) -> bool:
+        """Whether limits change with the time."""
+        return bool(self._ends)
+
+    def is_current(self, now: datetime | None) -> bool:
+        """Return whether the limits of this index are those at a time."""
+        return not self._ends or self._count_ended(now) == self._ended
+
+    def _count_ended(self, now: datetime | None) -> int:
+        return len(self._ends) if now is None else bisect_right(self._ends, now)
+
     def list_caps(self) -> tuple[ActiveCap, ...]:
         """Return every cap, ordered by key; a cap with `group_by` once, for all its groups."""
         return self._caps
 
-    def find_cap(self, key: str) -> ActiveCap | None:
-        """Return the cap of a ledger by its key, or None if no cap of the set has it."""
+    def find_cap(self, key: str, namespace: str = "") -> ActiveCap | None:
+        """Return the cap of a ledger by its key and namespace, or None if no cap of the set has the key."""
         policy_key, mark, value = key.partition(_GROUP_MARK)
         cap = self._caps_by_key.get(policy_key)
         if cap is None or bool(mark) is not bool(cap.definition.group_by):
             return None
-        return self._create_group_cached(policy_key, value) if mark else cap
+        return self._create_group_cached(policy_key, value) if mark else cap.choose_limits(namespace)
 
     def list_groups(self, namespace: str, labels: Labels) -> Iterator[ActiveCap]:
         """Yield the caps of groups that count a namespace."""
@@ -278,7 +319,7 @@ class CapIndex:
             tuple(
                 self._create_group_cached(cap.key, (labels_by_key or {})[cap.definition.group_by])
                 if cap.definition.group_by
-                else cap
+                else cap.choose_limits(namespace)
                 for cap, is_matching in results
                 if is_matching
             ),
@@ -302,8 +343,12 @@ def find_key_value(key: str) -> str | None:
     return value if mark else None
 
 
-def _create_active_cap(definition: NamespaceCap, resources_by_class: Mapping[str, str]) -> ActiveCap:
+def _create_active_cap(
+    definition: NamespaceCap, now: datetime | None, resources_by_class: Mapping[str, str]
+) -> ActiveCap:
     hard, soft = compute_hard_limits(definition.hard), compute_hard_limits(definition.soft)
+    schedule = LimitSchedule(definition, now) if definition.overrides else None
+    limits = CurrentLimits(hard) if schedule is None else schedule.find_limits(None, "")
     names = hard.keys() | soft.keys()
     mapped_classes = {name: each.classes for name, each in definition.devices.items()}
     meters = {
@@ -322,13 +367,14 @@ def _create_active_cap(definition: NamespaceCap, resources_by_class: Mapping[str
     return ActiveCap(
         definition,
         f"{definition.name}-{_hash_counting_rules(definition)}",
-        hard,
+        limits,
         soft,
         sources
         | {name: each.sources for name, each in derived.items() if isinstance(each, WeightedSum) and each.classes},
         meters,
         derived,
         compute_hard_limits(definition.surge.amounts) if definition.surge else _NO_AMOUNTS,
+        schedule=schedule,
     )
 
 
@@ -339,19 +385,3 @@ def _hash_counting_rules(definition: NamespaceCap) -> str:
         rules += (definition.group_by,)
     encoded = msgspec.json.encode(rules, order="sorted", enc_hook=dict)
     return hashlib.sha256(encoded).hexdigest()[:10]
-
-
-def _is_claim_counted(pod_filter: PodFilter, claim: ResourceClaim) -> bool:
-    if pod_filter.priority_classes or pod_filter.node_selector:
-        return False
-    return matches_labels(pod_filter.objects, claim.metadata.labels if claim.metadata else None)
-
-
-def _is_counted(pod_filter: PodFilter, pod: Pod) -> bool:
-    spec = pod.spec
-    if pod_filter.priority_classes and (spec is None or spec.priority_class_name not in pod_filter.priority_classes):
-        return False
-    node_selector = (spec.node_selector if spec else None) or {}
-    if any(node_selector.get(key) != value for key, value in pod_filter.node_selector.items()):
-        return False
-    return matches_labels(pod_filter.objects, pod.metadata.labels if pod.metadata else None)

@@ -7,7 +7,7 @@ pkg/controller/job/job_controller.go, and the defaults of pkg/apis/apps/v1/defau
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ _PERCENT_PATTERN = re.compile(r"(\d{1,9})%", re.ASCII)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DEFAULT_SHARE = "25%"
 _RECREATE = "Recreate"
+_JOB_CONTROLLER = "kubernetes.io/job-controller"
 _NULL = msgspec.Raw(b"null")
 _ALL_NEW_FIRST = "no old pod ends before all new ones run"
 
@@ -29,7 +30,7 @@ class ReplicaCount:
 
     A rollout adds up to `surge` pods. It cannot end an old pod before `required_surge` additional ones run, because of
     `surge_reason`. An autoscaler may raise the number to `most`; 0 if none does. If the pods are `separate`, those of
-    other templates of the object may run at other times.
+    other templates of the object may run at other times; those that are `first` start together.
     """
 
     count: int
@@ -39,6 +40,7 @@ class ReplicaCount:
     surge_reason: str = "maxUnavailable lets no old pod end first"
     most: int = 0
     is_separate: bool = False
+    is_first: bool = False
 
 
 class PodView(msgspec.Struct, frozen=True):
@@ -85,8 +87,8 @@ def count_daemon_pods(_: WorkloadSpec) -> ReplicaCount:
 
 
 def count_job_pods(spec: WorkloadSpec) -> ReplicaCount:
-    """Return the number of pods of a Job that run at a time."""
-    if spec.suspend:
+    """Return the number of pods of a Job that run at a time; another controller may make them elsewhere."""
+    if spec.suspend or (spec.managed_by or _JOB_CONTROLLER) != _JOB_CONTROLLER:
         return ReplicaCount(0)
     parallel = _get_or_default(spec.parallelism, 1)
     return ReplicaCount(max(min(parallel, _get_or_default(spec.completions, parallel)), 0), "parallel pods")
@@ -142,12 +144,18 @@ def count_rollout_pods(count: int, strategy: RolloutStrategy) -> ReplicaCount:
     canary = strategy.canary
     is_routed = canary is not None and canary.traffic_routing != _NULL and not canary.dynamic_stable_scale
     if is_routed or strategy.blue_green != _NULL:
-        return ReplicaCount(count, surge=count, required_surge=count, surge_reason=_ALL_NEW_FIRST)
+        return double_in_rollout(ReplicaCount(count))
     if canary is None:
         return ReplicaCount(count)
     surge = _resolve_share(canary.max_surge, count, round_up=True)
     unavailable = _resolve_share(canary.max_unavailable, count, round_up=False)
     return ReplicaCount(count, surge=surge, required_surge=int(unavailable == 0 and surge > 0))
+
+
+def double_in_rollout(replicas: ReplicaCount) -> ReplicaCount:
+    """Return the number of pods of which a rollout runs all new ones before the first old one ends."""
+    count = replicas.count
+    return replace(replicas, surge=count, required_surge=count, surge_reason=_ALL_NEW_FIRST)
 
 
 def _resolve_share(share: IntOrPercent | None, count: int, *, round_up: bool) -> int:

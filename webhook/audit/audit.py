@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import msgspec
 
@@ -44,14 +45,16 @@ Throttle = Callable[[int], None]
 class AuditInput:
     """The stores of a cluster: its pods and namespaces, which are synced, and its nodes if they are known.
 
-    `snapshots` are without the pods on nodes: a stored pod has its node or is pending, which `tallygate predict`
-    explains. `resources_by_class` has the extended resource of each class of devices, empty if it has none. It
-    `has_slices` unless devices may not be listed. `devices` has the published devices.
+    `now` is the time by which overrides of limits end. `snapshots` are without the pods on nodes: a stored pod has its
+    node or is pending, which `tallygate predict` explains. `resources_by_class` has the extended resource of each class
+    of devices, empty if it has none. It `has_slices` unless devices may not be listed. `devices` has the published
+    devices.
     """
 
     pods: PodStore
     namespaces: NamespaceStore
     usage_lister: UsageLister
+    now: datetime
     snapshots: SnapshotProvider | None = None
     resources_by_class: Mapping[str, str] = field(default_factory=dict)
     has_slices: bool = True
@@ -87,7 +90,7 @@ class Audit:
         self._scope = scope
         self._throttle = throttle
         self._evaluator = AuditEvaluator(
-            CapIndex(policies, audit_input.resources_by_class),
+            CapIndex(policies, audit_input.now, audit_input.resources_by_class),
             policies,
             audit_input.namespaces.labels,
             scope.excluded_namespaces,

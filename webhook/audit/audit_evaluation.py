@@ -29,8 +29,8 @@ from tallygate.webhook.audit.owners import (
 )
 from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.applied_workload import create_workload
+from tallygate.webhook.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
-from tallygate.webhook.gate.decisions import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.devices import ResourceClaim

@@ -7,8 +7,8 @@ from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFinding, ObjectRef
+from tallygate.webhook.gate.cap_messages import describe_scope, find_consumer_words
 from tallygate.webhook.gate.counted_claims import CountedClaim, describe_uncertain
-from tallygate.webhook.gate.decisions import describe_scope, find_consumer_words
 from tallygate.webhook.gate.membership import Membership
 from tallygate.webhook.gate.top_consumers import (
     Consumer,
@@ -58,7 +58,7 @@ class CapAudit:
                 continue
             members = self._usage_lister.find_membership(cap, shared_key)
             for name in sorted(members.names & namespaces if members else ()):
-                yield from self._check_ledger(cap, get_ledger_key(cap, name))
+                yield from self._check_ledger(cap.choose_limits(name), get_ledger_key(cap, name))
 
     def _check_ledger(self, cap: ActiveCap, key: LedgerKey) -> Iterator[AuditFinding]:
         members = self._usage_lister.find_membership(cap, key)
@@ -72,7 +72,7 @@ class CapAudit:
             words = find_consumer_words(cap, name)
             message = (
                 f"cap {cap.definition.name} {describe_scope(cap)} exceeded: "
-                f"used {format_amount(name, used[name])} {name}, hard {format_amount(name, cap.hard[name])}, "
+                f"used {format_amount(name, used[name])} {name}, hard {cap.limits.describe(name)}, "
                 f"{format_amount(name, hard_excess[name])} too much"
                 f"{self._format_top_consumers(cap, key, name)}. "
                 f"No further {words.rejected} until {words.end}; {words.remedy}, or raise the cap"

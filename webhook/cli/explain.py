@@ -31,15 +31,15 @@ from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.resource_quota import compute_claim_quota_charge, compute_quota_charge
 from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.admission.kinds import ReviewTargets
-from tallygate.webhook.cli.framework import DATA_FORMATS, Command, UsageError
+from tallygate.webhook.admission.kinds import ReviewTargets, list_review_targets
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.webhook.cli.manifests.claim_manifests import (
     ClaimTemplates,
     collect_classes,
     collect_templates,
     index_classes,
 )
-from tallygate.webhook.cli.manifests.kind_manifests import find_defined_targets
+from tallygate.webhook.cli.manifests.kind_manifests import find_defined_targets, report_unread_kinds
 from tallygate.webhook.cli.manifests.manifest_files import load_manifests
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
 from tallygate.webhook.cli.manifests.typed_objects import parse_object
@@ -101,7 +101,8 @@ class _ClaimSources:
     def charge_pod(self, pod: Pod, namespace: str) -> tuple[tuple[str, ExplainedAmount], ...]:
         """Return the amounts of a pod under the caps of its namespace, and those that select it by unknown labels."""
         matching = self.caps.find_matching(namespace, None)
-        caps = [cap for cap in self.caps.list_caps() if cap in matching.caps or cap.definition.name in matching.unknown]
+        keys = {cap.key for cap in matching.caps}
+        caps = [cap for cap in self.caps.list_caps() if cap.key in keys or cap.definition.name in matching.unknown]
         return tuple((cap.definition.name, each) for cap in caps for each in explain_charge(cap, pod))
 
     def charge_claims(self, pod: Pod, namespace: str) -> tuple[Amounts, tuple[str, ...]]:
@@ -202,8 +203,12 @@ def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
     }
 
 
-def calculate_pods(filenames: tuple[str, ...], stdin: BinaryIO, policies: PolicySet) -> list[PodCalculation]:
+def calculate_pods(
+    filenames: tuple[str, ...], stdin: BinaryIO, policies: PolicySet
+) -> tuple[list[PodCalculation], int]:
     """Calculate every pod and template of files, folders or stdin, under the caps of these policies.
+
+    Return the calculations, and the number of objects with pods whose kind is not read; these are reported on stderr.
 
     Raises:
         UsageError: if a file cannot be read, or contains no pod.
@@ -213,12 +218,13 @@ def calculate_pods(filenames: tuple[str, ...], stdin: BinaryIO, policies: Policy
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
     classes = index_classes(collect_classes(loaded.manifests, DEFAULT_LIMITS))
     templates = ClaimTemplates(collect_templates(loaded.manifests, "", DEFAULT_LIMITS))
-    sources = _ClaimSources(templates, classes, CapIndex(policies, classes))
-    targets = find_defined_targets(loaded.manifests)
+    sources = _ClaimSources(templates, classes, CapIndex(policies, None, classes))
+    targets = {**list_review_targets(policies), **find_defined_targets(loaded.manifests)}
+    unread_count = report_unread_kinds(loaded.manifests, "", targets)
     calculations = [each for manifest in loaded.manifests for each in _calculate_manifest(manifest, sources, targets)]
     if not calculations:
-        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template")
-    return calculations
+        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read")
+    return calculations, unread_count
 
 
 def _calculate_manifest(manifest: Manifest, sources: _ClaimSources, targets: ReviewTargets) -> Iterator[PodCalculation]:
@@ -270,18 +276,23 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
     help="With `pod`: a policy file, or a folder of them, for the amounts under its caps; may be given several times.",
 )
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
-def explain(subject: str | None, filenames: tuple[str, ...], policies: tuple[Path, ...], output: str) -> None:
+@click.pass_context
+def explain(
+    ctx: click.Context, subject: str | None, filenames: tuple[str, ...], policies: tuple[Path, ...], output: str
+) -> None:
     """Explain a code of tallygate, or the calculation of a pod's effective request.
 
     The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
     on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
     ResourceQuota for the pod, and for the claims that templates in the files make for it. With --policies it also shows
-    the amounts of the pod under the caps of its namespace. A WorkloadKind in the files defines where the pods are in
-    objects of its kind.
+    the amounts of the pod under the caps of its namespace. A WorkloadKind in the files or policies defines where the
+    pods are in objects of its kind.
+
+    Exit codes: 0 explained, 1 an object with pods is of a kind that is not read, 2 misuse, or a file cannot be read.
     """
     if subject == _POD:
-        _explain_pods(filenames, load_usable_policies(policies) if policies else PolicySet(), output)
-        return
+        usable = load_usable_policies(policies) if policies else PolicySet()
+        ctx.exit(EXIT_FINDINGS if _explain_pods(filenames, usable, output) else 0)
     if filenames or policies:
         raise UsageError(f"{'-f' if filenames else '--policies'} belongs to `tallygate explain pod -f FILE`")
     if subject is None:
@@ -336,10 +347,11 @@ def _indent(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-def _explain_pods(filenames: tuple[str, ...], policies: PolicySet, output: str) -> None:
+def _explain_pods(filenames: tuple[str, ...], policies: PolicySet, output: str) -> int:
+    """Print the calculations, and return the number of objects whose kind is not read."""
     if not filenames:
         raise UsageError("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
-    calculations = calculate_pods(filenames, sys.stdin.buffer, policies)
+    calculations, unread_count = calculate_pods(filenames, sys.stdin.buffer, policies)
     for calculation in calculations:
         for note in calculation.notes:
             click.echo(escape_control(f"note: {calculation.location}: {calculation.title}: {note}"), err=True)
@@ -348,3 +360,4 @@ def _explain_pods(filenames: tuple[str, ...], policies: PolicySet, output: str) 
             tables.print_content(render_calculation(calculation))
     else:
         tables.print_list("PodRequest", [each.to_dict() for each in calculations], output)
+    return unread_count

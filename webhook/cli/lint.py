@@ -1,6 +1,7 @@
 """The command `tallygate lint`: the validation of policy files."""
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.findings import STDIN_NAME, Finding, FindingSeverity, RunSummary, is_failure
 from tallygate.webhook.cli.sources.options import combine_files, files_options
 from tallygate.webhook.policy.lint_findings import LintFinding as PolicyFinding
+from tallygate.webhook.policy.lint_overrides import lint_ended_overrides
 from tallygate.webhook.policy.load import load_policies
 from tallygate.webhook.policy.parse import MAX_FILE_BYTES
 from tallygate.webhook.policy.policy_codes import UNREADABLE
@@ -43,8 +45,9 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     files = combine_files(paths, filenames)
     stdin = [(STDIN_NAME, sys.stdin.buffer.read(MAX_FILE_BYTES + 1))] if STDIN in files else []
     parsed = load_policies([Path(name) for name in files if name != STDIN], extra_files=stdin)
-    findings = [_convert_finding(finding) for finding in parsed.findings]
     policies = parsed.policies
+    ended = lint_ended_overrides(policies, datetime.now(UTC))
+    findings = [_convert_finding(finding) for finding in sorted({*parsed.findings, *ended})]
     policy_count = len(policies.rules) + len(policies.caps) + len(policies.workload_kinds)
     run_summary = RunSummary("policy", len(policies.files), policy_count)
     if parsed.scenario_count:

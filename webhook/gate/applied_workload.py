@@ -79,17 +79,21 @@ class ForecastWorkload:
 def sum_pod_sets(pod_sets: Iterable[tuple[ReplicaCount, Amounts]]) -> Amounts:
     """Return the amounts of all pods of an object, given those of one pod of each template.
 
-    Of the templates whose pods may run at different times only the largest amount counts.
+    Of the templates whose pods may run at different times only the largest amount counts, or that of those that start
+    first.
     """
     together: dict[str, int] = {}
+    first: dict[str, int] = {}
     separate: dict[str, int] = {}
     for replicas, per_pod in pod_sets:
         for name, amount in multiply(per_pod, replicas.count).items():
-            if replicas.is_separate:
+            if replicas.is_separate and not replicas.is_first:
                 separate[name] = max(separate.get(name, 0), amount)
             else:
-                together[name] = together.get(name, 0) + amount
-    return Amounts(together) + Amounts(separate)
+                amounts = first if replicas.is_first else together
+                amounts[name] = amounts.get(name, 0) + amount
+    largest = {name: max(first.get(name, 0), separate.get(name, 0)) for name in first | separate}
+    return Amounts(together) + Amounts(largest)
 
 
 def multiply(amounts: Amounts, count: int) -> Amounts:

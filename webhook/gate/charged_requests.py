@@ -31,13 +31,9 @@ from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, decode_object
 from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
-from tallygate.webhook.gate.decisions import (
-    ReviewContext,
-    UndecidedError,
-    create_missing_limit_problem,
-    create_unknown_product_problem,
-)
+from tallygate.webhook.gate.decisions import ReviewContext, UndecidedError
 from tallygate.webhook.kube.resource_codec import parse_revision
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import AllocationResult, ResourceClaim

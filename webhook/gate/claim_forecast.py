@@ -23,8 +23,8 @@ from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.request import CREATE
 from tallygate.webhook.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE
+from tallygate.webhook.gate.cap_messages import create_unknown_product_problem, describe_scope, describe_wait
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult
-from tallygate.webhook.gate.decisions import create_unknown_product_problem, describe_scope, describe_wait
 from tallygate.webhook.gate.device_forecast import (
     CLAIM,
     POD,
@@ -193,7 +193,7 @@ def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) 
             yield create_unknown_product_problem(cap, name, CLAIMS_FIELD)
         for name, claimed in sorted(claims.compute_charge(cap).items()):
             own = charge.requested.get(name, 0)
-            if name in cap.hard and own + claimed > cap.hard[name]:
+            if name in cap.hard and own + claimed > cap.limits.get_most(name):
                 request = describe_claims_request(name, own, claimed)
                 text = f"{request}, {_describe_limit(cap, name)}: the pod can never run"
                 yield _create_problem(CLAIMS_OVER_CAP, cap, text)
@@ -232,7 +232,7 @@ def describe_claims_request(name: str, own: int, claimed: int) -> str:
 
 
 def _describe_limit(cap: ActiveCap, name: str) -> str:
-    return f"cap {cap.definition.name} {describe_scope(cap)} has hard {format_amount(name, cap.hard[name])}"
+    return f"cap {cap.definition.name} {describe_scope(cap)} has hard {cap.limits.describe(name)}"
 
 
 def _create_problem(code: Code, cap: ActiveCap, text: str) -> Problem:

@@ -1,244 +1,25 @@
-"""Decisions: the review context, the messages of caps, the response bytes, and the record for logs and metrics."""
+"""Decisions: the review context, the response bytes, and the record for logs and metrics."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.accounting.charge import explain_derived
 from tallygate.webhook.accounting.claim_charge import list_device_resources
-from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission import response
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
-from tallygate.webhook.admission.rule_codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.charge_transitions import CapChargeResult
+from tallygate.webhook.gate.cap_messages import create_soft_limit_warnings, is_newly_exceeded
 from tallygate.webhook.gate.charging import CapObstacle, ChargeResult
-from tallygate.webhook.gate.surge_limits import describe_limit, suggest_end
-from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
 from tallygate.webhook.policy.model import PolicySet
-
-_NO_DETAILS = ExcessDetails()
-
-ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
-"""Returns the details of an exceeded resource."""
-
-
-def create_excess_problems(
-    result: CapChargeResult,
-    describe_excess: ExcessDescriber = lambda *_: _NO_DETAILS,
-    *,
-    is_allocation: bool = False,
-) -> Iterator[Problem]:
-    """Yield one problem for each exceeded resource; `is_allocation` if the charge is the allocation of a claim."""
-    cap = result.charge.cap.definition
-    for name in sorted(result.excess):
-        details = describe_excess(result, name)
-        consumers = f"; top consumers: {describe_consumers(name, details.consumers)}" if details.consumers else ""
-        describe = _describe_allocation if is_allocation else _describe_request
-        amount, arithmetic, advice = describe(result, name)
-        yield Problem(
-            "",
-            OVER_CAP.number,
-            Reason.FORBIDDEN,
-            f"cap {cap.name} {describe_scope(result.charge.cap)} exceeded: {arithmetic}{consumers}. "
-            f"{advice}{_describe_expiry(result, name, details)}",
-            value=format_amount(name, amount),
-            rule=cap.name,
-            policy_kind="cap",
-        )
-
-
-def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str]:
-    """Return the requested amount of an exceeded resource, the arithmetic, and advice."""
-    used, reserved = result.before.used.get(name, 0), result.before.reserved.get(name, 0)
-    hard = find_hard(result, name)
-    current = result.charge.current.get(name, 0)
-    requested = result.charge.requested.get(name, 0) - current
-    on_top = f" on top of {format_amount(name, current)}" if current else ""
-    limit, most = f"hard {format_amount(name, hard)}", hard
-    if result.charge.rolls_at:
-        limit, most = describe_limit(result, name, hard)
-    free = max(most - used - reserved, 0)
-    arithmetic = (
-        f"requested {format_amount(name, requested)} {name}{on_top}{_explain_derived(result, name)}, "
-        f"used {format_amount(name, used)}, reserved {format_amount(name, reserved)}, "
-        f"{limit}, free {format_amount(name, free)}"
-    )
-    if result.charge.rolls_at:
-        return requested, arithmetic, suggest_end(result, name, hard)
-    return requested, arithmetic, _suggest_request(result, name, current, free)
-
-
-def _explain_derived(result: CapChargeResult, name: str) -> str:
-    """Return the calculation of an amount that the cap derives from several resources of a pod, in parentheses."""
-    charge = result.charge
-    if charge.pod is None or name not in charge.cap.derived or not charge.requested.get(name):
-        return ""
-    total = f"{format_amount(name, charge.requested.get(name, 0))} {name}"
-    return f" ({explain_derived(charge.pod, charge.cap.derived[name], total)})"
-
-
-def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, str]:
-    """Return the allocated amount of an exceeded resource, the arithmetic, and advice (rule 10).
-
-    The claim itself is charged already, so the amounts are those of all others.
-    """
-    allocated, hard = result.charge.requested.get(name, 0), find_hard(result, name)
-    others = hard + result.excess[name] - allocated
-    arithmetic = (
-        f"allocated {format_amount(name, allocated)} {name}, charged to others {format_amount(name, others)}, "
-        f"hard {format_amount(name, hard)}, free {format_amount(name, max(hard - others, 0))}"
-    )
-    if allocated <= hard:
-        return allocated, arithmetic, f"Wait until {describe_wait(result.charge.cap, name)}"
-    if hard > 0:
-        return allocated, arithmetic, f"Replace the claim by one of {format_amount(name, hard)} or less"
-    return allocated, arithmetic, f"The cap allows none {_describe_namespaces(result)}"
-
-
-def find_hard(result: CapChargeResult, name: str) -> int:
-    """Return the hard limit that decides: the smaller of the policy's and the ledger's, one of which may have none."""
-    return min(limits[name] for limits in (result.charge.cap.hard, result.before.hard) if name in limits)
-
-
-CLAIMS_WAIT = "pods end or claims are deleted"
-"""The events that free an amount which claims for devices use."""
-
-
-def describe_wait(cap: ActiveCap | None, name: str) -> str:
-    """Return the events that free an amount under a cap, or under a quota that counts pods alone."""
-    if cap is not None and name in cap.device_meters:
-        return "the devices of other claims are free"
-    return CLAIMS_WAIT if cap is not None and name in cap.device_sources else "pods end"
-
-
-class ConsumerWords(NamedTuple):
-    """The words for the consumers that count under a name, for messages about a cap that is exceeded already.
-
-    `rejected` continues `no further …`, `end` is the event that leaves room, and `remedy` the way to it.
-    """
-
-    nouns: str
-    rejected: str
-    end: str
-    remedy: str
-
-
-_PODS = ConsumerWords("pods", "pod is accepted", "pods end", "end some")
-_PODS_AND_CLAIMS = ConsumerWords(
-    "pods and claims", "pod or claim is accepted", "pods end or claims are deleted", "end or delete some"
-)
-_ALLOCATIONS = ConsumerWords("claims", "device is allocated", "devices of claims are free", "delete some claims")
-
-
-def find_consumer_words(cap: ActiveCap, name: str) -> ConsumerWords:
-    """Return the words for the consumers that count under a name of a cap."""
-    if name in cap.device_meters:
-        return _ALLOCATIONS
-    return _PODS_AND_CLAIMS if name in cap.device_sources else _PODS
-
-
-def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
-    """Return the request that would pass; waiting helps only a consumer that does not exceed the hard limit alone."""
-    hard = find_hard(result, name)
-    smaller_request = f"Request {format_amount(name, current + free)} or less"
-    wait = describe_wait(result.charge.cap, name)
-    if result.charge.requested.get(name, 0) <= hard:
-        return f"{smaller_request}, or wait until {wait}" if free else f"Wait until {wait}"
-    if free:
-        return smaller_request
-    if hard > 0:
-        return f"Request {format_amount(name, hard)} or less, and wait until {wait}"
-    return f"The cap allows none {_describe_namespaces(result)}"
-
-
-def _describe_expiry(result: CapChargeResult, name: str, details: ExcessDetails) -> str:
-    """Return the longest time until waiting helps, as far as the charged amounts are only reserved."""
-    if details.expires_within is None or not find_hard(result, name):
-        return ""
-    return f"; unused reservations expire within {details.expires_within} s"
-
-
-def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
-    """Yield one warning for each resource of which this request exceeds the soft limit."""
-    cap = result.charge.cap
-    if not cap.soft:
-        return
-    charged = result.ledger.compute_charged()
-    for name in sorted(_find_newly_exceeded(result, cap.soft)):
-        yield Problem(
-            "",
-            OVER_SOFT_CAP.number,
-            Reason.FORBIDDEN,
-            f"cap {cap.definition.name} {describe_scope(cap)} is above its soft limit: charged "
-            f"{format_amount(name, charged[name])} {name}, soft {format_amount(name, cap.soft[name])}, "
-            f"hard {_format_hard(cap.hard, name)}",
-            rule=cap.definition.name,
-            policy_kind="cap",
-        )
-
-
-def is_newly_exceeded(result: CapChargeResult) -> bool:
-    """Return whether a privileged user has just exceeded the cap."""
-    return result.charge.may_exceed and bool(_find_newly_exceeded(result, result.charge.cap.hard))
-
-
-def _find_newly_exceeded(result: CapChargeResult, limits: Amounts) -> set[str]:
-    """Return the names above these limits whose charge this request has increased."""
-    charged = result.ledger.compute_charged()
-    return charged.find_excess(limits).keys() & charged.find_shortfall(result.before.compute_charged()).keys()
-
-
-def create_missing_limit_problem(
-    cap: ActiveCap, resource: str, containers: tuple[str, ...], field: str = "spec.containers"
-) -> Problem:
-    """Return the problem of a pod that lacks a limit which a cap counts, or one factor of a product.
-
-    `field` is the path of the containers in the object.
-    """
-    name, derived, on = cap.definition.name, cap.derived.get(resource), ", ".join(containers)
-    if derived is None:
-        text = f"cap {name} counts {resource}, which is missing on {on}: set it"
-    else:
-        text = f"cap {name} counts {resource} = {derived}, one of which is missing or 0 on {on}: set it"
-    return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.REQUIRED, text, rule=name, policy_kind="cap")
-
-
-def create_unknown_product_problem(cap: ActiveCap, resource: str, template_field: str = "") -> Problem:
-    """Return the problem of a claim for devices that are one factor of a product which a cap counts.
-
-    `template_field` is the path of the claims in a pod or template for which they are made; empty for a claim itself.
-    """
-    name, product = cap.definition.name, cap.derived[resource]
-    subject = "the claims that templates make have" if template_field else "a claim for devices has"
-    text = (
-        f"cap {name} counts {resource} = {product} of containers, and {subject} no such product: request the resources "
-        "in a container"
-    )
-    field = template_field or "spec.devices.requests"
-    return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
-
-
-def _describe_namespaces(result: CapChargeResult) -> str:
-    return "in these namespaces" if result.charge.cap.definition.shared else "in this namespace"
-
-
-def describe_scope(cap: ActiveCap) -> str:
-    """Return the namespaces of a cap, for its messages."""
-    if cap.group_value is not None:
-        return f"for {cap.group}"
-    return "shared by its namespaces" if cap.definition.shared else "of this namespace"
-
-
-def _format_hard(hard: Amounts, name: str) -> str:
-    return format_amount(name, hard[name]) if name in hard else "none"
-
+from tallygate.webhook.state.ledger.reserve import Prerequisite
+from tallygate.webhook.state.ports import StoreUnavailableError, StoreUnreachableError
 
 _RETRY_AFTER_SECONDS = 1
 
@@ -292,18 +73,24 @@ class UndecidedError(TallygateError):
 
 
 class ActivePolicySet:
-    """One policy set with its indexes, for the extended resources of these device classes."""
+    """One policy set with its indexes, for the extended resources of these device classes, and the limits at a time."""
 
-    def __init__(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> None:
+    def __init__(self, policies: PolicySet, now: datetime | None, resources_by_class: Mapping[str, str]) -> None:
         self.policies = policies
         self.resources_by_class = resources_by_class
         self.device_resources = list_device_resources(resources_by_class)
         self.rules = RuleIndex(policies)
-        self.caps = CapIndex(policies, resources_by_class)
+        self.caps = CapIndex(policies, now, resources_by_class)
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
         self.reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules} | {
             cap.name: cap.reason for cap in policies.caps
         }
+
+    def renew_limits(self, now: datetime | None) -> "ActivePolicySet":
+        """Return the same set with the limits at another time."""
+        renewed = copy(self)
+        renewed.caps = CapIndex(self.policies, now, self.resources_by_class)
+        return renewed
 
 
 class ReviewContext(msgspec.Struct, frozen=True):
@@ -394,3 +181,22 @@ def _create_record(context: ReviewContext, verdict: str, problems: tuple[Problem
         unknown=rule_verdict.unknown,
         exceeded=rule_verdict.exceeded,
     )
+
+
+def decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle, ...]) -> Decision:
+    """Return the response that requests a retry: for the error of a store, or else for the first obstacle.
+
+    Raises:
+        UndecidedError: if a store is unavailable.
+    """
+    obstacle = next((each for each in obstacles if not isinstance(each.cause, Prerequisite)), obstacles[0])
+    if isinstance(obstacle.cause, StoreUnavailableError):
+        raise UndecidedError(
+            f"the ledgers are unreachable: {obstacle.cause}",
+            context.request.uid,
+            () if context.request.dry_run else obstacles,
+            is_transient=isinstance(obstacle.cause, StoreUnreachableError),
+        ) from obstacle.cause
+    is_prerequisite = isinstance(obstacle.cause, Prerequisite)
+    reason = f"cap {obstacle.cap}: {obstacle.cause}" if is_prerequisite else str(obstacle.cause)
+    return retry_later(context, reason, obstacles)

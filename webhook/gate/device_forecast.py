@@ -15,7 +15,7 @@ from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.rule_codes import DEVICES_OVER_CAP, DEVICES_OVER_FREE
-from tallygate.webhook.gate.decisions import describe_scope, describe_wait
+from tallygate.webhook.gate.cap_messages import describe_scope, describe_wait
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.policy.matching import matches_subjects
 from tallygate.webhook.policy.model import ForecastEnforcement
@@ -70,9 +70,9 @@ def forecast_amounts(
             continue
         text = (
             f"{subject.gets} at least {format_amount(name, amount)} {name} of the published devices, "
-            f"cap {cap.definition.name} {describe_scope(cap)} has hard {format_amount(name, hard)}"
+            f"cap {cap.definition.name} {describe_scope(cap)} has hard {cap.limits.describe(name)}"
         )
-        if amount > hard:
+        if amount > cap.limits.get_most(name):
             text = f"{text}: with these devices {subject.pod} can never run"
             yield _create_problem(DEVICES_OVER_CAP.number, cap, text)
             continue

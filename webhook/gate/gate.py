@@ -1,6 +1,7 @@
 """The gate: from the bytes of an admission review to the bytes of its response."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapInde
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
+from tallygate.webhook.gate.cap_messages import create_excess_problems
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ReadTransition
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
@@ -39,9 +41,9 @@ from tallygate.webhook.gate.decisions import (
     UndecidedError,
     add_warnings,
     allow_under_caps,
-    create_excess_problems,
     decide_by_rules,
     decide_with_warnings,
+    decide_without_result,
     deny_by_caps,
     retry_later,
 )
@@ -63,14 +65,12 @@ from tallygate.webhook.gate.workload_review import WorkloadReviewer
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tallygate.webhook.state.ports import (
     LedgerKey,
     Ledgers,
     NamespaceLister,
     RetryLaterError,
     StoreUnavailableError,
-    StoreUnreachableError,
 )
 
 
@@ -78,13 +78,13 @@ class Gate:
     """The decisions on reviews by the active policies, with the charges under caps in the validating phase.
 
     `policies` returns the active policy set, `nonce` a text that no other attempt of any process has, `monotonic`
-    seconds, `unix_time` seconds of the Unix epoch. `usage_lister` shows the stored pods, where they are watched.
-    `top_consumers` finds the details of rejections. `quotas` lists the ResourceQuotas of namespaces and
-    `claim_templates` the templates of claims, where they are watched. `evaluate_node_rules` evaluates the rules that
-    compare pods with nodes. `workload_reader` reads the workload of a scale request. `resources_by_class` returns the
-    extended resource of each DeviceClass, the same object until one changes; `is_advertised` returns whether any node
-    may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
-    are watched.
+    seconds, `unix_time` seconds of the Unix epoch, by which surges end, `now` the time in UTC by which overrides of
+    limits end, None after the end of all. `usage_lister` shows the stored pods, where they are watched. `top_consumers` finds the details of
+    rejections. `quotas` lists the ResourceQuotas of namespaces and `claim_templates` the templates of claims, where
+    they are watched. `evaluate_node_rules` evaluates the rules that compare pods with nodes. `workload_reader` reads
+    the workload of a scale request. `resources_by_class` returns the extended resource of each DeviceClass, the same
+    object until one changes; `is_advertised` returns whether any node may advertise a resource. `least_amounts` has the
+    least that claims can get, where slices and classes of devices are watched.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -94,6 +94,7 @@ class Gate:
         namespaces: NamespaceLister,
         ledgers: Ledgers,
         monotonic: Callable[[], float],
+        now: Callable[[], datetime | None],
         nonce: Callable[[], str],
         unix_time: Callable[[], float],
         usage_lister: UsageLister | None = None,
@@ -116,6 +117,7 @@ class Gate:
         self._evaluate_node_rules = evaluate_node_rules
         self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
         self._monotonic = monotonic
+        self._now = now
         self._nonce = nonce
         self._resources_by_class = resources_by_class
         self._least_amounts = least_amounts
@@ -161,7 +163,10 @@ class Gate:
             verdict = ALLOWED if selection is None else self._evaluate_node_rules(decoded_request, selection)
             if verdict is not ALLOWED:
                 context = replace(context, verdict=context.verdict.merge(verdict))
-        return self._decide(context, decoded_request, labels, deadline)
+        try:
+            return self._decide(context, decoded_request, labels, deadline)
+        except (UnreadableOwnerError, UnreadableWorkloadError) as error:
+            return retry_later(context, str(error))
 
     def _decide(
         self, context: ReviewContext, decoded_request: DecodedRequest, labels: Mapping[str, str] | None, deadline: float
@@ -177,10 +182,7 @@ class Gate:
                 caps = policy_set.caps.find_matching(request.namespace, labels).caps
                 return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
         if is_scale_request(request):
-            try:
-                scaled = self._workloads.resolve_scale(context)
-            except UnreadableWorkloadError as error:
-                return retry_later(context, str(error))
+            scaled = self._workloads.resolve_scale(context)
             return decide_by_rules(context) if scaled is None else self._review_workload(scaled, labels, deadline)
         if policy_set.caps and is_namespace_update(request) and self._usage_lister is not None:
             read_ledger = partial(self._read_ledger, deadline=deadline)
@@ -201,10 +203,13 @@ class Gate:
         policy_set = self._policy_set
         if policy_set.policies is not policies or policy_set.resources_by_class is not resources_by_class:
             policy_set = self._policy_set = self._index_policies(policies, resources_by_class)
+        elif policy_set.caps.may_change and not policy_set.caps.is_current(now := self._now()):
+            # the keys of the caps stay, so that no ledger is counted again
+            policy_set = self._policy_set = policy_set.renew_limits(now)
         return policy_set
 
     def _index_policies(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> ActivePolicySet:
-        policy_set = ActivePolicySet(policies, resources_by_class)
+        policy_set = ActivePolicySet(policies, self._now(), resources_by_class)
         if self._usage_lister is not None:
             self._usage_lister.set_active_caps(
                 [cap.active_key for cap in policy_set.caps.list_caps()], is_first=not self._has_reviewed
@@ -233,10 +238,7 @@ class Gate:
         if request_charges.consumer.kind is ConsumerKind.CLAIM:
             warnings = self._forecast_devices(decoded_request, caps, deadline)
         if self._owner_chains is not None:
-            try:
-                request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
-            except UnreadableOwnerError as error:
-                return retry_later(context, str(error))
+            request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
         return self._reserve(context, request_charges, deadline, warnings)
 
     def _wait_for_namespace(self, context: ReviewContext, labels: Mapping[str, str] | None) -> Decision | None:
@@ -308,10 +310,7 @@ class Gate:
     def _review_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload: its charge if a cap admits it as a whole, else forecasts on its pods."""
         caps = context.policy_set.caps.find_matching(context.request.namespace, labels).caps
-        try:
-            reviewed = self._workloads.review(context, caps, deadline)
-        except UnreadableOwnerError as error:
-            return retry_later(context, str(error))
+        reviewed = self._workloads.review(context, caps, deadline)
         if reviewed is None:
             return decide_by_rules(context)
         if reviewed.denied:
@@ -352,14 +351,11 @@ class Gate:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
         consumer, targets = request_charges.consumer, context.policy_set.rules.targets
         charge = partial(charge_consumer, self._ledgers, deadline=deadline, usage_lister=self._usage_lister)
-        try:
-            result = charge(consumer, request_charges.charges)
-            if result.exceeded:
-                result = self._surge_charger.charge_again(request_charges, result, targets, charge)
-        except UnreadableOwnerError as error:
-            return retry_later(context, str(error))
+        result = charge(consumer, request_charges.charges)
+        if result.exceeded:
+            result = self._surge_charger.charge_again(request_charges, result, targets, charge)
         if result.obstacles and not result.exceeded:
-            return _decide_without_result(context, result.obstacles)
+            return decide_without_result(context, result.obstacles)
         if result.exceeded:
             describe_excess = partial(
                 self._top_consumers.describe,
@@ -367,7 +363,12 @@ class Gate:
                 allocated_claim=consumer.name if consumer.allocates_at else "",
             )
             if consumer.kind is ConsumerKind.WORKLOAD:
-                create_problems = partial(create_whole_problems, request_charges, describe_excess)
+                create_problems = partial(
+                    create_whole_problems,
+                    kind=context.request.kind,
+                    pod_count=request_charges.pod_count,
+                    describe_excess=describe_excess,
+                )
             else:
                 create_problems = partial(
                     create_excess_problems, describe_excess=describe_excess, is_allocation=bool(consumer.allocates_at)
@@ -378,22 +379,3 @@ class Gate:
         if warnings:
             context = add_warnings(context, warnings)
         return allow_under_caps(context, result)
-
-
-def _decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle, ...]) -> Decision:
-    """Return the response that requests a retry: for the error of a store, or else for the first obstacle.
-
-    Raises:
-        UndecidedError: if a store is unavailable.
-    """
-    obstacle = next((each for each in obstacles if not isinstance(each.cause, Prerequisite)), obstacles[0])
-    if isinstance(obstacle.cause, StoreUnavailableError):
-        raise UndecidedError(
-            f"the ledgers are unreachable: {obstacle.cause}",
-            context.request.uid,
-            () if context.request.dry_run else obstacles,
-            is_transient=isinstance(obstacle.cause, StoreUnreachableError),
-        ) from obstacle.cause
-    is_prerequisite = isinstance(obstacle.cause, Prerequisite)
-    reason = f"cap {obstacle.cap}: {obstacle.cause}" if is_prerequisite else str(obstacle.cause)
-    return retry_later(context, reason, obstacles)

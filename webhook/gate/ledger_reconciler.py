@@ -203,7 +203,7 @@ class LedgerReconciler:
                 key = get_ledger_key(cap, namespace)
                 membership = None if key in ledgers else self._usage_lister.find_membership(cap, key)
                 if membership is not None and (namespace in membership.names or key in self._with_members):
-                    ledgers[key] = cap
+                    ledgers[key] = cap.choose_limits(key.namespace)
             groups = self._usage_lister.list_groups_of(caps, namespace)
             ledgers |= {get_ledger_key(cap, namespace): cap for cap in groups}
         yield from (ledgers | self._list_left_groups(caps)).items()
@@ -212,7 +212,7 @@ class LedgerReconciler:
         """Return the ledgers of groups whose last namespace left: no namespace leads to them any more."""
         left: dict[LedgerKey, ActiveCap] = {}
         for key in self._with_members:
-            cap = caps.find_cap(key.cap)
+            cap = caps.find_cap(key.cap, key.namespace)
             if cap is not None and cap.group_value is not None:
                 membership = self._usage_lister.find_membership(cap, key)
                 if membership is not None and not membership.names:

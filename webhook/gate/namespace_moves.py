@@ -12,7 +12,7 @@ from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP
-from tallygate.webhook.gate.decisions import describe_scope, find_consumer_words
+from tallygate.webhook.gate.cap_messages import describe_scope, find_consumer_words
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -51,7 +51,7 @@ def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> It
     after = before + used
     cap_name, where = cap.definition.name, describe_scope(cap)
     for name in sorted(after.find_excess(cap.hard).keys() & used.keys()):
-        total, hard = format_amount(name, after[name]), format_amount(name, cap.hard[name])
+        total, hard = format_amount(name, after[name]), cap.limits.describe(name)
         words = find_consumer_words(cap, name)
         text = (
             f"its {words.nouns} use {format_amount(name, used[name])} {name}, and cap {cap_name} {where} is exceeded "

@@ -27,6 +27,7 @@ from tallygate.webhook.accounting.resource_quota import (
 )
 from tallygate.webhook.admission.rule_codes import CLAIMS_OVER_QUOTA, WORKLOAD_OVER_QUOTA
 from tallygate.webhook.gate.applied_workload import ForecastWorkload, sum_pod_sets
+from tallygate.webhook.gate.cap_messages import CLAIMS_WAIT
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
     ClaimTemplateLister,
@@ -35,7 +36,6 @@ from tallygate.webhook.gate.claim_forecast import (
     find_pod_claims,
     is_controlled,
 )
-from tallygate.webhook.gate.decisions import CLAIMS_WAIT
 from tallygate.webhook.gate.workload_forecast import ChargedPods, ForecastLimit, forecast_resources
 from tallygate.webhook.objects.core import (
     Pod,

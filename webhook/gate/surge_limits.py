@@ -19,7 +19,8 @@ def find_most(cap: ActiveCap, ledger: Ledger, name: str) -> int:
 def describe_limit(result: CapChargeResult, name: str, hard: int) -> tuple[str, int]:
     """Return the hard limit and the surge of a pod of a controller that rolls as text, and the largest amount now."""
     most = find_most(result.charge.cap, result.before, name)
-    text = f"hard {format_amount(name, hard)}, surge {format_amount(name, max(most - hard, 0))}"
+    limits = result.charge.cap.limits
+    text = f"hard {limits.describe(name, hard)}, surge {format_amount(name, max(most - hard, 0))}"
     since = result.before.surge.since
     if since is None:
         return text, most

@@ -20,12 +20,17 @@ from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.admission.rule_codes import WORKLOAD_NOT_WHOLE
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.applied_workload import ForecastWorkload, sum_pod_sets
+from tallygate.webhook.gate.cap_messages import (
+    ExcessDescriber,
+    describe_scope,
+    describe_wait,
+    find_hard,
+)
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge, may_exceed
-from tallygate.webhook.gate.decisions import ExcessDescriber, describe_scope, describe_wait, find_hard
 from tallygate.webhook.gate.owner_chain import Controller, OwnerChains, UnreadableOwnerError
 from tallygate.webhook.gate.scale_requests import WorkloadReader
-from tallygate.webhook.gate.top_consumers import describe_consumers
+from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
 from tallygate.webhook.kube.resource_codec import parse_revision
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.meta import PartialObjectMetadata
@@ -62,13 +67,25 @@ def select_whole_caps(target: ReviewTarget, caps: Sequence[ActiveCap]) -> tuple[
     return tuple(cap for cap in caps if cap.definition.admits_whole and cap.hard)
 
 
+def describe_unwatched(caps: Sequence[ActiveCap], kind: str) -> str:
+    """Return the message of a gate that watches no cluster: nothing would show that pods are stored, or never come."""
+    return (
+        f"cap {caps[0].definition.name} admits a {kind} as a whole only where the gate watches the cluster "
+        "(--cluster); here its pods are decided one by one"
+    )
+
+
+def read_none() -> None:
+    """Return None in place of a ledger: under a cap that admits a workload as a whole, the charge itself reads it."""
+
+
 def drop_counted_by_owners(
     request_charges: RequestCharges, controllers: Sequence[Controller], targets: ReviewTargets, reader: WorkloadReader
 ) -> RequestCharges | None:
     """Return the charges of a workload without those under caps that one of its controllers reserves under; or None.
 
     A controller that starts together reserves for all pods itself, if its own templates state what they request: those
-    of a TrainJob may be in its runtime.
+    of an AppWrapper may be of a kind that is not read.
 
     Raises:
         UnreadableOwnerError: if a controller cannot be read.
@@ -163,11 +180,10 @@ def _sum_charges(workload: ForecastWorkload, cap: ActiveCap) -> Amounts:
 
 
 def create_whole_problems(
-    request_charges: RequestCharges, describe_excess: ExcessDescriber, result: CapChargeResult
+    result: CapChargeResult, kind: str, pod_count: int, describe_excess: ExcessDescriber = lambda *_: ExcessDetails()
 ) -> Iterator[Problem]:
-    """Yield one problem for each resource of which the pods of a workload together exceed a cap."""
-    cap, pod_count = result.charge.cap, request_charges.pod_count
-    kind = request_charges.consumer.workload.kind.rpartition("/")[2]
+    """Yield one problem for each resource of which the pods of a workload of this kind together exceed a cap."""
+    cap = result.charge.cap
     for name in sorted(result.excess):
         details = describe_excess(result, name)
         consumers = f"; top consumers: {describe_consumers(name, details.consumers)}" if details.consumers else ""
@@ -182,6 +198,8 @@ def create_whole_problems(
         noun = "pod requests" if pod_count == 1 else "pods request"
         end = (
             f"It needs {format_amount(name, amount)} at a time, which the cap never allows: start fewer pods"
+            if amount > max(hard, cap.limits.get_most(name))
+            else "Wait until the limit is larger, or start fewer pods"
             if amount > hard
             else f"Wait until {describe_wait(cap, name)}, or start fewer pods"
         )
@@ -189,7 +207,7 @@ def create_whole_problems(
         text = (
             f"cap {cap.definition.name} {describe_scope(cap)} admits a {kind} as a whole or not at all: its "
             f"{pod_count} {noun} {format_amount(name, amount)} {name}{more}, used {format_amount(name, used)}, "
-            f"reserved {format_amount(name, reserved)}, hard {format_amount(name, hard)}, free "
+            f"reserved {format_amount(name, reserved)}, hard {cap.limits.describe(name, hard)}, free "
             f"{format_amount(name, max(hard - used - reserved, 0))}{consumers}. {end}{expiry}"
         )
         yield Problem(

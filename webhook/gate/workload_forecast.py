@@ -6,7 +6,7 @@ created. The claims that are made from templates count beside the pods. `quota_f
 ResourceQuotas.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
@@ -21,14 +21,14 @@ from tallygate.webhook.admission.rule_codes import (
     WORKLOAD_ROLLOUT,
 )
 from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
-from tallygate.webhook.gate.claim_forecast import CLAIMS_FIELD
-from tallygate.webhook.gate.decisions import (
+from tallygate.webhook.gate.cap_messages import (
     CLAIMS_WAIT,
     create_missing_limit_problem,
     create_unknown_product_problem,
     describe_scope,
     describe_wait,
 )
+from tallygate.webhook.gate.claim_forecast import CLAIMS_FIELD
 from tallygate.webhook.gate.device_forecast import is_counted
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -38,7 +38,7 @@ _NO_AMOUNTS = Amounts()
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One expected problem; `permanent` if it lasts as long as workload and cap do not change.
+    """One expected problem; `permanent` if it lasts as long as workload and cap do not change, also by the time.
 
     If it `affects_all`, then not one of the pods is ever accepted.
     """
@@ -63,6 +63,10 @@ class ForecastLimit:
     autoscaled_code: Code
     cap: ActiveCap | None = None
     surge: Amounts = _NO_AMOUNTS
+
+    def get_most(self, name: str) -> int:
+        """Return the largest limit of a name from now on."""
+        return self.hard[name] if self.cap is None else self.cap.limits.get_most(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +115,15 @@ def forecast_resources(
 def _select_shares(charged_pods: Sequence[ChargedPods], name: str) -> tuple[ChargedPods, ...]:
     """Return the pods that request a resource; of those that may run at different times the largest share."""
     shares = [each for each in charged_pods if name in each.per_pod]
-    separate = [each for each in shares if each.pods.replicas.is_separate]
-    largest = max(separate, key=lambda each: each.per_pod[name] * each.pods.replicas.count, default=None)
-    return tuple(each for each in shares if not each.pods.replicas.is_separate or each is largest)
+    first = [each for each in shares if each.pods.replicas.is_first]
+    separate = [each for each in shares if each.pods.replicas.is_separate and not each.pods.replicas.is_first]
+    largest = max((first, *([each] for each in separate)), key=lambda pods: _sum_amounts(pods, name))
+    selected = {id(each) for each in largest}
+    return tuple(each for each in shares if not each.pods.replicas.is_separate or id(each) in selected)
+
+
+def _sum_amounts(pods: Iterable[ChargedPods], name: str) -> int:
+    return sum(each.per_pod[name] * each.pods.replicas.count for each in pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +165,10 @@ class _ResourceForecast:
         return sum(each.per_pod[self.name] * each.pods.replicas.count for each in self.shares)
 
     def forecast_never(self) -> Forecast:
-        hard = self.limit.hard[self.name]
-        fit = hard // self.per_pod
-        if not fit:
+        fit = self.limit.hard[self.name] // self.per_pod
+        if is_temporary := self._sum_amounts() <= self.limit.get_most(self.name):
+            end = f"{'not all' if fit else 'none'} of them can run before the limit is larger"
+        elif not fit:
             end = "none of them can ever run"
         elif len(self.shares) > 1:
             end = "not all of them can run at a time"
@@ -166,8 +177,8 @@ class _ResourceForecast:
         return self._create_forecast(
             self.limit.over_code,
             f"{self._describe_request(self._sum_amounts())}, {self._describe_limit()}: {end}",
-            permanent=not self.is_least,
-            affects_all=not fit and not self.is_least,
+            permanent=not self.is_least and not is_temporary,
+            affects_all=not fit and not self.is_least and not is_temporary,
         )
 
     def forecast_autoscaling(self) -> Iterator[Forecast]:
@@ -179,7 +190,7 @@ class _ResourceForecast:
         ):
             return
         added = sum(each.per_pod[self.name] * (each.pods.replicas.most - each.pods.replicas.count) for each in scaled)
-        amount, hard = self._sum_amounts() + added, self.limit.hard[self.name]
+        amount, hard = self._sum_amounts() + added, self.limit.get_most(self.name)
         if amount <= hard:
             return
         bounds = " and ".join(f"{each.pods.replicas.most} {each.pods.replicas.noun}" for each in scaled)
@@ -201,8 +212,10 @@ class _ResourceForecast:
         is_new = all(each.pods.old_template is None for each in self.shares)
         needed = (replicas.count + replicas.required_surge) * self.per_pod
         if replicas.required_surge and needed > most and (self.is_rollout or is_new):
-            text = f"{request}, {limit}: the rollout can never proceed, since {replicas.surge_reason}"
-            permanent = self.is_rollout and not self.is_least
+            is_temporary = needed <= self.limit.get_most(self.name) + self.limit.surge.get(self.name, 0)
+            end = "cannot proceed before the limit is larger" if is_temporary else "can never proceed"
+            text = f"{request}, {limit}: the rollout {end}, since {replicas.surge_reason}"
+            permanent = self.is_rollout and not self.is_least and not is_temporary
             return self._create_forecast(self.limit.rollout_code, text, permanent=permanent)
         if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > most:
             return self._create_forecast(
@@ -261,7 +274,10 @@ class _ResourceForecast:
         return f"with {replicas.surge} more during a rollout, {self._describe_request(count * self.per_pod, count)}"
 
     def _describe_limit(self) -> str:
-        return f"{self.limit.label} has hard {format_amount(self.name, self.limit.hard[self.name])}"
+        cap, hard = self.limit.cap, self.limit.hard[self.name]
+        return (
+            f"{self.limit.label} has hard {cap.limits.describe(self.name) if cap else format_amount(self.name, hard)}"
+        )
 
     def _describe_rollout_limit(self) -> str:
         surge = self.limit.surge.get(self.name, 0)

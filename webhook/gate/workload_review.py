@@ -20,7 +20,13 @@ from tallygate.webhook.gate.owner_chain import OwnerChains
 from tallygate.webhook.gate.quota_forecast import QuotaForecaster, name_limits
 from tallygate.webhook.gate.scale_requests import WorkloadReader, resolve_scale
 from tallygate.webhook.gate.usage_lister import get_ledger_key
-from tallygate.webhook.gate.whole_workloads import compute_workload_charges, drop_counted_by_owners, select_whole_caps
+from tallygate.webhook.gate.whole_workloads import (
+    compute_workload_charges,
+    describe_unwatched,
+    drop_counted_by_owners,
+    read_none,
+    select_whole_caps,
+)
 from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.meta import ObjectMeta, PartialObjectMetadata
 from tallygate.webhook.policy.model import ForecastEnforcement
@@ -92,12 +98,15 @@ class WorkloadReviewer:
             ReviewError: if the object is not of the kind that it states.
             UnreadableOwnerError: if the workload that controls this one cannot be read.
         """
-        request, targets = context.request, context.policy_set.rules.targets
+        request, targets, unknown = context.request, context.policy_set.rules.targets, ""
         quotas = self._quotas.list_quotas(request.namespace) if self._quotas is not None else ()
         pod_target = find_review_target(request, targets) if context.policy_set.caps or quotas else None
         if pod_target is None:
             return None
-        whole_caps = select_whole_caps(pod_target, caps) if self._owner_chains is not None else ()
+        whole_caps = select_whole_caps(pod_target, caps)
+        if whole_caps and self._owner_chains is None:
+            unknown = describe_unwatched(whole_caps, request.kind)
+            whole_caps = ()
         workload, old_workload = decode_workloads(request, pod_target, with_controlled=bool(whole_caps))
         if workload is None:
             return None
@@ -121,7 +130,8 @@ class WorkloadReviewer:
         denied, warnings = self._forecast(request.namespace, workload, old_workload, by_cap, deadline)
         if self._quotas is not None:
             warnings += self._quotas.forecast_workload(workload, old_workload, quotas)
-        return ReviewedWorkload(denied, warnings, describe_unknown(workload.unknown_claims, limits), charges)
+        unknown = unknown or describe_unknown(workload.unknown_claims, limits)
+        return ReviewedWorkload(denied, warnings, unknown, charges)
 
     def _drop_counted_by_owners(
         self, charges: RequestCharges, metadata: ObjectMeta | None, targets: ReviewTargets
@@ -149,14 +159,10 @@ class WorkloadReviewer:
             read_ledger = partial(self._read_ledger, get_ledger_key(cap, namespace), deadline)
             compute_charge = partial(compute_pod_charge, cap)
             before = old_workload.sum_charges(cap, compute_charge) if old_workload else Amounts()
-            read = _read_none if is_whole else read_ledger
+            read = read_none if is_whole else read_ledger
             for forecast in forecast_cap(workload, cap, compute_charge, before, read):
                 if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP.number:
                     continue
                 denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
                 (denied if denies else warnings).append(forecast.problem)
         return denied, warnings
-
-
-def _read_none() -> None:
-    """Return None: the charge itself reads the ledger."""

@@ -31,6 +31,7 @@ class WorkloadSpec(msgspec.Struct, rename="camel", frozen=True):
     parallelism: int | None = None
     completions: int | None = None
     suspend: bool | None = None
+    managed_by: str | None = None
     strategy: DeploymentStrategy | None = None
 
 

@@ -31,8 +31,10 @@ from tallygate.webhook.policy.policy_codes import (
     BAD_PATH,
     BAD_PATTERN,
     BAD_QUANTITY,
+    BAD_TIME,
 )
 from tallygate.webhook.policy.suggest import suggest_resource
+from tallygate.webhook.policy.times import TimeError, parse_end_time
 from tallygate.webhook.policy.workload_kinds import MAX_COUNT, FieldPath, PathError
 
 PODS_RESOURCE = "pods"
@@ -46,6 +48,7 @@ _NAME_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-
 _CAPACITY_NAME = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}")
 _RESOURCE_GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
 _CLASS_GLOB = re.compile(r"!?[a-z0-9.*?-]+")
+_LABEL_GLOB = re.compile(r"[A-Za-z0-9._*?-]+")
 _NAME_GLOB = re.compile(r"[a-z0-9*?-]+")
 _ACCOUNT_GLOB = re.compile(r"[a-z0-9*?-]+/[a-z0-9.*?-]+")
 _NUMBER = re.compile(r"\+?[0-9]{1,18}(?:\.[0-9]{1,9})?")
@@ -145,6 +148,13 @@ def check_name_pattern(text: str) -> None:
     if text.startswith("!"):
         raise FormatError(BAD_PATTERN, f'{quote_text(text)}: "!" is for resources; put the name under exclude instead')
     _check_glob(_NAME_GLOB, text, text, "lowercase letters, digits and '-'", "team-*")
+
+
+def check_label_value_pattern(text: str) -> None:
+    """Check a glob over the values of a label."""
+    if text.startswith("!"):
+        raise FormatError(BAD_PATTERN, f'{quote_text(text)}: "!" is for resources; name the groups that are meant')
+    _check_glob(_LABEL_GLOB, text, text, "letters, digits, '-', '_' and '.'", "vision")
 
 
 def check_class_pattern(text: str) -> None:
@@ -312,6 +322,14 @@ def check_weight(text: str) -> None:
         raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is no weight; write a whole number from 1 to {MAX_WEIGHT}")
 
 
+def check_end_time(text: str) -> None:
+    """Check the end of an override: a time with its zone, or a date."""
+    try:
+        parse_end_time(text)
+    except TimeError as error:
+        raise FormatError(BAD_TIME, f"{quote_text(text)} is no end: {error}") from error
+
+
 def check_period(text: str) -> None:
     """Check a period: whole hours, minutes and seconds, up to a day."""
     try:
@@ -325,6 +343,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "policy-name": check_policy_name,
     "resource-pattern": check_resource_pattern,
     "name-pattern": check_name_pattern,
+    "label-value-pattern": check_label_value_pattern,
     "class-pattern": check_class_pattern,
     "service-account-pattern": check_account_pattern,
     "subject-pattern": check_subject_pattern,
@@ -334,6 +353,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "counted-name": check_counted_name,
     "capacity-name": check_capacity_name,
     "weight": check_weight,
+    "end-time": check_end_time,
     "period": check_period,
     "api-group": check_api_group,
     "kind-name": check_kind_name,

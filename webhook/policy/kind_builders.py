@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from tallygate.webhook.policy.workload_kinds import (
     CountFactor,
     CountField,
+    ExpectedValue,
     FieldPath,
     PodForm,
     PodSetDefinition,
@@ -12,9 +13,17 @@ from tallygate.webhook.policy.workload_kinds import (
 )
 
 
-def create_count(path: str, default: int | None = 1, *, minus: int = 0, floors: Iterable[str] = ()) -> CountFactor:
+def create_count(
+    path: str, default: int | None = 1, *, minus: int = 0, floors: Iterable[str] = (), assigned: str = ""
+) -> CountFactor:
     """Return the factor of one field."""
-    return (CountField(FieldPath.parse(path), default, minus, tuple(map(FieldPath.parse, floors))),)
+    assignments = FieldPath.parse(assigned) if assigned else None
+    return (CountField(FieldPath.parse(path), default, minus, create_paths(*floors), assignments),)
+
+
+def create_expectation(path: str, *values: str) -> ExpectedValue:
+    """Return the expectation of a field."""
+    return ExpectedValue(FieldPath.parse(path), values)
 
 
 def create_paths(*texts: str) -> tuple[FieldPath, ...]:
@@ -27,13 +36,17 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     counts: Iterable[CountFactor] = (),
     most: Iterable[CountFactor] = (),
     autoscaled: str = "",
+    scaled: Iterable[CountFactor] = (),
     form: PodForm = PodForm.TEMPLATE,
     noun: str = "pods",
     suspended: Iterable[str] = (),
+    expected: Iterable[ExpectedValue] = (),
+    doubled: ExpectedValue | None = None,
     rollout: str = "",
     is_separate: bool = False,
     is_used: bool = True,
     declared: str = "",
+    workflow: str = "",
 ) -> PodSetDefinition:
     """Return the definition of the pods of one template."""
     return PodSetDefinition(
@@ -48,6 +61,10 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
         is_separate,
         is_used,
         FieldPath.parse(declared) if declared else None,
+        tuple(scaled),
+        FieldPath.parse(workflow) if workflow else None,
+        tuple(expected),
+        doubled,
     )
 
 
@@ -58,6 +75,7 @@ def create_kind(  # noqa: PLR0913  # each is a part of the definition
     *pod_sets: PodSetDefinition,
     source: str,
     suspended: Iterable[str] = (),
+    expected: Iterable[ExpectedValue] = (),
     is_namespaced: bool = True,
     starts_together: bool = False,
 ) -> WorkloadKind:
@@ -73,6 +91,7 @@ def create_kind(  # noqa: PLR0913  # each is a part of the definition
         is_namespaced,
         source,
         starts_together,
+        tuple(expected),
     )
 
 

@@ -1,8 +1,15 @@
 """The known kinds of applications: clusters of Ray, pipelines and rollouts of Argo, models, Spark, and services."""
 
-from tallygate.webhook.policy.kind_builders import create_count, create_job_counts, create_kind, create_pod_set
+from tallygate.webhook.policy.kind_builders import (
+    create_count,
+    create_expectation,
+    create_job_counts,
+    create_kind,
+    create_pod_set,
+)
 from tallygate.webhook.policy.workload_kinds import (
     CountField,
+    ExpectedValue,
     FieldPath,
     PodForm,
     PodSetDefinition,
@@ -11,57 +18,70 @@ from tallygate.webhook.policy.workload_kinds import (
 
 _RAY = "github.com/ray-project/kuberay/ray-operator v1.6.2, controllers/ray/utils/util.go"
 _ROLLOUTS = "github.com/argoproj/argo-rollouts v1.9.0"
-_WORKFLOWS = "github.com/argoproj/argo-workflows/v3 v3.7.18, workflow/controller/workflowpod.go"
+_WORKFLOWS = "github.com/argoproj/argo-workflows/v3 v3.7.18, workflow/controller"
 _KSERVE = "github.com/kserve/kserve v0.20.0, pkg/apis/serving"
 _SPARK = "github.com/kubeflow/spark-operator/v2 v2.5.2, api/v1beta2/defaults.go"
 _KNATIVE = "knative.dev/serving v0.51.0, pkg/apis/autoscaling/register.go"
 _NOTEBOOK = "github.com/kubeflow/kubeflow v1.10.0, components/notebook-controller/controllers/notebook_controller.go"
 
+_TERMINATE = ("spec.terminate",)
 _SUSPEND = ("spec.suspend",)
+_STOPPED_MODEL = ('metadata.annotations["serving.kserve.io/stop"]',)
 
 
-def _list_ray_pods(cluster: str) -> tuple[PodSetDefinition, ...]:
+_RAY_MANAGED = (create_expectation("spec.managedBy", "ray.io/kuberay-operator"),)
+
+
+def _list_ray_pods(
+    cluster: str, selector: tuple[str, ...] = (), doubled: ExpectedValue | None = None
+) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of a cluster of Ray; none if a `selector` names another cluster."""
     groups = f"{cluster}.workerGroupSpecs[*]"
     replicas = CountField(FieldPath.parse(f"{groups}.replicas"), 0, floors=(FieldPath.parse(f"{groups}.minReplicas"),))
     maximum = CountField(FieldPath.parse(f"{groups}.maxReplicas"), default=None)
     hosts = create_count(f"{groups}.numOfHosts")
     return (
-        create_pod_set(f"{cluster}.headGroupSpec.template", noun="head pods"),
+        create_pod_set(f"{cluster}.headGroupSpec.template", noun="head pods", suspended=selector, doubled=doubled),
         create_pod_set(
             f"{groups}.template",
             counts=[(replicas, maximum), hosts],
             most=[create_count(f"{groups}.maxReplicas", 0), hosts],
             autoscaled=f"{cluster}.enableInTreeAutoscaling",
             noun="workers",
-            suspended=(f"{groups}.suspend",),
+            suspended=(*selector, f"{groups}.suspend"),
+            doubled=doubled,
         ),
     )
 
 
 def _list_ray_job_pods(job: str) -> tuple[PodSetDefinition, ...]:
     """Return the pods of a RayJob; a submitter that has no template here gets a small one from the operator."""
-    submitter = create_pod_set(f"{job}.submitterPodTemplate", noun="submitters")
-    return (*_list_ray_pods(f"{job}.rayClusterSpec"), submitter)
+    submitter = create_pod_set(
+        f"{job}.submitterPodTemplate",
+        noun="submitters",
+        expected=(create_expectation(f"{job}.submissionMode", "K8sJobMode"),),
+    )
+    return (*_list_ray_pods(f"{job}.rayClusterSpec", (f"{job}.clusterSelector",)), submitter)
 
 
 def _list_workflow_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
-    """Return the pods of a Workflow: each template makes one for each step that names it, so one is the least."""
+    """Return the pods of a Workflow: each template makes one for each step that names it, or item of the step."""
     template = f"{spec}.templates[*]"
     return (
         *(
-            create_pod_set(path, form=PodForm.WORKFLOW, is_separate=True, is_used=is_used)
+            create_pod_set(path, form=PodForm.WORKFLOW, is_separate=True, workflow=spec, is_used=is_used)
             for path in (template, f"{template}.steps[*][*].inline", f"{template}.dag.tasks[*].inline")
         ),
         create_pod_set(f"{spec}.templateDefaults", form=PodForm.WORKFLOW, is_used=False),
     )
 
 
-def _create_component(component: str, noun: str) -> PodSetDefinition:
+def _create_component(component: str, noun: str, *, is_scaled: bool = True) -> PodSetDefinition:
     """Return the pods of a component of an InferenceService."""
     return create_pod_set(
         component,
         counts=[create_count(f"{component}.minReplicas")],
-        most=[create_count(f"{component}.maxReplicas", 0)],
+        most=[create_count(f"{component}.maxReplicas", 0)] if is_scaled else (),
         form=PodForm.COMPONENT,
         noun=noun,
     )
@@ -102,14 +122,16 @@ def _list_llm_pods(*, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
     )
 
 
-def _list_spark_pods(spec: str, driver: str = "driver") -> tuple[PodSetDefinition, ...]:
+def _list_spark_pods(spec: str, driver: str = "driver", executors: int = 1) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of an application: Spark itself starts the executors, by default as many as `executors`."""
     allocation = f"{spec}.dynamicAllocation"
     floors = (f"{allocation}.initialExecutors", f"{allocation}.minExecutors")
     return (
         create_pod_set(f"{spec}.{driver}", form=PodForm.SPARK_POD, noun=f"{driver}s"),
         create_pod_set(
             f"{spec}.executor",
-            counts=[create_count(f"{spec}.executor.instances", floors=floors)],
+            counts=[create_count(f"{spec}.executor.instances", executors)],
+            scaled=[create_count(f"{spec}.executor.instances", 0, floors=floors)],
             most=[create_count(f"{allocation}.maxExecutors", 0)],
             autoscaled=f"{allocation}.enabled",
             form=PodForm.SPARK_POD,
@@ -141,6 +163,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         *_list_ray_pods("spec"),
         source=_RAY,
         suspended=_SUSPEND,
+        expected=_RAY_MANAGED,
         starts_together=True,
     ),
     create_kind(
@@ -149,7 +172,8 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1 v1alpha1",
         *_list_ray_job_pods("spec"),
         source=_RAY,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.rayClusterSpec.suspend"),
+        expected=_RAY_MANAGED,
         starts_together=True,
     ),
     create_kind(
@@ -158,10 +182,16 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1",
         *_list_ray_job_pods("spec.jobTemplate"),
         source=_RAY,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.jobTemplate.suspend", "spec.jobTemplate.rayClusterSpec.suspend"),
     ),
     create_kind(
-        "RayService.ray.io", "rayservices", "v1 v1alpha1", *_list_ray_pods("spec.rayClusterConfig"), source=_RAY
+        "RayService.ray.io",
+        "rayservices",
+        "v1 v1alpha1",
+        *_list_ray_pods("spec.rayClusterConfig", doubled=create_expectation("spec.upgradeStrategy.type", "NewCluster")),
+        source=_RAY,
+        suspended=("spec.rayClusterConfig.suspend",),
+        expected=_RAY_MANAGED,
     ),
     create_kind(
         "Rollout.argoproj.io",
@@ -178,6 +208,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha1",
         create_pod_set("spec.templates[*].template", counts=[create_count("spec.templates[*].replicas")]),
         source=f"{_ROLLOUTS}, utils/experiment/experiment.go",
+        suspended=_TERMINATE,
     ),
     *(
         create_kind(
@@ -186,6 +217,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
             "v1alpha1",
             create_pod_set(f"{_METRIC_JOB}.template", counts=_METRIC_COUNTS, is_used=kind == "AnalysisRun"),
             source=f"{_ROLLOUTS}, metricproviders/job/job.go",
+            suspended=_TERMINATE if kind == "AnalysisRun" else (),
             is_namespaced=not kind.startswith("Cluster"),
         )
         for kind in ("AnalysisRun", "AnalysisTemplate", "ClusterAnalysisTemplate")
@@ -196,7 +228,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha1",
         *_list_workflow_pods("spec"),
         source=_WORKFLOWS,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.shutdown"),
     ),
     *(
         create_kind(
@@ -215,7 +247,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha1",
         *_list_workflow_pods("spec.workflowSpec"),
         source=_WORKFLOWS,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.workflowSpec.suspend", "spec.workflowSpec.shutdown"),
     ),
     create_kind(
         "Notebook.kubeflow.org",
@@ -230,7 +262,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "inferenceservices",
         "v1beta1",
         *(_create_component(f"spec.{each}", f"{each} pods") for each in ("predictor", "transformer", "explainer")),
-        _create_component("spec.canary[*].predictor", "canary pods"),
+        _create_component("spec.canary[*].predictor", "canary pods", is_scaled=False),
         create_pod_set(
             "spec.predictor.workerSpec",
             counts=[
@@ -241,6 +273,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
             noun="workers",
         ),
         source=f"{_KSERVE}/v1beta1/component.go, predictor.go",
+        suspended=_STOPPED_MODEL,
     ),
     create_kind(
         "LLMInferenceService.serving.kserve.io",
@@ -248,6 +281,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha2 v1alpha1",
         *_list_llm_pods(),
         source=f"{_KSERVE}/v1alpha2/llm_inference_service_types_func.go",
+        suspended=_STOPPED_MODEL,
     ),
     create_kind(
         "LLMInferenceServiceConfig.serving.kserve.io",
@@ -281,13 +315,13 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1beta2",
         *_list_spark_pods("spec.template"),
         source=_SPARK,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.template.suspend"),
     ),
     create_kind(
         "SparkConnect.sparkoperator.k8s.io",
         "sparkconnects",
         "v1alpha1",
-        *_list_spark_pods("spec", "server"),
+        *_list_spark_pods("spec", "server", executors=2),
         source="github.com/kubeflow/spark-operator/v2 v2.5.2, internal/controller/sparkconnect/reconciler.go",
     ),
     create_kind("Service.serving.knative.dev", "services", "v1", _REVISION, source=_KNATIVE),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from tallygate.webhook.policy.kind_builders import (
     create_count,
+    create_expectation,
     create_job_counts,
     create_kind,
     create_pod_set,
@@ -27,6 +28,8 @@ _APP_WRAPPER = "github.com/project-codeflare/appwrapper v1.2.2, pkg/utils/utils.
 _LEADER_WORKERS = "spec.leaderWorkerTemplate"
 _MPI_SPECS = "spec.mpiReplicaSpecs"
 _RUN_POLICY = ("spec.runPolicy.suspend",)
+_SUSPEND = ("spec.suspend",)
+_TRAINING_OPERATOR = "kubeflow.org/training-operator"
 
 
 def _create_job_set(spec: str, *, is_used: bool = True) -> PodSetDefinition:
@@ -35,8 +38,13 @@ def _create_job_set(spec: str, *, is_used: bool = True) -> PodSetDefinition:
     return create_pod_set(f"{jobs}.template.spec.template", counts=counts, is_used=is_used)
 
 
-def _create_training_kind(kind: str, resource: str, field: str, *elastic: PodSetDefinition) -> WorkloadKind:
-    """Return a kind of the training operator: one set of replicas for each role."""
+def _create_training_kind(
+    kind: str, resource: str, field: str, *elastic: PodSetDefinition, is_delegated: bool = True
+) -> WorkloadKind:
+    """Return a kind of the training operator: one set of replicas for each role.
+
+    If it is `delegated`, the operator makes no pods of jobs that another controller manages.
+    """
     specs = f"spec.{field}.*"
     replicas = create_pod_set(f"{specs}.template", counts=[create_count(f"{specs}.replicas")], noun="replicas")
     return create_kind(
@@ -47,6 +55,7 @@ def _create_training_kind(kind: str, resource: str, field: str, *elastic: PodSet
         *elastic,
         source=_TRAINING,
         suspended=_RUN_POLICY,
+        expected=[create_expectation("spec.runPolicy.managedBy", _TRAINING_OPERATOR)] if is_delegated else (),
         starts_together=True,
     )
 
@@ -74,7 +83,8 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha2",
         _create_job_set("spec"),
         source=_JOBSET,
-        suspended=("spec.suspend",),
+        suspended=_SUSPEND,
+        expected=(create_expectation("spec.managedBy", "jobset.sigs.k8s.io/jobset-controller"),),
         starts_together=True,
     ),
     # a leader and size - 1 workers per replica
@@ -104,7 +114,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
     _create_training_kind(
         "PaddleJob", "paddlejobs", "paddleReplicaSpecs", _create_elastic_workers("paddleReplicaSpecs")
     ),
-    _create_training_kind("JAXJob", "jaxjobs", "jaxReplicaSpecs"),
+    _create_training_kind("JAXJob", "jaxjobs", "jaxReplicaSpecs", is_delegated=False),
     # v2beta1 is that of the MPI operator, v1 that of the training operator; both count alike
     create_kind(
         "MPIJob.kubeflow.org",
@@ -120,9 +130,11 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         ),
         source=_MPI,
         suspended=_RUN_POLICY,
+        expected=(create_expectation("spec.runPolicy.managedBy", "kubeflow.org/mpi-operator", _TRAINING_OPERATOR),),
         starts_together=True,
     ),
-    # the template of a TrainJob is in its runtime, and the resources of its nodes are in the TrainJob
+    # The template of a TrainJob is in its runtime, and the resources of its nodes are in the TrainJob. Only its JobSet
+    # states all its pods, so this one reserves for them.
     create_kind(
         "TrainJob.trainer.kubeflow.org",
         "trainjobs",
@@ -134,8 +146,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
             noun="nodes",
         ),
         source=f"{_TRAINER}/trainjob_types.go",
-        suspended=("spec.suspend",),
-        starts_together=True,
+        suspended=_SUSPEND,
     ),
     create_kind(
         "TrainingRuntime.trainer.kubeflow.org",
@@ -166,7 +177,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha1",
         _create_volcano_tasks("spec.jobTemplate.spec"),
         source=_VOLCANO,
-        suspended=("spec.suspend",),
+        suspended=_SUSPEND,
     ),
     create_kind(
         "JobTemplate.flow.volcano.sh",
@@ -179,8 +190,12 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         "Workload.kueue.x-k8s.io",
         "workloads",
         "v1beta2 v1beta1",
-        create_pod_set("spec.podSets[*].template", counts=[create_count("spec.podSets[*].count")]),
+        create_pod_set(
+            "spec.podSets[*].template",
+            counts=[create_count("spec.podSets[*].count", assigned="status.admission.podSetAssignments")],
+        ),
         source=_KUEUE,
+        expected=(create_expectation("spec.active", "true"),),
     ),
     create_kind(
         "AppWrapper.workload.codeflare.dev",
@@ -188,7 +203,8 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         "v1beta2",
         create_pod_set("spec.components[*].template", form=PodForm.OBJECT, declared="spec.components[*].podSets"),
         source=_APP_WRAPPER,
-        suspended=("spec.suspend",),
+        suspended=_SUSPEND,
+        expected=(create_expectation("spec.managedBy", "workload.codeflare.dev/appwrapper-controller"),),
         starts_together=True,
     ),
 )

@@ -26,6 +26,7 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
+from tallygate.webhook.policy.lint_overrides import check_overrides
 from tallygate.webhook.policy.lint_pairs import list_own_names
 from tallygate.webhook.policy.model import (
     LabelRequirement,
@@ -46,6 +47,8 @@ from tallygate.webhook.policy.policy_codes import (
 from tallygate.webhook.policy.suggest import format_suggestion
 
 _LIMITS = frozenset({"hard", "soft"})
+_OVERRIDDEN = frozenset({"overrides", "hard", "shared", "groupBy", "namespaces"})
+"""The fields that the findings about overrides depend on."""
 _SURGE_LIMITS = frozenset({"hard", "surge"})
 _SURGE_FIELD = "spec.surge.amounts"
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
@@ -57,7 +60,10 @@ def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) 
     matching = (each for each in _check_cap_match(cap) if each.section not in invalid_sections)
     devices = () if invalid_sections & _LIMITS else _check_cap_devices(cap)
     surge = () if invalid_sections & _SURGE_LIMITS else _check_surge(cap)
-    for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap), *surge, *devices):
+    overrides: tuple[FieldProblem, ...] = ()
+    if cap.overrides and not invalid_sections & _OVERRIDDEN:
+        overrides = (*check_overrides(cap), *_check_override_amounts(cap))
+    for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap), *surge, *devices, *overrides):
         yield create_finding(cap, problem)
 
 
@@ -106,6 +112,19 @@ def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
         for name, quantity in amounts.items():
             is_whole = quantity.is_whole or name not in own_names
             yield from _check_cap_amount(join_path(field, name), name, quantity, is_whole=is_whole)
+
+
+def _check_override_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    """Yield the fractions in the limits of overrides; other mistakes of a name are reported at `spec.hard`."""
+    own_names = list_own_names(cap)
+    for index, override in enumerate(cap.overrides):
+        for name, quantity in override.hard.items():
+            is_whole, field = (
+                quantity.is_whole or name not in own_names,
+                join_path(f"spec.overrides[{index}].hard", name),
+            )
+            found = _check_cap_amount(field, name, quantity, is_whole=is_whole)
+            yield from (each for each in found if each.code == FRACTIONAL)
 
 
 def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bool) -> Iterator[FieldProblem]:

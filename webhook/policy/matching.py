@@ -8,8 +8,17 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, Family, classify_name
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.policy.globs import compile_glob, matches
-from tallygate.webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
+from tallygate.webhook.policy.model import (
+    LabelRequirement,
+    NamespaceSelector,
+    Operator,
+    PodFilter,
+    PolicyLabelSelector,
+    Subjects,
+)
 
 FAMILY_PATTERNS: Mapping[str, Family] = {"extended": Family.EXTENDED, "opaque": Family.OPAQUE}
 """Patterns that are names of a family, not globs."""
@@ -116,6 +125,24 @@ def _is_satisfied(requirement: LabelRequirement, labels: Mapping[str, str]) -> b
             return value in requirement.values
         case Operator.NOT_IN:
             return value not in requirement.values
+
+
+def counts_pod(pod_filter: PodFilter, pod: Pod) -> bool:
+    """Return whether a cap with this filter counts a pod."""
+    spec = pod.spec
+    if pod_filter.priority_classes and (spec is None or spec.priority_class_name not in pod_filter.priority_classes):
+        return False
+    node_selector = (spec.node_selector if spec else None) or {}
+    if any(node_selector.get(key) != value for key, value in pod_filter.node_selector.items()):
+        return False
+    return matches_labels(pod_filter.objects, pod.metadata.labels if pod.metadata else None)
+
+
+def counts_claim(pod_filter: PodFilter, claim: ResourceClaim) -> bool:
+    """Return whether a cap with this filter counts a claim, which has neither priority class nor node selector."""
+    if pod_filter.priority_classes or pod_filter.node_selector:
+        return False
+    return matches_labels(pod_filter.objects, claim.metadata.labels if claim.metadata else None)
 
 
 def matches_subjects(subjects: Subjects, user_name: str, groups: Iterable[str]) -> bool:

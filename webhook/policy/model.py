@@ -6,6 +6,7 @@ All are immutable values with every default filled in. `webhook.policy.schema` d
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -256,6 +257,24 @@ class CountDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitOverride:
+    """Other hard limits for some groups or namespaces of a cap, until a time.
+
+    `groups` are globs over the values of the label of `group_by`, `namespaces` globs over the names of namespaces; both
+    empty select all. `until` is in UTC, and None without an end.
+    """
+
+    hard: Mapping[str, Quantity]
+    groups: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    until: datetime | None = None
+
+    def has_ended(self, now: datetime | None) -> bool:
+        """Return whether the override has ended; at no time (None) every one with an end has."""
+        return self.until is not None and (now is None or self.until <= now)
+
+
+@dataclass(frozen=True, slots=True)
 class SurgeDefinition:
     """The amounts above `hard` for pods of a controller that rolls, and the seconds for which a surge may last."""
 
@@ -273,8 +292,9 @@ class NamespaceCap:
     `devices` maps counted names to the definitions of their devices, `counts` those of the cap's own to the definitions
     of their amounts. A cap with a label in `group_by` is shared by the
     namespaces of each value of that label, and counts no namespace without it. A cap that `admits_whole` reserves the
-    amounts of all pods of a workload that start together, or denies the workload. `surge` is what pods of a controller
-    that rolls may use above `hard`.
+    amounts of all pods of a workload that start together, or denies the workload. Of `overrides` the first counts that
+    selects a group or namespace, has a limit for the name and has not ended. `surge` is what pods of a controller that
+    rolls may use above `hard`.
     """
 
     name: str
@@ -291,6 +311,7 @@ class NamespaceCap:
     group_by: str = ""
     counts: Mapping[str, CountDefinition] = field(default_factory=_create_no_counts)
     admits_whole: bool = False
+    overrides: tuple[LimitOverride, ...] = ()
     surge: SurgeDefinition | None = None
     reason: str = ""
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)

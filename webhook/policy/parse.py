@@ -362,13 +362,16 @@ def _skip_blanks(line: str, column: int) -> int:
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
     """Add an error for a cap that names both `X` and `requests.X`."""
     spec = Fields(document).get_fields("spec")
-    for section in (*LIMIT_SECTIONS, "devices"):
-        keys = [entry.key for entry in spec.list_entries(section)]
+    sections = {f"spec.{section}": spec.list_entries(section) for section in (*LIMIT_SECTIONS, "devices")}
+    for index, override in enumerate(spec.get_items("overrides")):
+        sections[f"spec.overrides[{index}].hard"] = Fields(override).list_entries("hard")
+    for section, entries in sections.items():
+        keys = [entry.key for entry in entries]
         plain = {key.text for key in keys}
         for key in keys:
             prefix, bare = split_counted_name(key.text)
             if prefix == "requests." and bare in plain:
-                message = f'spec.{section}: "{bare}" and "{key.text}" both mean what is requested; keep one'
+                message = f'{section}: "{bare}" and "{key.text}" both mean what is requested; keep one'
                 state.add_finding(SourceLocation(name, *key.position), NAMED_TWICE, message)
 
 

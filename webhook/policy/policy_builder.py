@@ -22,6 +22,7 @@ from tallygate.webhook.policy.model import (
     Equality,
     ForecastEnforcement,
     LabelRequirement,
+    LimitOverride,
     Match,
     NamespaceCap,
     NamespaceSelector,
@@ -35,6 +36,7 @@ from tallygate.webhook.policy.model import (
     SurgeDefinition,
 )
 from tallygate.webhook.policy.periods import parse_period
+from tallygate.webhook.policy.times import parse_end_time
 
 REASON_ANNOTATION = "tallygate.dev/why"
 """The annotation with the administrator's reason."""
@@ -155,6 +157,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         counts=_build_counts(spec.get_fields("counts")),
         group_by=group_by,
         admits_whole=spec.get_text("admit") == _WHOLE,
+        overrides=tuple(_build_override(Fields(item)) for item in spec.get_items("overrides")),
         surge=_build_surge(spec.get_fields("surge")),
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
@@ -274,6 +277,16 @@ def _build_counts(fields: Fields) -> AnyMapping[str, CountDefinition]:
             )
             for name, each in definitions.items()
         }
+    )
+
+
+def _build_override(fields: Fields) -> LimitOverride:
+    until = fields.get_text("until")
+    return LimitOverride(
+        hard=_build_amounts(fields.get_fields("hard")),
+        groups=fields.get_texts("groups"),
+        namespaces=fields.get_texts("namespaces"),
+        until=parse_end_time(until) if until else None,
     )
 
 

@@ -28,6 +28,7 @@ BAD_DEVICES = "TG320"
 BAD_PATH = "TG321"
 BAD_POD_SET = "TG322"
 BAD_COUNTS = "TG323"
+BAD_TIME = "TG324"
 MATCHES_NOTHING = "TG330"
 CHECK_WITHOUT_KIND = "TG331"
 SHADOWED = "TG332"
@@ -43,6 +44,8 @@ REPEATED = "TG342"
 CLAIMS_NOT_COUNTED = "TG343"
 KIND_IS_READ = "TG344"
 KIND_NOT_READ = "TG345"
+BAD_OVERRIDE = "TG346"
+OVERRIDE_ENDED = "TG347"
 
 CODES: tuple[Code, ...] = (
     Code(
@@ -233,6 +236,14 @@ CODES: tuple[Code, ...] = (
         "counts: {slices: {weights: {nvidia.com/gpu: 7}}}",
     ),
     Code(
+        BAD_TIME,
+        "policy-bad-time",
+        "An end is neither a time with its zone nor a date.",
+        "A limit that ends by itself ends at one moment in every replica, so its time needs a zone.",
+        "until: next Friday",
+        "until: 2026-12-04T18:00:00Z",
+    ),
+    Code(
         MATCHES_NOTHING,
         "policy-matches-nothing",
         "A rule or cap that no request can ever meet.",
@@ -353,5 +364,22 @@ CODES: tuple[Code, ...] = (
         "No object of this kind is evaluated, so the rule has no effect on it. A WorkloadKind can define the kind.",
         "match: {kinds: [Deploymnet]}",
         "match: {kinds: [Deployment]}",
+    ),
+    Code(
+        BAD_OVERRIDE,
+        "policy-bad-override",
+        "An override names an amount that the cap does not limit, or selects what the cap does not separate.",
+        "An override replaces limits of `hard`. Groups exist with `groupBy` only, and namespaces that share a cap have "
+        "one limit.",
+        "hard: {nvidia.com/gpu: 8}\noverrides: [{hard: {nvidia.com/gpus: 12}}]",
+        "hard: {nvidia.com/gpu: 8}\noverrides: [{hard: {nvidia.com/gpu: 12}, until: 2026-12-04T18:00:00Z}]",
+    ),
+    Code(
+        OVERRIDE_ENDED,
+        "policy-override-ended",
+        "An override of a cap has ended.",
+        "It changes no limit any more. Messages and `usage` name it as long as it is in the file.",
+        "overrides: [{hard: {nvidia.com/gpu: 12}, until: 2020-12-04}]",
+        "no overrides",
     ),
 )

@@ -265,6 +265,8 @@ def _suggest_value(node: Node, types: list[str], schema_part: Any) -> str:
         return f"; write [{_format_value(node.value)}]"
     if types == ["string"] and schema_part.get("format") in _TIME_FORMATS:
         return f"; write a number and a unit, as in {node.text}s or {node.text}m"
+    if types == ["string"] and schema_part.get("format") in {"end-time", "time"}:
+        return f"; write it as in {schema_part['examples'][0]}"
     if types == ["string"] and "enum" in schema_part:
         return f"; write {_format_alternatives(schema_part['enum'])}"
     return f'; write "{node.text}" in quotes' if types == ["string"] else ""

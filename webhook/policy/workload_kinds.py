@@ -98,13 +98,23 @@ class CountField:
     """A field with a number of pods, raised to those of the fields `floors`, then lowered by `minus`.
 
     If it is absent, it counts as `default`; without a default it does not count at all. A text with a number, as in
-    annotations, counts as this number.
+    annotations, counts as this number. `assigned` is a list of items with `name` and `count`: the count of the item
+    with the name of the pod set replaces the number.
     """
 
     path: FieldPath
     default: int | None = 1
     minus: int = 0
     floors: tuple[FieldPath, ...] = ()
+    assigned: FieldPath | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedValue:
+    """A field that is absent or empty, or has one of these values; `true` and `false` are texts here."""
+
+    path: FieldPath
+    values: tuple[str, ...]
 
 
 CountFactor = tuple[CountField, ...]
@@ -140,10 +150,13 @@ class PodSetDefinition:
     the name of the pods in messages.
 
     `most` is the product of an autoscaler's maximum; empty if none changes the number. It counts only if the field
-    `autoscaled` exists and is not false, where this is given. There are no pods while one of the fields `suspended` is
-    set. `rollout` is the strategy of an Argo Rollout.
+    `autoscaled` exists and is not false, where this is given; then the product of `scaled`, if there is any, is the
+    number at the start. There are no pods while one of the fields `suspended` is
+    set, or has not the value that is `expected`. `rollout` is the strategy of an Argo Rollout. A change
+    of the template starts all new pods before the first old one ends where a field has the value that says `doubled`.
 
-    If they are `separate`, other templates of the object may run at other times. A template that is not `used` makes
+    If they are `separate`, other templates of the object may run at other times; `workflow` is the spec of an Argo
+    Workflow whose steps say when and how often. A template that is not `used` makes
     no pods by itself. `declared` lists paths of templates in an object that is contained, with their replicas, for
     kinds that are not read.
     """
@@ -159,6 +172,10 @@ class PodSetDefinition:
     is_separate: bool = False
     is_used: bool = True
     declared: FieldPath | None = None
+    scaled: tuple[CountFactor, ...] = ()
+    workflow: FieldPath | None = None
+    expected: tuple[ExpectedValue, ...] = ()
+    doubled: ExpectedValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +183,10 @@ class WorkloadKind:
     """A kind whose objects contain pod templates, in one of these `versions`, the newest first.
 
     `resource` is the plural in its API. An object makes no pods while one of the fields `suspended` is set: it
-    is true, or a text other than `false` as in annotations. If `is_namespaced` is False, its objects are in no
-    namespace. `source` names where the project decides about the pods. If it `starts_together`, the pods of an object
-    wait for each other: a part of them is of no use.
+    is true, a text other than `false` as in annotations, or a mapping with keys; nor while a field has not the value
+    that is `expected`. If `is_namespaced` is False, its objects are in no namespace. `source` names where the project
+    decides about the pods. If it `starts_together`, the pods of an object wait for each other: a part of them is of no
+    use.
     """
 
     group: str
@@ -180,6 +198,7 @@ class WorkloadKind:
     is_namespaced: bool = True
     source: str = ""
     starts_together: bool = False
+    expected: tuple[ExpectedValue, ...] = ()
 
     @property
     def creates_pods(self) -> bool:

@@ -54,6 +54,7 @@ def create_cluster_gate(
         namespaces=WaitingNamespaceLister(informers.namespace_store),
         ledgers=ledgers,
         monotonic=time.monotonic,
+        now=partial(datetime.now, UTC),
         nonce=nonce_source,
         unix_time=time.time,
         usage_lister=informers.usage_lister,
@@ -80,16 +81,22 @@ def create_cluster_gate(
         read_workload=partial(read_workload_state, informers.live_reader, gate.get_review_targets),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
-    controller_metrics = LedgerControllerMetrics(
-        telemetry.metrics.registry, informers.list_statuses, cap_metrics.observed_ledgers, reconciler.is_leader
-    )
-    ledger_controller = LedgerController(informers, reconciler, gate.get_active_caps, telemetry.log, controller_metrics)
+    ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
     event_recorder = _create_event_recorder(client_config, settings, telemetry)
     auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
     controllers = (ledger_controller, _create_lease_controller(elector, telemetry.log), event_recorder, auditor)
     background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+
+
+def _create_ledger_controller(
+    gate: Gate, informers: GateInformers, reconciler: LedgerReconciler, cap_metrics: CapMetrics, telemetry: Telemetry
+) -> LedgerController:
+    metrics = LedgerControllerMetrics(
+        telemetry.metrics.registry, informers.list_statuses, cap_metrics.observed_ledgers, reconciler.is_leader
+    )
+    return LedgerController(informers, reconciler, gate.get_active_caps, telemetry.log, metrics)
 
 
 def _read_in_flight_bound(settings: Settings, log: Logger) -> float:

@@ -1,8 +1,11 @@
-"""The projects: the module of each, its program, and the manifests in it that its controller needs."""
+"""The projects: the module of each, its program, and the manifests in it that its controller needs.
+
+The folder of a project has its cases, and may have the file of settings and the objects that its controller reads.
+"""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -15,39 +18,41 @@ _HERE: Final = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Installation:
-    """The names that the installation of a project gives.
+class Webhooks:
+    """The webhooks of a project, with the names that its installation gives.
 
-    Its webhooks are behind `service` in `namespace`, and their certificate is in the Secret `secret`. `configurations`
-    has the names of their configurations by kind.
+    `manifests` is a file of the module, and `conversions` are patches of its definitions. The webhooks are behind
+    `service` in `namespace`, and their certificate is in the Secret `secret`. `configurations` has the names of their
+    configurations by kind. `resources` are those whose webhooks are registered; all if empty.
     """
 
+    manifests: str
     namespace: str
     service: str
     secret: str
     configurations: Mapping[str, str]
+    conversions: str = ""
+    resources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Project:
     """A project whose Go module has a controller.
 
-    `definitions`, `webhooks` and `conversions` are its manifests, as paths in the module; the last are patches of its
-    definitions. `webhook_kinds` are the resources whose webhooks are registered; all if empty. `arguments` are those of
-    the program, with the fields `settings`, `health` and `port`; `settings` is the API version of its settings.
+    `definitions` are its manifests, as paths in the module. `arguments` and `environment` are those of the program, and
+    answers at `ready` say that it is ready: all with the fields `settings`, `health`, `health_port` and `port`. The
+    controllers of the projects `needs` run beside it.
     """
 
     name: str
     module: str
     package: str
-    definitions: str
-    webhooks: str
-    installation: Installation
+    definitions: tuple[str, ...]
     arguments: tuple[str, ...]
-    settings: str = ""
-    frameworks: tuple[str, ...] = ()
-    conversions: str = ""
-    webhook_kinds: tuple[str, ...] = ()
+    webhooks: Webhooks | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ready: str = "http://{health}/readyz"
+    needs: tuple["Project", ...] = ()
 
     @property
     def version(self) -> str:
@@ -56,7 +61,7 @@ class Project:
         Raises:
             BuildError: if that file requires none.
         """
-        file = _HERE / self.name / "go.mod"
+        file = self.path / "go.mod"
         found = re.search(rf"^\s*(?:require )?{re.escape(self.module)} (v\S+)", file.read_text(), re.MULTILINE)
         if found is None:
             raise BuildError(f"{file}: it does not require {self.module}")
@@ -72,68 +77,125 @@ class Project:
         return module_folder(f"{self.module}@{self.version}")
 
     @property
+    def path(self) -> Path:
+        """Its folder here."""
+        return _HERE / self.name
+
+    @property
     def program(self) -> GoProgram:
         """Its controller."""
-        return GoProgram(self.name, self.name, f"{self.module}{self.package}", _HERE / self.name)
+        return GoProgram(self.name, self.name, f"{self.module}{self.package}", self.path)
 
 
-def _install_by_prefix(prefix: str) -> Installation:
-    """Return the names that the kustomizations of Kubernetes' own projects give."""
+def _list_webhooks(prefix: str, manifests: str, conversions: str = "", resources: tuple[str, ...] = ()) -> Webhooks:
+    """Return webhooks with the names that the kustomizations of Kubernetes' own projects give."""
     configurations = {
         f"{name.title()}WebhookConfiguration": f"{prefix}-{name}-webhook-configuration"
         for name in ("mutating", "validating")
     }
-    return Installation(
-        f"{prefix}-system", f"{prefix}-webhook-service", f"{prefix}-webhook-server-cert", configurations
-    )
+    service, secret = f"{prefix}-webhook-service", f"{prefix}-webhook-server-cert"
+    return Webhooks(manifests, f"{prefix}-system", service, secret, configurations, conversions, resources)
 
 
 JOBSET: Final = Project(
     "jobset",
     "sigs.k8s.io/jobset",
     "",
-    "config/components/crd/bases/*.yaml",
-    "config/components/webhook/manifests.yaml",
-    _install_by_prefix("jobset"),
+    ("config/components/crd/bases/*.yaml",),
     ("--config={settings}", "--leader-elect=false"),
-    "config.jobset.x-k8s.io/v1alpha1",
+    _list_webhooks("jobset", "config/components/webhook/manifests.yaml"),
 )
 LWS: Final = Project(
     "lws",
     "sigs.k8s.io/lws",
     "/cmd",
-    "config/crd/bases/*.yaml",
-    "config/webhook/manifests.yaml",
-    _install_by_prefix("lws"),
+    ("config/crd/bases/*.yaml",),
     ("--config={settings}", "--leader-elect=false"),
-    "config.lws.x-k8s.io/v1alpha1",
+    _list_webhooks("lws", "config/webhook/manifests.yaml"),
 )
 TRAINING: Final = Project(
     "training_operator",
     "github.com/kubeflow/training-operator",
     "/cmd/training-operator.v1",
-    "manifests/base/crds/kubeflow.org_*.yaml",
-    "manifests/base/webhook/manifests.yaml",
-    Installation(
+    ("manifests/base/crds/kubeflow.org_*.yaml",),
+    ("--metrics-bind-address=0", "--health-probe-bind-address={health}", "--webhook-server-port={port}"),
+    Webhooks(
+        "manifests/base/webhook/manifests.yaml",
         "kubeflow",
         "training-operator",
         "training-operator-webhook-cert",
         {"ValidatingWebhookConfiguration": "validator.training-operator.kubeflow.org"},
     ),
-    ("--metrics-bind-address=0", "--health-probe-bind-address={health}", "--webhook-server-port={port}"),
 )
 KUEUE: Final = Project(
     "kueue",
     "sigs.k8s.io/kueue",
     "/cmd/kueue",
-    "config/components/crd/bases/*.yaml",
-    "config/components/webhook/manifests.yaml",
-    _install_by_prefix("kueue"),
+    ("config/components/crd/bases/*.yaml",),
     ("--config={settings}", "--feature-gates=VisibilityOnDemand=false"),
-    "config.kueue.x-k8s.io/v1beta2",
-    ("batch/job", "jobset.x-k8s.io/jobset", "kubeflow.org/pytorchjob"),
-    "config/components/crd/patches/webhook_in_[!r]*.yaml",  # the kustomization leaves that of resourceflavors out
-    ("workloads", "clusterqueues", "resourceflavors", "cohorts", "jobs", "jobsets", "pytorchjobs"),
+    _list_webhooks(
+        "kueue",
+        "config/components/webhook/manifests.yaml",
+        "config/components/crd/patches/webhook_in_[!r]*.yaml",  # the kustomization leaves that of resourceflavors out
+        ("workloads", "clusterqueues", "resourceflavors", "cohorts", "jobs", "jobsets", "pytorchjobs"),
+    ),
+    needs=(JOBSET, TRAINING),
 )
-PROJECTS: Final = (JOBSET, LWS, TRAINING, KUEUE)
-"""The projects in the order in which their controllers start: Kueue's needs the kinds of the others."""
+MPI: Final = Project(
+    "mpi_operator",
+    "github.com/kubeflow/mpi-operator",
+    "/cmd/mpi-operator",
+    ("manifests/base/kubeflow.org_mpijobs.yaml",),
+    (),
+    ready="http://127.0.0.1:8080/healthz",  # the port is fixed
+)
+TRAINER: Final = Project(
+    "trainer",
+    "github.com/kubeflow/trainer/v2",
+    "/cmd/trainer-controller-manager",
+    ("manifests/base/crds/trainer*.yaml",),
+    ("--config={settings}",),
+    Webhooks(
+        "manifests/base/webhook/manifests.yaml",
+        "kubeflow-system",
+        "kubeflow-trainer-controller-manager",
+        "kubeflow-trainer-webhook-cert",
+        {"ValidatingWebhookConfiguration": "validator.trainer.kubeflow.org"},
+    ),
+    needs=(JOBSET,),
+)
+RAY: Final = Project(
+    "ray_operator",
+    "github.com/ray-project/kuberay/ray-operator",
+    "",
+    ("config/crd/bases/*.yaml",),
+    ("--metrics-addr=0", "--health-probe-bind-address={health}", "--enable-leader-election=false"),
+)
+ROLLOUTS: Final = Project(
+    "argo_rollouts",
+    "github.com/argoproj/argo-rollouts",
+    "/cmd/rollouts-controller",
+    ("manifests/crds/*-crd.yaml",),
+    ("--healthzPort={health_port}", "--metricsPort={port}", "--leader-elect=false"),
+    ready="http://{health}/healthz",
+)
+WORKFLOWS: Final = Project(
+    "argo_workflows",
+    "github.com/argoproj/argo-workflows/v3",
+    "/cmd/workflow-controller",
+    ("manifests/base/crds/minimal/argoproj.io_*.yaml",),
+    ("--executor-image=none",),
+    environment={"LEADER_ELECTION_DISABLE": "true"},
+    ready="http://127.0.0.1:6060/healthz",  # the port is fixed
+)
+APP_WRAPPER: Final = Project(
+    "appwrapper",
+    "github.com/project-codeflare/appwrapper",
+    "/cmd",
+    ("config/crd/bases/*.yaml",),
+    (),
+    environment={"NAMESPACE": "appwrapper-system"},
+    ready="http://{health}/healthz",  # the other one starts the webhooks
+)
+PROJECTS: Final = (JOBSET, LWS, TRAINING, KUEUE, MPI, TRAINER, RAY, ROLLOUTS, WORKFLOWS, APP_WRAPPER)
+"""All projects."""

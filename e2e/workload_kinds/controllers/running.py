@@ -6,12 +6,13 @@ reaches a port of this machine, and the Secret with the certificate is copied to
 """
 
 import base64
-import json
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from string import Template
+from typing import Final
 from urllib.request import ProxyHandler, build_opener
 
 import yaml
@@ -22,11 +23,14 @@ from e2e.local.cluster import LocalCluster
 from e2e.local.component import Component, Launch
 from e2e.local.ports import free_ports
 from e2e.waiting import until
-from e2e.workload_kinds.controllers.projects import Project
+from e2e.workload_kinds.controllers.projects import Project, Webhooks
 
 _HOST: Final = "127.0.0.1"
 _SERVING = Path("k8s-webhook-server") / "serving-certs"
 _FIXED_CERTIFICATES: Final = Path("/tmp") / _SERVING  # noqa: S108  # two projects look there, whatever their settings
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_SETTINGS: Final = "settings.yaml"
+_OBJECTS: Final = "objects.yaml"
 _READY_WITHIN: Final = 240.0  # seconds
 
 
@@ -39,90 +43,106 @@ def run_controller(project: Project, cluster: LocalCluster, ends: ExitStack) -> 
     """
     program = project.program.program()
     webhooks_port, health_port = free_ports(2)
-    _install(project, cluster, webhooks_port)
     folder = cluster.folder / project.name
     certificates = folder / _SERVING
     certificates.mkdir(parents=True)
-    _mark_mounted(ends)
-    command = (str(program), *_list_arguments(project, folder, webhooks_port, health_port))
-    environment = {**cluster.environment, "TMPDIR": str(folder)}
-    component = Component(Launch(project.name, command, f"http://{_HOST}:{health_port}/readyz"), folder, environment)
+    names = {
+        "host": _HOST,
+        "port": str(webhooks_port),
+        "health": f"{_HOST}:{health_port}",
+        "health_port": str(health_port),
+        "settings": str(folder / _SETTINGS),
+        "certificates": str(certificates),
+    }
+    if (project.path / _SETTINGS).exists():
+        _fill_template(project, _SETTINGS, folder, names)
+    _install(project, cluster, folder, names)
+    if project.webhooks is not None:
+        _install_webhooks(project, project.webhooks, cluster, webhooks_port)
+        _mark_mounted(ends)
+    command = (str(program), *(each.format(**names) for each in project.arguments))
+    environment = {**cluster.environment, "TMPDIR": str(folder), **project.environment}
+    component = Component(Launch(project.name, command, project.ready.format(**names)), folder, environment)
     ends.callback(component.stop)
     client = build_opener(ProxyHandler({}))
 
     def is_ready() -> bool:
         component.check()
-        is_mounted = _mount_certificate(project, cluster, certificates)
+        if project.webhooks is None:
+            return component.is_ready(client)
+        is_mounted = _mount_certificate(project.webhooks, cluster, certificates)
         return is_mounted and component.is_ready(client) and _accepts_connections(webhooks_port)
 
     until(f"the controller of {project.name} is ready", is_ready, _READY_WITHIN, component.log_end)
 
 
-def _install(project: Project, cluster: LocalCluster, port: int) -> None:
-    client, names = api(cluster.kubeconfig), project.installation
-    metadata, core = {"namespace": names.namespace}, f"/api/v1/namespaces/{names.namespace}"
-    files = [f"--filename={file}" for file in sorted(project.folder.glob(project.definitions))]
+def _install(project: Project, cluster: LocalCluster, folder: Path, names: Mapping[str, str]) -> None:
+    """Create its definitions, and the objects that its controller reads."""
+    paths = sorted(file for pattern in project.definitions for file in project.folder.glob(pattern))
+    files = [f"--filename={file}" for file in paths]
     run_kubectl(cluster, "apply", "--server-side", *files)
-    run_kubectl(cluster, "wait", "--for=condition=Established", "--timeout=120s", *files)
-    client.create("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": names.namespace}})
-    client.create(f"{core}/secrets", {"kind": "Secret", "metadata": {"name": names.secret, **metadata}})
+    client = api(cluster.kubeconfig)
+    until(
+        "the definitions are established", lambda: all(map(_is_established, client.items(_DEFINITIONS))), _READY_WITHIN
+    )
+    if (project.path / _OBJECTS).exists():
+        run_kubectl(cluster, "create", f"--filename={_fill_template(project, _OBJECTS, folder, names)}")
+
+
+def _is_established(definition: Object) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _fill_template(project: Project, name: str, folder: Path, names: Mapping[str, str]) -> Path:
+    """Write a file of the folder of a project with the names of this run, and return its path."""
+    filled = folder / name
+    filled.write_text(Template((project.path / name).read_text()).substitute(names))
+    return filled
+
+
+def _install_webhooks(project: Project, webhooks: Webhooks, cluster: LocalCluster, port: int) -> None:
+    client = api(cluster.kubeconfig)
+    metadata, core = {"namespace": webhooks.namespace}, f"/api/v1/namespaces/{webhooks.namespace}"
+    client.create("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": webhooks.namespace}})
+    client.create(f"{core}/secrets", {"kind": "Secret", "metadata": {"name": webhooks.secret, **metadata}})
     service = {"type": "ExternalName", "externalName": "localhost"}
     client.create(
-        f"{core}/services", {"kind": "Service", "metadata": {"name": names.service, **metadata}, "spec": service}
+        f"{core}/services", {"kind": "Service", "metadata": {"name": webhooks.service, **metadata}, "spec": service}
     )
-    if project.conversions:
-        _convert_by_webhook(project, client, port)
-    for each in yaml.safe_load_all((project.folder / project.webhooks).read_text()):
-        configuration = _adapt_configuration(project, each, port)
+    if webhooks.conversions:
+        _convert_by_webhook(project, webhooks, client, port)
+    for each in yaml.safe_load_all((project.folder / webhooks.manifests).read_text()):
+        configuration = _adapt_configuration(webhooks, each, port)
         client.create(client.collection(configuration, ""), configuration)
 
 
-def _refer_to_service(project: Project, path: str, port: int) -> Object:
-    names = project.installation
-    return {"service": {"name": names.service, "namespace": names.namespace, "path": path, "port": port}}
+def _refer_to_service(webhooks: Webhooks, path: str, port: int) -> Object:
+    return {"service": {"name": webhooks.service, "namespace": webhooks.namespace, "path": path, "port": port}}
 
 
-def _adapt_configuration(project: Project, configuration: Object, port: int) -> Object:
+def _adapt_configuration(webhooks: Webhooks, configuration: Object, port: int) -> Object:
     """Return a configuration of webhooks with the names of an installation, and with those that are needed."""
-    webhooks = [
-        {**each, "clientConfig": _refer_to_service(project, each["clientConfig"]["service"]["path"], port)}
+    registered = [
+        {**each, "clientConfig": _refer_to_service(webhooks, each["clientConfig"]["service"]["path"], port)}
         for each in configuration["webhooks"]
-        if not project.webhook_kinds or each["rules"][0]["resources"][0] in project.webhook_kinds
+        if not webhooks.resources or each["rules"][0]["resources"][0] in webhooks.resources
     ]
-    name = project.installation.configurations[configuration["kind"]]
-    return {**configuration, "metadata": {"name": name}, "webhooks": webhooks}
+    name = webhooks.configurations[configuration["kind"]]
+    return {**configuration, "metadata": {"name": name}, "webhooks": registered}
 
 
-def _convert_by_webhook(project: Project, client: Api, port: int) -> None:
+def _convert_by_webhook(project: Project, webhooks: Webhooks, client: Api, port: int) -> None:
     """Patch the definitions that a webhook converts, as the kustomization does; the certificate comes later."""
-    for file in project.folder.glob(project.conversions):
+    for file in project.folder.glob(webhooks.conversions):
         patch = yaml.safe_load(file.read_text())
-        patch["spec"]["conversion"]["webhook"]["clientConfig"] = _refer_to_service(project, "/convert", port)
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{patch['metadata']['name']}"
-        client.patch(path, {"spec": patch["spec"]})
+        patch["spec"]["conversion"]["webhook"]["clientConfig"] = _refer_to_service(webhooks, "/convert", port)
+        client.patch(f"{_DEFINITIONS}/{patch['metadata']['name']}", {"spec": patch["spec"]})
 
 
-def _list_arguments(project: Project, folder: Path, webhooks_port: int, health_port: int) -> list[str]:
-    """Return the arguments of the controller, and write its settings."""
-    health, file = f"{_HOST}:{health_port}", folder / "settings.yaml"
-    settings: dict[str, Any] = {
-        "apiVersion": project.settings,
-        "kind": "Configuration",
-        "health": {"healthProbeBindAddress": health},
-        "metrics": {"bindAddress": "0"},
-        "webhook": {"host": _HOST, "port": webhooks_port, "certDir": str(folder / _SERVING)},
-        "leaderElection": {"leaderElect": False},
-    }
-    if project.frameworks:
-        settings["integrations"] = {"frameworks": project.frameworks}
-    file.write_text(json.dumps(settings))
-    return [argument.format(settings=file, health=health, port=webhooks_port) for argument in project.arguments]
-
-
-def _mount_certificate(project: Project, cluster: LocalCluster, folder: Path) -> bool:
+def _mount_certificate(webhooks: Webhooks, cluster: LocalCluster, folder: Path) -> bool:
     """Write the files of the Secret, as a kubelet does; return whether there are any."""
-    names = project.installation
-    secret = api(cluster.kubeconfig).get(f"/api/v1/namespaces/{names.namespace}/secrets/{names.secret}")
+    secret = api(cluster.kubeconfig).get(f"/api/v1/namespaces/{webhooks.namespace}/secrets/{webhooks.secret}")
     for name, content in (secret.get("data") or {}).items():
         (folder / name).write_bytes(base64.b64decode(content))
     return (folder / "tls.crt").exists()

@@ -16,7 +16,7 @@ kind: NamespaceCap
 metadata: {name: %s}
 spec:
   namespaces: {include: [nowhere]}
-  hard: {nvidia.com/gpu: 1000, limits.memory: 1Ti, pods: 1000, gpu-slices: 1000, gpu-memory: 1000000}
+  hard: {nvidia.com/gpu: 1000, amd.com/gpu: 1000, limits.memory: 1Ti, pods: 1000, gpu-slices: 1000, gpu-memory: 1000000}
   counts: {gpu-slices: {weights: {nvidia.com/gpu: 1}}, gpu-memory: {product: [nvidia.com/gpu, nvidia.com/gpumem]}}
 """
 CAPS = (
@@ -26,9 +26,11 @@ CAPS = (
     "gpus-on-trial",
     "gpus-gangs",
     "team-gpus",
+    "project-gpus",
     "mig-slices",
     "hami-memory",
     "serving-gpus",
+    "gpus-whole",
 )
 
 
@@ -36,6 +38,7 @@ def test_the_examples_have_scenarios() -> None:
     assert [path.name for path in TESTS] == [
         "cap-per-label.yaml",
         "cap-per-team.yaml",
+        "cap-raised.yaml",
         "cap-shared.yaml",
         "claims.yaml",
         "fill.yaml",
@@ -45,6 +48,7 @@ def test_the_examples_have_scenarios() -> None:
         "mig-slices.yaml",
         "rolling-surge.yaml",
         "warn-first.yaml",
+        "whole-jobs.yaml",
     ]
     assert all((EXAMPLES / path.name).exists() for path in TESTS)
 

@@ -54,4 +54,4 @@ def parse_caps(text: str) -> CapIndex:
     """Return the caps of a policy file."""
     parsed = parse([("caps.yaml", text.encode())])
     assert parsed.is_usable, parsed.findings
-    return CapIndex(parsed.policies)
+    return CapIndex(parsed.policies, None)

@@ -105,7 +105,7 @@ def test_a_claim_is_named_as_its_pod_or_by_its_name(tmp_path: Path) -> None:
     """Name reservations of claims as claims too."""
     objects = [create_claim("shared", 3), create_claim("p-gpus", 2, owner="p")]
     cluster = load_snapshot(tmp_path, [namespace("team-a"), CLASS, pod("p", {}), *objects])
-    (cap,) = cluster.stores.index_caps(parse_policies(CAP)).list_caps()
+    (cap,) = cluster.stores.index_caps(parse_policies(CAP), None).list_caps()
     reserved = Reservation(
         "team-a",
         "new",
@@ -134,7 +134,7 @@ def test_allocated_devices_are_not_counted_without_slices_and_that_is_reported(t
     text = CAP.replace("{nvidia.com/gpu: 8}}", f"{{h100: 8}}, {definition}}}")
     cluster = load_snapshot(tmp_path, [namespace("team-a"), create_claim("c", 3)])
     policies = parse_policies(text)
-    caps = cluster.stores.index_caps(policies)
+    caps = cluster.stores.index_caps(policies, None)
     assert "allocated devices are not counted under h100: the snapshot has no resourceslices" in [
         *cluster.stores.list_unread(caps)
     ]

@@ -147,7 +147,7 @@ def list_watched(cluster: SmallCluster, folder: Path) -> list[tuple[str, int | N
     config = load_kubeconfig(write_kubeconfig(folder, cluster.server))
     with watch_cluster(config, observe_api_server(config, slices=True)) as watched:
         current, _ = next(watched.iterate_changes())
-        lines = compute_usage(current, current.stores.index_caps(POLICIES), LedgerChoice()).lines
+        lines = compute_usage(current, current.stores.index_caps(POLICIES, None), LedgerChoice()).lines
     return [(line.name, line.used) for line in lines]
 
 
@@ -165,7 +165,7 @@ KEPT = MappingProxyType({"uid-one": Amounts({"h100": 1, "gpu-memory": 80 * GIB})
 
 def create_ledger(cluster: ObservedCluster) -> Ledger:
     """Return the ledger of team-a as a gate counts it."""
-    (cap,) = cluster.stores.index_caps(POLICIES).list_caps()
+    (cap,) = cluster.stores.index_caps(POLICIES, None).list_caps()
     empty = Ledger(cap.hard, pods_revision=1)
     snapshot = cluster.stores.usage_lister.take_snapshot(cap, LedgerKey(cap.key, "team-a"), empty)
     assert snapshot is not None
@@ -176,13 +176,13 @@ def create_ledger(cluster: ObservedCluster) -> Ledger:
 
 def verify(folder: Path, ledger: Ledger, *items: Object) -> tuple[list[Drift], dict[str, str]]:
     """Return the drifts of a ledger beside these objects, and what cannot be compared."""
-    (cap,) = CapIndex(POLICIES).list_caps()
+    (cap,) = CapIndex(POLICIES, None).list_caps()
     now = datetime(2026, 11, 23, tzinfo=UTC)
     stored: Object = json.loads(encode_ledger(LedgerKey(cap.key, "team-a"), ledger, "system", None, now).body)
     stored["metadata"] |= {"uid": "l", "resourceVersion": "120"}
     cluster = load_snapshot(folder, [namespace("team-a"), CLASS, stored, *items], 200)
     assert not cluster.ledgers.problems
-    (chosen,) = LedgerChoice().list_ledgers(cluster, cluster.stores.index_caps(POLICIES))
+    (chosen,) = LedgerChoice().list_ledgers(cluster, cluster.stores.index_caps(POLICIES, None))
     return list(find_drift(cluster, chosen)), find_incomparable(cluster, chosen)
 
 

@@ -27,7 +27,7 @@ metadata: {name: gpus}
 spec: {namespaces: {include: [team-a]}, hard: {nvidia.com/gpu: 100}}
 """
 INDEX_POLICIES = parse_policies(CAP)
-INDEX = CapIndex(INDEX_POLICIES)
+INDEX = CapIndex(INDEX_POLICIES, None)
 (ACTIVE_CAP,) = INDEX.list_caps()
 KEY = LedgerKey(ACTIVE_CAP.key, "team-a")
 PODS_REVISION = 100
@@ -168,7 +168,7 @@ CLASS = {
     "metadata": {"name": "gpu.example.com", "uid": "class", "resourceVersion": "4"},
     "spec": {"extendedResourceName": GPU},
 }
-DEVICE_INDEX = CapIndex(INDEX_POLICIES, {"gpu.example.com": GPU})
+DEVICE_INDEX = CapIndex(INDEX_POLICIES, None, {"gpu.example.com": GPU})
 (DEVICE_CAP,) = DEVICE_INDEX.list_caps()
 CLAIMS_REVISION = 100
 

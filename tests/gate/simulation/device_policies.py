@@ -53,7 +53,8 @@ class Policies(NamedTuple):
 
 def _index(cap_of_each: str, shared_cap: str, resources_by_class: Mapping[str, str]) -> Policies:
     both, alone = (
-        CapIndex(parse_policies(text), resources_by_class) for text in (f"{cap_of_each}---{shared_cap}", cap_of_each)
+        CapIndex(parse_policies(text), None, resources_by_class)
+        for text in (f"{cap_of_each}---{shared_cap}", cap_of_each)
     )
     return Policies(both, alone, has_claims=bool(resources_by_class))
 

@@ -28,7 +28,7 @@ class Harness:
         self.registry = CollectorRegistry()
         self.metrics = CapMetrics(self.registry, Log().logger, lambda: self.now)
         self.now = 0.0
-        self.caps = CapIndex(parse_policies(text))
+        self.caps = CapIndex(parse_policies(text), None)
         self.ledgers = MemoryLedgers(observer=self.metrics.memory_observer)
         self.metrics.register(lambda: self.caps, is_standalone=is_standalone)
 
@@ -92,7 +92,7 @@ def test_groups_of_a_cap_are_added_up_and_the_fullest_have_their_value_as_a_labe
 def test_ledgers_of_deleted_caps_are_not_reported() -> None:
     harness = Harness()
     harness.put(empty_ledger(used=gpus(3)))
-    harness.caps = CapIndex(parse_policies(CAP.replace("team-*", "squad-*")))
+    harness.caps = CapIndex(parse_policies(CAP.replace("team-*", "squad-*")), None)
     assert harness.list_lines() == {"tallygate_cap_reservations_limit 3000.0"}
     assert harness.metrics.observed_ledgers.list_all() == {}
 

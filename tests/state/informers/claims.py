@@ -17,7 +17,7 @@ CLAIMS = create_claim_codec(ChargeGroupInterner(ClaimGroup))
 
 def device_cap(text: str) -> ActiveCap:
     """Return the only cap of the policies, in a cluster whose class has the extended resource of GPUs."""
-    (cap,) = CapIndex(parse_policies(text), {CLASS: GPU}).list_caps()
+    (cap,) = CapIndex(parse_policies(text), None, {CLASS: GPU}).list_caps()
     return cap
 
 

@@ -33,7 +33,7 @@ def cap(*names: str, pods: PodFilter | None = None) -> ActiveCap:
         exceed=Subjects(),
         location=SourceLocation("caps.yaml", 1, 1),
     )
-    return CapIndex(PolicySet(rules=(), caps=(definition,))).list_caps()[0]
+    return CapIndex(PolicySet(rules=(), caps=(definition,)), None).list_caps()[0]
 
 
 GPUS = cap(GPU, "pods", "limits.memory")

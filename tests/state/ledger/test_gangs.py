@@ -138,6 +138,13 @@ def test_a_recount_keeps_what_is_left_of_a_workload() -> None:
     assert (ledger.used, find_left(ledger), set(ledger.reservations)) == (gpus(1), 3, {"job"})
 
 
+def test_pods_with_similar_uids_have_marks_of_their_own() -> None:
+    first, second = (f"00000000-0000-4000-8000-{number:012}" for number in (1, 2))
+    ledger = reserve_all(empty_ledger(), create_job(), create_pod(first))
+    ledger = expect_recount(ledger, create_snapshot(9, {first: 1}))
+    assert find_left(reserve_all(ledger, create_pod(second))) == 2
+
+
 def test_a_recount_ends_a_reservation_of_which_nothing_is_left() -> None:
     ledger = reserve_all(empty_ledger(), create_job(1), create_pod())
     assert not expect_recount(ledger, create_snapshot(9, {"p1": 1})).reservations

@@ -84,7 +84,7 @@ class Convergence:
 
     def _initialize(self, key: Key) -> None:
         world = self._world
-        ledger = world.rules.initialize(world.policies[-1].list_limits(key), "convergence")
+        ledger = world.rules.initialize(world.policies[-1].list_limits(key, self._replica.choose_time()), "convergence")
         stored = self._truth.ledgers[key]
         self._truth.ledgers[key] = stored._replace(ledger=ledger, version=self._truth.revision)
 

@@ -31,25 +31,13 @@ from tests.state.simulation.ground_truth import (
     hash_members,
     list_keys,
 )
+from tests.state.simulation.policies import Policy
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.rules import PRODUCT, Rules, UsedByPod
 from tests.state.simulation.scenario import X
 from tests.state.simulation.stored_objects import Claim
 
 _NO_AMOUNTS = Amounts()
-
-
-@dataclass
-class Policy:
-    """A policy file: the limit of each cap in units, the counted resources, and the active caps."""
-
-    hard: tuple[int, ...]
-    resources: frozenset[str]
-    caps: frozenset[int]
-
-    def list_limits(self, key: Key) -> Amounts:
-        """Return the hard limits of a ledger's cap."""
-        return amounts(self.hard[key.cap], self.resources)
 
 
 class RequestState(StrEnum):
@@ -121,7 +109,7 @@ class Phase(StrEnum):
 
 @dataclass
 class Handler:
-    """One attempt: a call of the webhook, in one replica, under one policy."""
+    """One attempt: a call of the webhook, in one replica, under one policy, with the limits at its begin."""
 
     attempt: str
     request: Request
@@ -140,6 +128,7 @@ class Handler:
     _is_releasing: bool = False
 
     def __post_init__(self) -> None:
+        self.called_at, self.limits_at = self.replica.read_time(), self.replica.choose_time()
         self._start()
 
     @property
@@ -205,7 +194,7 @@ class Handler:
             return f"has {key} already"
         stored = self.truth.ledgers[key]
         if stored.ledger is None:
-            ledger = self.rules.initialize(self.policy.list_limits(key), self.attempt)
+            ledger = self.rules.initialize(self.policy.list_limits(key, self.limits_at), self.attempt)
             self._send(Write(key, ledger, {}, stored.version, "the new ledger"))
             self.phase = Phase.RELEASE
             return f"finds no ledger {key} and creates it"
@@ -295,7 +284,7 @@ class Handler:
 
     def _check_limits(self, before: Ledger, after: Ledger, key: Key) -> None:
         """Check a reservation that is to be written, by plain arithmetic."""
-        hard, request = self.policy.list_limits(key), self._create_request(key)
+        hard, request = self.policy.list_limits(key, self.called_at), self._create_request(key)
         for name, amount in request.requested.items():
             charged, will_charge = before.compute_charged().get(name, 0), after.compute_charged().get(name, 0)
             if amount > request.current.get(name, 0) and will_charge > charged:
@@ -373,7 +362,7 @@ class Handler:
             amounts(size, self.policy.resources),
             self.attempt,
             request.operation,
-            self.policy.list_limits(key),
+            self.policy.list_limits(key, self.limits_at),
             namespaces_revision=self.labels_revision,
             namespaces_hash=hash_members(self.truth.scenario, self.labels, key),
             is_shared=self.truth.cap(key).is_shared,

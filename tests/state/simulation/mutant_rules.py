@@ -83,6 +83,10 @@ def ignore_ledger_limit(ledger: Ledger, request: ReservationRequest) -> Result:
     )
 
 
+def ignore_own_limit(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(ledger, structs.replace(request, hard=ledger.hard))
+
+
 def ignore_limits(ledger: Ledger, request: ReservationRequest) -> Result:
     return reserve(ledger, structs.replace(request, may_exceed=True))
 

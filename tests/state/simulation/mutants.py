@@ -49,6 +49,7 @@ _OWN, _CLAIMS = SCENARIOS["the scheduler's claims"], SCENARIOS["claims"]
 _OWN_RESIZED = SCENARIOS["the scheduler's claims, resizes"]
 _TOUCHED = SCENARIOS["statuses of claims change"]
 _LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
+_OVERRIDES = SCENARIOS["limits end by themselves"]
 
 MUTANTS: Mapping[str, Mutant] = {
     "no_compare": _mutant(1, "writes without comparing the version", _ONE, 1, compares=False),
@@ -195,6 +196,12 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "own_bound_only": _mutant(
         8, "uses its own limit if that of the ledger is smaller", _POLICIES, 91, reserve=wrong.ignore_ledger_limit
+    ),
+    "ends_at_load": _mutant(
+        8, "ends overrides only when it loads policies", _OVERRIDES, 62, choose_time=lambda loaded_at, _: loaded_at
+    ),
+    "ledger_bound_only": _mutant(
+        8, "uses the limit of the ledger if its own is smaller", _OVERRIDES, 12, reserve=wrong.ignore_own_limit
     ),
     "follows_on": _mutant(
         8,

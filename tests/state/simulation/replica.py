@@ -23,6 +23,8 @@ class Replica:
         self.is_frozen = False
         self.incarnation = 0
         self.policy = 0
+        self.skew = number * 2
+        self._loaded_at = 0
         self.pods: dict[str, Pod] = {}
         self.deleted: set[str] = set()
         self.pods_revision = 0
@@ -70,9 +72,17 @@ class Replica:
         self.labels_revision, self.labels = self._truth.label_log[-1]
         self.pods_listed_at = self.claims_listed_at = -1.0  # the list of a cache does not prove its age
 
+    def read_time(self) -> int:
+        """Return the time of day by the clock of this machine, which is not that of others."""
+        return self._truth.now + self.skew
+
+    def choose_time(self) -> int:
+        """Return the time at which the limits of the policy apply."""
+        return self._rules.choose_time(self._loaded_at, self.read_time())
+
     def load(self, policy: int, caps: Collection[int]) -> None:
         """Load a policy; a new cap is active since the current revision of the cluster."""
-        self.policy = policy
+        self.policy, self._loaded_at = policy, self.read_time()
         self.loaded = {cap: self.loaded.get(cap, self._truth.revision) for cap in caps}
 
     def relist(self) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from tallygate.webhook.state.ledger.expire import NotDue
 from tallygate.webhook.state.ledger.recount import StaleSnapshot
 from tests.state.simulation.ground_truth import GroundTruth, Key, Write, amounts
-from tests.state.simulation.handlers import Handler, Policy
+from tests.state.simulation.handlers import Handler
+from tests.state.simulation.policies import Policy
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import X
@@ -37,6 +38,7 @@ class ReplicaSteps:
             "expire": self._expire,
             "lead": self._lead,
             "load": self._load,
+            "set_clock": self._set_clock,
             "crash": self._crash,
             "freeze": self._freeze,
             "thaw": self._thaw,
@@ -136,7 +138,7 @@ class ReplicaSteps:
         if replica is None or stored.ledger is None:
             return ""
         policy = self.policies[replica.policy]
-        after = self.rules.apply_limits(stored.ledger, policy.list_limits(key), policy.resources)
+        after = self.rules.apply_limits(stored.ledger, policy.list_limits(key, replica.choose_time()), policy.resources)
         if after == stored.ledger:
             return ""
         pods = stored.used_by_pod.items() if after.resources else ()
@@ -187,6 +189,12 @@ class ReplicaSteps:
             return ""
         replica.load(len(self.policies) - 1, self.policies[-1].caps)
         return f"replica {replica.number} loads policy {replica.policy}"
+
+    def _set_clock(self, a: int, b: int, _c: int) -> str:
+        """Set the clock of a replica, ahead or back; a frozen one may wake with it."""
+        replica = self.replicas[a % len(self.replicas)]
+        replica.skew = b % 9 - 4
+        return f"the clock of replica {replica.number} is set to {replica.read_time()}"
 
     def _find_reconciler(self, replica: int, key: int) -> tuple[Replica | None, Key]:
         """Return a ledger, and the replica unless it is frozen or the ledger's cap is not active in it."""

@@ -41,6 +41,11 @@ def _initialize(hard: Amounts, initializer: str) -> Ledger:
     return Ledger(hard, initializer=initializer)
 
 
+def _choose_time(_loaded_at: int, now: int) -> int:
+    """Rule 8: return the time at which the limits of a policy apply, of its load and the present."""
+    return now
+
+
 def _split_used(_before: UsedByPod, _ledger: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
     """Return the part of each pod in the used amounts after a recount: that of the snapshot."""
     return {uid: amounts for uid, amounts in snapshot.used_by_consumer.items() if amounts}
@@ -79,6 +84,7 @@ class Rules:
     ages: Callable[[float], ReservationAges] = ReservationAges
     is_stored: Callable[[Ledger, str, str], bool] = _is_stored
     initialize: Callable[[Amounts, str], Ledger] = _initialize
+    choose_time: Callable[[int, int], int] = _choose_time
     split_used: Callable[[UsedByPod, Ledger, UsageSnapshot], UsedByPod] = _split_used
     select_deleted: Callable[[AbstractSet[str], AbstractSet[str]], AbstractSet[str]] = _select_deleted
     relist: Callable[[Pods, Pods], Pods] = _relist

@@ -16,6 +16,7 @@ WEIGHTS = {
     "end": 0.5, "touch": 0.7, "watch": 7, "watch_namespaces": 2, "recount": 4, "expire": 12, "tick": 5, "crash": 0.4,
     "freeze": 0.4, "thaw": 1.2, "stall": 0.5, "commit": 8, "relist": 1,
     "relabel": 0, "publish": 0, "load": 0, "lead": 0, "delete_ledger": 0, "toggle_cap": 0,
+    "override": 0, "set_clock": 0,
     "claim": 0, "allocate": 0, "deallocate": 0, "delete_claim": 0, "watch_claims": 0, "own": 0, "name": 0, "copy": 0,
     "touch_claim": 0,
 }  # fmt: skip
@@ -57,7 +58,7 @@ class Scenario:
     @property
     def is_fixed(self) -> bool:
         """Whether policies and labels never change, so that sums must never exceed a cap."""
-        return not any(self.weights.get(op) for op in ("relabel", "publish", "toggle_cap"))
+        return not any(self.weights.get(op) for op in ("relabel", "publish", "override", "toggle_cap"))
 
     @property
     def has_claims(self) -> bool:
@@ -148,6 +149,13 @@ SCENARIOS: Mapping[str, Scenario] = {
         replicas=3,
         weights={"publish": 1, "load": 3, "lead": 3},
     ),
+    "limits end by themselves": Scenario(
+        caps=(Cap(5), Cap(6, is_shared=True)),
+        namespaces=2,
+        replicas=3,
+        steps=300,
+        weights={"override": 2, "set_clock": 1.5, "load": 6, "lead": 5, "tick": 9, "create": 6, "call": 12},
+    ),
     "caps are removed and restored": Scenario(
         caps=(Cap(4), Cap(8, is_shared=True)),
         namespaces=2,
@@ -170,6 +178,8 @@ SCENARIOS: Mapping[str, Scenario] = {
             "delete_ledger": 0.3,
             "stall": 1,
             "toggle_cap": 0.3,
+            "override": 0.3,
+            "set_clock": 0.3,
         },
     ),
     "claims": Scenario(

@@ -19,9 +19,10 @@ from tests.state.simulation.ground_truth import (
     is_under,
     list_keys,
 )
-from tests.state.simulation.handlers import Handler, Phase, Policy, Request, RequestState
+from tests.state.simulation.handlers import Handler, Phase, Request, RequestState
 from tests.state.simulation.invariants import Invariants
 from tests.state.simulation.ledger_writes import LedgerWrites
+from tests.state.simulation.policies import Override, Policy
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.replica_steps import ReplicaSteps, StepFunction
 from tests.state.simulation.rules import PRODUCT, Rules
@@ -74,6 +75,7 @@ class World:
             "relabel": self._relabel,
             "publish": self._publish,
             "toggle_cap": self._toggle_cap,
+            "override": self._override,
         }
 
     def step(self, step: Step) -> str:
@@ -103,7 +105,7 @@ class World:
             if is_under(self.scenario, labels, key, pod)
         }
         ledger = Ledger(
-            self.policies[0].list_limits(key),
+            self.policies[0].list_limits(key, 0),
             amounts(sum(used[X] for used in used_by_pod.values()), resources),
             resources=resources,
             pods_revision=self.truth.revision,
@@ -324,6 +326,14 @@ class World:
         resources = frozenset({X, Y}) if Y not in last.resources else frozenset({X})
         self.policies.append(replace(last, hard=tuple(hard)) if c % 3 else replace(last, resources=resources))
         return f"policy {len(self.policies) - 1} is published: {hard if c % 3 else sorted(resources)}"
+
+    def _override(self, a: int, b: int, c: int) -> str:
+        """Publish a policy with another limit of a cap until a time, in place of the last override."""
+        override = Override(a % len(self.scenario.caps), 1 + b % 8, self.truth.now + 1 + c % 12)
+        self.policies.append(replace(self.policies[-1], override=override))
+        return (
+            f"policy {len(self.policies) - 1} is published: cap {override.cap} has {override.hard} until {override.end}"
+        )
 
     def _toggle_cap(self, a: int, _b: int, _c: int) -> str:
         """Publish a policy without a cap, or with it again."""

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -211,7 +212,13 @@ def _create_audit_input(stores: ClusterStores, snapshots: SnapshotProvider | Non
         lambda _namespace, _name: None,  # the templates are evaluated themselves
     )
     return AuditInput(
-        stores.pods, stores.namespaces, stores.usage_lister, snapshots, resources_by_class, devices=devices
+        stores.pods,
+        stores.namespaces,
+        stores.usage_lister,
+        datetime.now(UTC),
+        snapshots,
+        resources_by_class,
+        devices=devices,
     )
 
 

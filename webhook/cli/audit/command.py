@@ -121,7 +121,10 @@ def _run_audit(
 
         loaded = _read_source(policies, scope, connection, snapshot)
         result = Audit(policies, loaded.audit_input, scope, report_progress).run(loaded.objects)
-    return result, [*loaded.remarks, *loaded.stores.list_unread(loaded.stores.index_caps(policies))]
+    return result, [
+        *loaded.remarks,
+        *loaded.stores.list_unread(loaded.stores.index_caps(policies, loaded.audit_input.now)),
+    ]
 
 
 def _write_reports(reports: ReportWriter, api: ReportApi, result: AuditResult, scope: AuditScope) -> ReportCounts:

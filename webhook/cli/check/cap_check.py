@@ -9,6 +9,7 @@ The claims that templates make for a pod are forecast as by the gate, and then c
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 import msgspec
@@ -19,6 +20,7 @@ from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
+from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.webhook.admission.rule_index import Labels
 from tallygate.webhook.cli.check.allocation_check import AllocationChecker, select_comparable
 from tallygate.webhook.cli.check.merge import ReportedProblem
@@ -28,6 +30,12 @@ from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload, sum_pod_sets
+from tallygate.webhook.gate.cap_messages import (
+    create_excess_problems,
+    create_missing_limit_problem,
+    create_soft_limit_warnings,
+    create_unknown_product_problem,
+)
 from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer, ReadTransition
 from tallygate.webhook.gate.charging import ChargeResult, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
@@ -38,14 +46,9 @@ from tallygate.webhook.gate.claim_forecast import (
     forecast_impossible_claims,
     forecast_waiting_claims,
 )
-from tallygate.webhook.gate.decisions import (
-    create_excess_problems,
-    create_missing_limit_problem,
-    create_soft_limit_warnings,
-    create_unknown_product_problem,
-)
 from tallygate.webhook.gate.device_forecast import compute_least
 from tallygate.webhook.gate.usage_lister import get_ledger_key
+from tallygate.webhook.gate.whole_workloads import create_whole_problems, read_none, select_whole_caps
 from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate
@@ -68,7 +71,7 @@ class CapCheckResult:
 
 
 class CapChecker:
-    """A checker with the ledgers of all caps, filled from a snapshot."""
+    """A checker with the ledgers of all caps at the time `now`, filled from a snapshot."""
 
     def __init__(
         self,
@@ -76,11 +79,12 @@ class CapChecker:
         snapshot: SnapshotContents,
         classes: Iterable[DeviceClass],
         templates: Iterable[ResourceClaimTemplate],
+        now: datetime,
     ) -> None:
         known_classes = (*snapshot.classes, *classes)
         self._resources_by_class = index_classes(known_classes)
         self._templates = ClaimTemplates((*snapshot.templates, *templates))
-        self._index = CapIndex(policies, self._resources_by_class)
+        self._index = CapIndex(policies, now, self._resources_by_class)
         self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
         self._claims_by_pod_uid = _index_owned_claims(snapshot.claims)
         self._pods: dict[str, list[Pod]] = {}
@@ -120,7 +124,10 @@ class CapChecker:
             not_evaluated += tuple(self._describe_unread_claims(namespace, pods.claims, matching.caps))
         if planned is None:
             return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
-        problems = self._forecast(typed, ForecastWorkload(tuple(pod_sets)), matching.caps)
+        whole_caps = select_whole_caps(typed.target, matching.caps)
+        problems = self._forecast(typed, ForecastWorkload(tuple(pod_sets)), matching.caps, whole_caps)
+        if problems and whole_caps and all(each.severity is not FindingSeverity.ERROR for each in problems):
+            problems += self._charge_pods(typed, pod_sets, whole_caps)
         if problems:
             return CapCheckResult(problems, not_evaluated)
         if typed.manifest.kind == _ONE_PER_NODE:
@@ -189,9 +196,16 @@ class CapChecker:
         return any(self._find_existing_pods(typed, view) for view in typed.views)
 
     def _forecast(
-        self, typed: TypedObject, planned: ForecastWorkload, caps: Sequence[ActiveCap]
+        self,
+        typed: TypedObject,
+        planned: ForecastWorkload,
+        caps: Sequence[ActiveCap],
+        whole_caps: Sequence[ActiveCap],
     ) -> tuple[ReportedProblem, ...]:
-        """Return the forecast for the pods of a workload, as the gate would report it for the applied object."""
+        """Return the forecast for the pods of a workload, as the gate would report it for the applied object.
+
+        The charge decides about the amounts under the caps that admit it as a whole.
+        """
         problems: list[ReportedProblem] = []
         for cap in caps:
             used, pod_sets = _NO_AMOUNTS, []
@@ -202,8 +216,12 @@ class CapChecker:
                 used += sum((compute_used_by_pod(cap, pod) for pod in existing), _compute_owned(cap, owned, claims))
                 used += compute_least(cap, owned, claims.review)
                 pod_sets.append(replace(pods, claims=claims))
-            compared, read = ForecastWorkload(tuple(pod_sets)), partial(self._read_ledger, typed.subject.namespace, cap)
-            for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read):
+            is_whole = cap in whole_caps
+            read = partial(self._read_ledger, typed.subject.namespace, cap)
+            compared, read_free = ForecastWorkload(tuple(pod_sets)), read_none if is_whole else read
+            for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read_free):
+                if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP.number:
+                    continue
                 is_denied = forecast.affects_all or (
                     forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
                 )
@@ -238,7 +256,9 @@ class CapChecker:
         charges = [self._sum_charges(typed, pod_sets, cap) for cap in caps]
         claims = pod_sets[0].claims
         if pod_sets[0].view.is_template or not claims.claims:
-            return _list_problems(self._reserve(typed, charges, ConsumerKind.POD))
+            is_whole = typed.target.starts_together
+            pod_count = sum(pods.replicas.count for pods in pod_sets) if is_whole else 0
+            return _list_problems(self._reserve(typed, charges, ConsumerKind.POD), typed.manifest.kind, pod_count)
         return self._charge_pod_with_claims(typed, charges, claims)
 
     def _sum_charges(self, typed: TypedObject, pod_sets: Sequence[ForecastPods], cap: ActiveCap) -> CapCharge:
@@ -316,12 +336,16 @@ def _compute_owned(cap: ActiveCap, owned: Sequence[ResourceClaim], claims: PodCl
     return _NO_AMOUNTS if claims.unknown else PodClaims(tuple(owned)).compute_charge(cap)
 
 
-def _list_problems(result: ChargeResult) -> tuple[ReportedProblem, ...]:
-    """Return the problems that a charge gives."""
+def _list_problems(result: ChargeResult, kind: str = "", pod_count: int = 0) -> tuple[ReportedProblem, ...]:
+    """Return the problems that a charge gives; `kind` and `pod_count` are those of a workload that starts together."""
     errors = [
         _create_cap_problem(problem, FindingSeverity.ERROR)
         for exceeded in result.exceeded
-        for problem in create_excess_problems(exceeded)
+        for problem in (
+            create_whole_problems(exceeded, kind, pod_count)
+            if pod_count and exceeded.charge.cap.definition.admits_whole
+            else create_excess_problems(exceeded)
+        )
     ]
     warnings = [
         _create_cap_problem(problem, FindingSeverity.WARNING)

@@ -6,6 +6,7 @@ patches before the API server's validation, and converts a problem of a field to
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.accounting.quantity import Quantity
@@ -166,13 +167,15 @@ def _create_finding(manifest: Manifest, subject: FindingSubject, located: Locate
 class CheckContext:
     """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits.
 
-    `check_nodes` stays None if no rule needs the nodes of the snapshot.
+    `now` is the time by which overrides of limits end. `check_nodes` stays None if no rule needs the nodes of the
+    snapshot.
     """
 
     policies: PolicySet
     snapshot: SnapshotContents | None
     namespace: str
     limits: Limits
+    now: datetime
     check_nodes: NodeCheck | None = None
 
 
@@ -194,7 +197,7 @@ class ManifestChecker:
         classes = tuple(collect_classes(manifests, context.limits))
         templates = tuple(collect_templates(manifests, context.namespace, context.limits))
         snapshot = context.snapshot or SnapshotContents()
-        self._cap_checker = CapChecker(context.policies, snapshot, classes, templates)
+        self._cap_checker = CapChecker(context.policies, snapshot, classes, templates, context.now)
         self._devices = _create_known_devices(snapshot, classes, templates) if context.check_nodes is not None else None
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
         self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **_collect_labels(manifests)}

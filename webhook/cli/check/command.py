@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -99,6 +100,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
         snapshot_contents,
         namespace or find_default_namespace(in_cluster=False),
         DEFAULT_LIMITS,
+        datetime.now(UTC),
         _create_node_check(snapshot_contents),
     )
     loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files)

@@ -304,7 +304,7 @@ class _Gatherer:
         )
         policies = self._request.policies or read_mounted_policies(self._api, self._namespace, self._deployment)
         known = None if isinstance(policies, Unavailable) else policies
-        caps, kinds = (None, ()) if known is None else (CapIndex(known), known.workload_kinds)
+        caps, kinds = (None, ()) if known is None else (CapIndex(known, datetime.now(UTC)), known.workload_kinds)
         now = datetime.now(UTC)  # directly after the Lease was read: the check compares both to the second
         return GateFacts(
             now=now,

@@ -1,10 +1,14 @@
-"""Definitions of kinds among manifests, for the commands that read no policies."""
+"""Definitions of kinds among manifests, and the objects whose kind has none, for the commands about pods."""
 
 from collections.abc import Iterable
+
+import click
 
 from tallygate.webhook.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
+from tallygate.webhook.cli.manifests.typed_objects import create_subject, is_read
+from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.policy.lint_findings import Severity
@@ -31,3 +35,16 @@ def find_defined_targets(manifests: Iterable[Manifest]) -> ReviewTargets:
     if errors:
         raise UsageError("\n".join(f"{each.file}: {each.message} ({each.code})" for each in errors))
     return list_review_targets(parsed.policies)
+
+
+def report_unread_kinds(manifests: Iterable[Manifest], namespace: str, targets: ReviewTargets) -> int:
+    """Report each object with pods whose kind is not read on stderr, and return their number."""
+    unread_count = 0
+    for each in manifests:
+        warning = None if is_read(each, targets) else find_unread_pods(each, targets)
+        if warning is not None:
+            place = f"{each.file}:{warning.position.line}:{warning.position.column}"
+            subject = create_subject(each, namespace, targets)
+            click.echo(f"tallygate: {place}: {subject}: {warning.message}", err=True)
+            unread_count += 1
+    return unread_count

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from tallygate.webhook.admission.kinds import DecodedObject, ReviewTarget, ReviewTargets
-from tallygate.webhook.admission.pod_sets import TooManyItemsError
+from tallygate.webhook.admission.object_values import TooManyItemsError
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError

@@ -12,12 +12,12 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.manifests.kind_manifests import find_defined_targets
+from tallygate.webhook.cli.manifests.kind_manifests import find_defined_targets, report_unread_kinds
 from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import load_manifests
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
-from tallygate.webhook.cli.manifests.typed_objects import TypedObject, create_subject, is_read, parse_object
-from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_wrong_kind
+from tallygate.webhook.cli.manifests.typed_objects import TypedObject, is_read, parse_object
+from tallygate.webhook.cli.manifests.unread_kinds import find_wrong_kind
 from tallygate.webhook.cli.output.findings import FindingSubject
 from tallygate.webhook.cli.progress import track_files
 from tallygate.webhook.documents import syntax_tree
@@ -151,19 +151,14 @@ def read_pods_to_place(
     manifests = [each for each in all_manifests if selector is None or _is_selected(each, selector)]
     targets = find_defined_targets(all_manifests)
     _check_manifests(manifests, targets)
-    unread = [
-        (each, found) for each in manifests if not is_read(each, targets) and (found := find_unread_pods(each, targets))
-    ]
-    for manifest, warning in unread:
-        subject = create_subject(manifest, namespace, targets)
-        click.echo(f"tallygate: {_locate(manifest, warning.position)}: {subject}: {warning.message}", err=True)
+    unread_count = report_unread_kinds(manifests, namespace, targets)
     all_pods = tuple(pods for each in manifests for pods in _parse(each, namespace, count, targets))
     if not all_pods:
         condition = " and that the selector matches" if selector else ""
         raise UsageError(
             f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read{condition}"
         )
-    return PodsInFiles(all_pods, len(unread), tuple(_list_claims(all_manifests, namespace)))
+    return PodsInFiles(all_pods, unread_count, tuple(_list_claims(all_manifests, namespace)))
 
 
 def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[ResourceClaim | ResourceClaimTemplate]:

@@ -17,7 +17,7 @@ import msgspec
 
 from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, DecodedObject, ReviewTargets
-from tallygate.webhook.admission.pod_sets import TooManyItemsError
+from tallygate.webhook.admission.object_values import TooManyItemsError
 from tallygate.webhook.admission.request import (
     CREATE,
     REVIEW_API_VERSION,

@@ -137,9 +137,14 @@ class PodSetController:
 def _name_pod_sets(key: ObjectKey, body: JsonObject, target: ReviewTarget) -> Mapping[str, PodView]:
     """Return the pod sets of an object by the first part of the names of their pods.
 
-    A set is named by its noun, or, if another one has the same, by the item of the list or mapping that it is in.
+    A set is named by its noun, or, if another one has the same, by the item of the list or mapping that it is in. Where
+    the object says which pods start first, those that may run at other times are none.
     """
-    views = target.list_pods(target.decode(msgspec.json.encode(body)))
+    views = [*target.list_pods(target.decode(msgspec.json.encode(body)))]
+    if any(view.replicas is not None and view.replicas.is_first for view in views):
+        views = [
+            view for view in views if view.replicas is None or view.replicas.is_first or not view.replicas.is_separate
+        ]
     nouns = [view.replicas.noun if view.replicas is not None else "" for view in views]
     named: dict[str, PodView] = {}
     for noun, view in zip(nouns, views, strict=True):

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -162,7 +163,10 @@ class ScenarioStep:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario and the initial state of its cluster."""
+    """A scenario and the initial state of its cluster.
+
+    `time` is the time of the first step. Without it, overrides of limits that have an end have ended.
+    """
 
     name: str
     policies: PolicySet
@@ -170,6 +174,7 @@ class Scenario:
     steps: tuple[ScenarioStep, ...]
     source: SourceLocation
     nodes: Mapping[str, JsonObject] = field(default_factory=dict)
+    time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from tallygate.webhook.policy.model import NamespaceCap, PolicySet, SourceLocati
 from tallygate.webhook.policy.policy_builder import Fields
 from tallygate.webhook.policy.policy_codes import BAD_LENGTH, BAD_NAME, MISSING_FIELD, UNKNOWN_FIELD, UNKNOWN_VALUE
 from tallygate.webhook.policy.suggest import format_suggestion
+from tallygate.webhook.policy.times import parse_time
 from tallygate.webhook.server.settings.value_types import parse_duration
 
 _KINDS: Final = {
@@ -203,6 +204,7 @@ class _ScenarioBuilder:
             tuple(step for step in steps if step is not None),
             self._create_source(self.document),
             {name: to_plain(node) for name, node in self._list_pairs("nodes")},
+            parse_time(time) if (time := self.fields.get_text("time")) else None,
         )
 
     def _list_pairs(self, name: str) -> Iterator[tuple[str, Node]]:

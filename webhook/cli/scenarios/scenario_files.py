@@ -25,8 +25,9 @@ from tallygate.webhook.policy.formats import FormatError, create_format_checker,
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
 from tallygate.webhook.policy.parse import MAX_FILE_BYTES, check_ambiguous_numbers, is_policy, read_policy_text
-from tallygate.webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, TOO_LARGE, UNREADABLE
+from tallygate.webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, BAD_TIME, TOO_LARGE, UNREADABLE
 from tallygate.webhook.policy.schema import DocumentSchema, check_shape
+from tallygate.webhook.policy.times import TimeError, parse_time
 from tallygate.webhook.server.settings.value_types import DurationError, parse_duration
 
 SCHEMA_FILE = "schema.json"
@@ -52,11 +53,12 @@ def get_scenario_language() -> DocumentSchema:
 
 
 def create_scenario_format_checker() -> FormatChecker:
-    """Return a checker of the formats of policies and of the formats `path`, `count` and `duration`."""
+    """Return a checker of the formats of policies and of the formats `path`, `count`, `duration` and `time`."""
     format_checker = create_format_checker()
     format_checker.checks("path", raises=FormatError)(_is_path)
     format_checker.checks("count", raises=FormatError)(_is_count)
     format_checker.checks("duration", raises=FormatError)(_is_duration)
+    format_checker.checks("time", raises=FormatError)(_is_time)
     return format_checker
 
 
@@ -89,6 +91,16 @@ def _is_duration(instance: Any) -> bool:
             raise FormatError(
                 BAD_LENGTH, f"{quote_text(instance)} is longer than 24h, which is all that one step waits"
             )
+    return True
+
+
+def _is_time(instance: Any) -> bool:
+    """Check the time of the first step."""
+    if isinstance(instance, str):
+        try:
+            parse_time(instance)
+        except TimeError as error:
+            raise FormatError(BAD_TIME, f"{quote_text(instance)} is no time: {error}") from error
     return True
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -87,7 +88,8 @@ class SimulatedCluster:
     """The initial state of a scenario: its namespaces and nodes, active ledgers, no pods."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.now = 1000.0
+        self.now = self._first_step_at = 1000.0
+        self._time = scenario.time
         self._nonce_counter = itertools.count(1)
         self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
@@ -112,8 +114,9 @@ class SimulatedCluster:
             namespaces=self._namespaces,
             ledgers=self._ledgers,
             monotonic=self._read_clock,
+            now=self._read_time,
             nonce=self._create_nonce,
-            unix_time=self._read_clock,
+            unix_time=self._read_unix_time,
             usage_lister=self._usage_lister,
             top_consumers=top_consumers,
             evaluate_node_rules=self._create_node_check() if has_node_rules else None,
@@ -174,7 +177,8 @@ class SimulatedCluster:
         group, _, plural = resource
         for (kind_group, kind), target in self._targets.items():
             if (kind_group, target.plural) == (group, plural):
-                found = [self.store.find(ObjectKey(each, namespace, name)) for each in (kind, f"{kind}.{group}")]
+                names = (kind,) if target.definition is None else (f"{kind}.{group}", kind)
+                found = [self.store.find(ObjectKey(each, namespace, name)) for each in names]
                 stored = next((each for each in found if each is not None), None)
                 return None if stored is None else msgspec.json.encode(stored)
         return None
@@ -200,6 +204,7 @@ class SimulatedCluster:
             self._reconcile_ledgers()
             if not self._ledger_reconciler.list_pending():
                 self.now = max(self.now, min(started_at + retry_delay, end))
+        self._reconcile_ledgers()  # by the limits of the end
         return result
 
     def list_cap_usages(self) -> list[CapUsage]:
@@ -262,7 +267,7 @@ class SimulatedCluster:
         self._claim_templates.apply(Replaced((), self.store.revision))
         self._devices.apply(Replaced((), self.store.revision))
         for _ in range(_ACTIVATION_RECONCILES):
-            self.now += IN_FLIGHT_BOUND_SECONDS
+            self.now = self._first_step_at = self.now + IN_FLIGHT_BOUND_SECONDS
             self._reconcile_ledgers()
 
     def _reconcile_ledgers(self) -> None:
@@ -305,6 +310,13 @@ class SimulatedCluster:
 
     def _read_clock(self) -> float:
         return self.now
+
+    def _read_time(self) -> datetime | None:
+        return None if self._time is None else self._time + timedelta(seconds=self.now - self._first_step_at)
+
+    def _read_unix_time(self) -> float:
+        time = self._read_time()
+        return self.now if time is None else time.timestamp()
 
     def _create_nonce(self) -> str:
         return f"attempt-{next(self._nonce_counter)}"

@@ -104,11 +104,19 @@ class ClusterStores:
         self._record_creation(record.uid, claim.metadata)
         return record
 
-    def index_caps(self, policies: PolicySet) -> CapIndex:
-        """Return the caps of the policies, with the ways to a device that the classes of the cluster give."""
+    def index_caps(self, policies: PolicySet, now: datetime | None) -> CapIndex:
+        """Return the caps of the policies, with the ways to a device that the classes of the cluster give.
+
+        Their limits are those at the time `now`.
+        """
         generation = self.device_classes.generation
-        if self._caps is None or self._caps[0] is not policies or self._caps[1] != generation:
-            caps = CapIndex(policies, self.device_classes.get_resources_by_class())
+        if (
+            self._caps is None
+            or self._caps[0] is not policies
+            or self._caps[1] != generation
+            or not self._caps[2].is_current(now)
+        ):
+            caps = CapIndex(policies, now, self.device_classes.get_resources_by_class())
             self._caps = policies, generation, caps
         return self._caps[2]
 

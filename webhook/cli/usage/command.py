@@ -5,11 +5,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 import click
 
+from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.cli import progress
 from tallygate.webhook.cli.completions import complete_cap
 from tallygate.webhook.cli.framework import (
@@ -79,8 +81,12 @@ class _UsageView(Generic[T]):
     render: Callable[[T, str], None]
 
 
+def _index_caps(query: UsageQuery, cluster: ObservedCluster) -> CapIndex:
+    return cluster.stores.index_caps(query.policies, datetime.now(UTC))
+
+
 def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
-    caps = cluster.stores.index_caps(query.policies)
+    caps = _index_caps(query, cluster)
     if not caps and cluster.ledgers.missing_reason:
         reason = cluster.ledgers.missing_reason
         raise UsageError(f"no caps are known: name their policy files with --policies ({reason})")
@@ -118,7 +124,7 @@ def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> _Consumer
     resources = tuple(
         consumers for chosen in chosen_ledgers for consumers in list_consumers(cluster, chosen, query.choice.namespace)
     )
-    caps = cluster.stores.index_caps(query.policies)
+    caps = _index_caps(query, cluster)
     notes = [*list_ungrouped_namespaces(cluster, caps, query.choice), *cluster.stores.list_unread(caps)]
     return _ConsumersReport(resources, (*notes, *list_uncertain_devices(cluster, chosen_ledgers)))
 
@@ -263,7 +269,7 @@ def _describe_incomparable(cluster: ObservedCluster, chosen: Sequence[ChosenLedg
 
 
 def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenLedger]:
-    chosen = list(query.choice.list_ledgers(cluster, cluster.stores.index_caps(query.policies)))
+    chosen = list(query.choice.list_ledgers(cluster, _index_caps(query, cluster)))
     if not chosen:
         scope = f"namespace {query.choice.namespace}" if query.choice.namespace else "any existing namespace"
         raise UsageError(f"{f'cap {query.choice.cap} does not count' if query.choice.cap else 'no cap counts'} {scope}")

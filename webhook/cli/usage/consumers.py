@@ -1,4 +1,4 @@
-"""The pods and claims for devices behind a number: the amount of each, and its calculation."""
+"""The pods, claims for devices and reserving workloads behind a number: the amount of each, and its calculation."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,7 +26,10 @@ _NO_AMOUNTS = Amounts()
 
 
 class _Share(NamedTuple):
-    """The amount of one resource that a pod or claim uses or has reserved, and its calculation."""
+    """The amount of one resource that a pod or claim uses or has reserved, and its calculation.
+
+    A workload has reserved it for its pods; `workload_kind` is its kind.
+    """
 
     namespace: str
     name: str
@@ -36,6 +39,7 @@ class _Share(NamedTuple):
     amount: int
     calculation: str
     kind: ConsumerKind = ConsumerKind.POD
+    workload_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class ResourceConsumers:
     """The consumers of one resource of a ledger; `ledger_used` is the amount in the ledger, None without one.
 
     `chosen_namespace` is the one member namespace of a shared ledger whose consumers are shown, empty for all.
+    `limit` is the hard limit as text where an override changes it at any time, else empty.
     """
 
     cap: str
@@ -53,6 +58,7 @@ class ResourceConsumers:
     consumers: tuple[_Share, ...]
     chosen_namespace: str = ""
     group: str = ""
+    limit: str = ""
     surge: SurgeUsage | None = None
 
     @property
@@ -94,8 +100,10 @@ def list_consumers(
         consumers = tuple(share for each, share in shares if each == name)
         identity = active_cap.definition.name, key.namespace, len(members), name
         chosen_namespace = "" if key.namespace else namespace or ""
+        limits = active_cap.limits
+        limit = limits.describe(name) if name in limits.periods else ""
         surge = find_surge(active_cap, ledger, name)
-        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group, surge)
+        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group, limit, surge)
 
 
 def format_title(consumers: ResourceConsumers) -> str:
@@ -111,8 +119,9 @@ def format_title(consumers: ResourceConsumers) -> str:
         if in_namespace is None
         else f", in namespace {consumers.chosen_namespace} {format_amount(consumers.name, in_namespace)}"
     )
+    limit_text = f", hard {consumers.limit}" if consumers.limit else ""
     surge_text = consumers.surge.describe(consumers.name) if consumers.surge is not None else ""
-    used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}"
+    used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}{limit_text}"
     used_text += f", {surge_text}" if surge_text else ""
     return escape_control(
         f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members, consumers.group)}  "
@@ -121,10 +130,10 @@ def format_title(consumers: ResourceConsumers) -> str:
 
 
 def format_rows(consumers: ResourceConsumers) -> list[str]:
-    """Return one line per pod and claim."""
+    """Return one line per pod, claim and workload."""
     cells = [
         (
-            f"{share.namespace}/{share.name}" if share.kind is ConsumerKind.POD else _format_claim(share),
+            f"{_KIND_PREFIXES.get(share.kind, share.workload_kind.lower() + ' ')}{share.namespace}/{share.name}",
             share.node,
             share.state,
             format_amount(consumers.name, share.amount),
@@ -135,8 +144,7 @@ def format_rows(consumers: ResourceConsumers) -> list[str]:
     return align_rows(("CONSUMER", "NODE", "STATE", "AMOUNT", "CALCULATION"), cells) if cells else ["no consumer"]
 
 
-def _format_claim(share: _Share) -> str:
-    return f"resourceclaim {share.namespace}/{share.name}"
+_KIND_PREFIXES = {ConsumerKind.POD: "", ConsumerKind.CLAIM: "resourceclaim "}
 
 
 def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
@@ -152,6 +160,7 @@ def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
         "usedInNamespace": consumers.used_in_namespace,
         "pods": [_convert_share(share) for share in consumers.shown if share.kind is ConsumerKind.POD],
         "claims": [_convert_share(share) for share in consumers.shown if share.kind is ConsumerKind.CLAIM],
+        "workloads": [_convert_share(share) for share in consumers.shown if share.kind is ConsumerKind.WORKLOAD],
     }
 
 
@@ -161,6 +170,7 @@ def _convert_share(share: _Share) -> dict[str, Any]:
         share.kind.value: share.name,
         "uid": share.uid,
         **({"node": share.node} if share.kind is ConsumerKind.POD else {}),
+        **({"kind": share.workload_kind} if share.workload_kind else {}),
         "state": share.state,
         "amount": share.amount,
         "calculation": share.calculation,
@@ -258,11 +268,16 @@ def _list_reservations(ledger: Ledger) -> Iterator[tuple[str, _Share]]:
                     amount,
                     _explain_reservation(reservation, name),
                     reservation.kind,
+                    reservation.workload_kind.rpartition("/")[2],
                 ),
             )
 
 
 def _explain_reservation(reservation: Reservation, name: str) -> str:
+    if reservation.kind is ConsumerKind.WORKLOAD:
+        taken, requested = reservation.counted.get(name, 0), reservation.requested[name]
+        text = f"for its pods: {format_amount(name, requested)}"
+        return f"{text}, of which they have taken over {format_amount(name, taken)}" if taken else text
     if name in reservation.counted:
         return (
             f"to {reservation.operation}: {format_amount(name, reservation.requested[name])}, of which "

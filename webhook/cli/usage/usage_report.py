@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
+from tallygate.webhook.admission.limit_schedule import LimitPeriod
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from tallygate.webhook.cli.sources.cluster_stores import CountedUsage
@@ -72,7 +73,7 @@ class LedgerChoice:
         for key in cluster.list_keys(active_cap):
             members = cluster.get_membership(active_cap, key).names
             if self.is_chosen(active_cap.definition.name, key, members):
-                yield ChosenLedger(active_cap, key, members)
+                yield ChosenLedger(active_cap.choose_limits(key.namespace), key, members)
 
 
 _NO_AMOUNTS = Amounts()
@@ -94,11 +95,11 @@ class UsageLine:
     """The usage of one resource of a ledger, in the amounts of accounting.
 
     `namespace` is empty for a shared ledger; `members` is the number of its member namespaces, None if it is unknown.
-    `group` is the label and value of a group, or only the value if no policies are given.
-    `used` is that of the ledger if it `is_from_ledger`, else that of the stored pods and claims, None if it is unknown.
-    `hard` and `soft` are None without such a limit, and so is `reserved` without a ledger. `terminating` is the part of
-    `used` that belongs to pods and claims that are being deleted, `counted_at` the time of the last recount from newer
-    pods or claims. `surge` is what pods of a controller that rolls may use above `hard`.
+    `group` is the label and value of a group, or only the value if no policies are given. `used` is that of the ledger
+    if it `is_from_ledger`, else that of the stored pods and claims, None if it is unknown. `hard` and `soft` are None
+    without such a limit, `period` without an override of the hard one, and so is `reserved` without a ledger.
+    `terminating` is the part of `used` that belongs to pods and claims that are being deleted, `counted_at` the time of
+    the last recount from newer pods or claims. `surge` is what pods of a controller that rolls may use above `hard`.
     """
 
     cap: str
@@ -115,6 +116,7 @@ class UsageLine:
     remarks: tuple[str, ...] = ()
     is_from_ledger: bool = True
     group: str = ""
+    period: LimitPeriod | None = None
     surge: SurgeUsage | None = None
 
     @property
@@ -231,6 +233,7 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
             remarks=tuple(_list_remarks(cluster, chosen, ledger, count, name)),
             is_from_ledger=name in counted_resources,
             group=active_cap.group,
+            period=active_cap.limits.periods.get(name),
             surge=find_surge(active_cap, ledger, name),
         )
 
@@ -275,6 +278,9 @@ def _list_remarks(
         if ledger_limit is not None and policy_limit is not None and ledger_limit != policy_limit:
             policy_text, ledger_text = format_amount(name, policy_limit), format_amount(name, ledger_limit)
             yield f"hard is {policy_text} in the policies, {ledger_text} in the ledger"
+    limits = chosen.active_cap.limits
+    if name in limits.periods and (limit := limits.describe(name)) != format_amount(name, limits.hard[name]):
+        yield f"hard {limit}"
     if count.invalid:
         yield (
             "counted as 0 because of an invalid quantity: "

@@ -107,6 +107,8 @@ def _convert_line(line: UsageLine) -> dict[str, Any]:
         "resource": line.name,
         "unit": "milli" if is_milli(line.name) else "whole",
         "hard": line.hard,
+        "hardUntil": None if line.period is None or line.period.end is None else format_time(line.period.end),
+        "hardAfterwards": None if line.period is None else line.period.later,
         "soft": line.soft,
         "used": line.used,
         "reserved": line.reserved,

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -123,6 +124,7 @@ class AuditController:
             informers.pod_store,
             informers.namespace_store,
             informers.usage_lister,
+            datetime.now(UTC),
             node_list,
             informers.device_class_store.get_resources_by_class(),
             has_slices=informers.device_store.revision is not None,

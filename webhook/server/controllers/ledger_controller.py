@@ -24,17 +24,18 @@ from tallygate.webhook.state.ports import LedgerKey
 
 
 class ReconcileSchedule:
-    """A schedule that makes every ledger due once per `period` seconds, spread evenly over the period."""
+    """A schedule that makes every ledger due once per `period` seconds, spread evenly over the period.
+
+    It has keys only: the limits of a cap may change within the period.
+    """
 
     def __init__(self, period: float) -> None:
         self._period = period
-        self._remaining: list[tuple[LedgerKey, ActiveCap]] = []
+        self._remaining: list[LedgerKey] = []
         self._started_at = -math.inf
         self._total = 0
 
-    def take_due(
-        self, now: float, list_all: Callable[[], Iterable[tuple[LedgerKey, ActiveCap]]]
-    ) -> Sequence[tuple[LedgerKey, ActiveCap]]:
+    def take_due(self, now: float, list_all: Callable[[], Iterable[LedgerKey]]) -> Sequence[LedgerKey]:
         """Return the ledgers that are due at the monotonic time `now`; call `list_all` when a new pass begins."""
         if now - self._started_at >= self._period and not self._remaining:
             self._remaining, self._started_at = list(list_all()), now
@@ -128,18 +129,16 @@ class LedgerController:
         """Return the ledgers to reconcile now: pending, changed, or due by the schedule."""
         caps = self._caps()
         due: dict[LedgerKey, ActiveCap] = {}
+        # A replica that died may have left reservations where nothing changes: no other replica knows them.
+        scheduled = self._schedule.take_due(time.monotonic(), self._list_all_keys)
         # The reservation of a pod that is never stored causes no watch event: only the replica that wrote it knows it.
-        for key in {*self._reconciler.list_pending(), *self._metrics.observed_ledgers.list_pending()}:
-            active_cap = caps.find_cap(key.cap)
+        for key in {*self._reconciler.list_pending(), *self._metrics.observed_ledgers.list_pending(), *scheduled}:
+            active_cap = caps.find_cap(key.cap, key.namespace)
             if active_cap is None:
                 self._reconciler.drop(key)
             else:
                 due[key] = active_cap
-        due |= self._reconciler.list_ledgers(self._take_changed_namespaces(caps))
-        # A replica that died may have left reservations where nothing changes: no other replica knows them.
-        return due | dict(
-            self._schedule.take_due(time.monotonic(), lambda: self._reconciler.list_ledgers(self._list_namespaces()))
-        )
+        return due | dict(self._reconciler.list_ledgers(self._take_changed_namespaces(caps)))
 
     def _take_changed_namespaces(self, caps: CapIndex) -> list[str]:
         """Return the names of the namespaces that changed since the last call.
@@ -164,6 +163,9 @@ class LedgerController:
                 caps,
             )
         return self._list_namespaces() if is_full else sorted(changed)
+
+    def _list_all_keys(self) -> list[LedgerKey]:
+        return [key for key, _ in self._reconciler.list_ledgers(self._list_namespaces())]
 
     def _list_namespaces(self) -> list[str]:
         return [namespace.name for namespace in self._informers.namespace_store.list_records()]

@@ -6,6 +6,7 @@ arrives after its pod is counted takes over nothing.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import blake2b
 
 from msgspec.structs import replace
 
@@ -14,8 +15,8 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
 _NO_AMOUNTS = Amounts()
-_MARK_LENGTH = 13
-"""The first 48 bits of a UID in hexadecimal digits, with a hyphen: enough to tell the pods of a workload apart."""
+_MARK_BYTES = 6
+"""The length of the hash of a UID that tells the pods of one workload apart."""
 
 
 def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]) -> Ledger:
@@ -31,7 +32,7 @@ def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]
     grown = own.compute_reserved().find_shortfall(earlier.compute_reserved() if earlier else _NO_AMOUNTS)
     left = gang.compute_reserved()
     share = Amounts({name: smaller for name, amount in grown.items() if (smaller := min(amount, left.get(name, 0)))})
-    if not share or uid[:_MARK_LENGTH] in gang.counted_pods:
+    if not share or _create_mark(uid) in gang.counted_pods:
         return after
     taken = replace(own, workload=owner, taken=own.taken + share)
     given = replace(gang, counted=gang.counted + share)
@@ -56,7 +57,7 @@ def renew(gang: Reservation, attempts: Mapping[str, str]) -> Reservation:
 
     `attempts` are the nonces of the attempts of these pods, by their UIDs.
     """
-    new = {mark: attempt for uid, attempt in attempts.items() if (mark := uid[:_MARK_LENGTH]) not in gang.counted_pods}
+    new = {mark: attempt for uid, attempt in attempts.items() if (mark := _create_mark(uid)) not in gang.counted_pods}
     if not new:
         return gang
     attempt = next(reversed(new.values()))
@@ -66,6 +67,10 @@ def renew(gang: Reservation, attempts: Mapping[str, str]) -> Reservation:
 def is_complete(uid: str, reservation: Reservation, workloads_in_flight: Collection[str]) -> bool:
     """Return whether all pods of a workload have taken over their amounts, and none of them may give some back."""
     return not reservation.compute_reserved() and uid not in workloads_in_flight
+
+
+def _create_mark(uid: str) -> str:
+    return blake2b(uid.encode(errors="surrogatepass"), digest_size=_MARK_BYTES).hexdigest()
 
 
 def _is_gang(reservation: Reservation | None) -> bool:

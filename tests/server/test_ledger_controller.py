@@ -1,0 +1,56 @@
+"""The controller of ledgers reconciles each of them by the limits of the moment, also when an override has ended."""
+
+import time
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tallygate.webhook.server.controllers.ledger_controller import LedgerController
+from tallygate.webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
+from tallygate.webhook.server.telemetry.json_log import create_logger
+from tallygate.webhook.server.telemetry.ledger_metrics import ObservedLedgers
+from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.webhook.state.informers.device_store import DeviceStore
+from tests.gate.gate_fixture import CAP
+from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
+
+RAISED = CAP + "  overrides: [{namespaces: [team-a], hard: {nvidia.com/gpu: 6}, until: 2026-12-04T18:00:00Z}]\n"
+END = datetime(2026, 12, 4, 18, tzinfo=UTC)
+PERIOD = 300.0
+
+
+def _create_controller(replica: ReplicaFixture) -> LedgerController:
+    informers = SimpleNamespace(
+        pod_store=replica.pods,
+        claim_store=ClaimStore(time.monotonic),
+        device_store=DeviceStore(),
+        namespace_store=replica.namespaces,
+    )
+    metrics = LedgerControllerMetrics(CollectorRegistry(), list, ObservedLedgers(time.monotonic), lambda: True)
+    replica.follow_gate()
+    return LedgerController(
+        cast("Any", informers), replica.reconciler, replica.gate.get_active_caps, create_logger("error"), metrics
+    )
+
+
+def test_the_end_of_an_override_is_written_at_once_and_no_later_pass_restores_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replica, now = create_active_replica(RAISED), 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    replica.utc = END.replace(hour=17)
+    reconcile_due = _create_controller(replica)._reconcile_due  # noqa: SLF001  # one run, without its thread
+    assert reconcile_due()
+    assert replica.read_ledger().hard == {"nvidia.com/gpu": 6}
+    replica.utc = END
+    assert reconcile_due()
+    assert replica.read_ledger().hard == {"nvidia.com/gpu": 4}
+    now += PERIOD - 1.0  # the pass that began before the end is over
+    assert reconcile_due()
+    assert replica.read_ledger().hard == {"nvidia.com/gpu": 4}
+    replica.utc = END.replace(hour=17)  # the clock is set back
+    assert reconcile_due()
+    assert replica.read_ledger().hard == {"nvidia.com/gpu": 6}
