@@ -79,12 +79,13 @@ class Gate:
 
     `policies` returns the active policy set, `nonce` a text that no other attempt of any process has, `monotonic`
     seconds, `unix_time` seconds of the Unix epoch, by which surges end, `now` the time in UTC by which overrides of
-    limits end, None after the end of all. `usage_lister` shows the stored pods, where they are watched. `top_consumers` finds the details of
-    rejections. `quotas` lists the ResourceQuotas of namespaces and `claim_templates` the templates of claims, where
-    they are watched. `evaluate_node_rules` evaluates the rules that compare pods with nodes. `workload_reader` reads
-    the workload of a scale request. `resources_by_class` returns the extended resource of each DeviceClass, the same
-    object until one changes; `is_advertised` returns whether any node may advertise a resource. `least_amounts` has the
-    least that claims can get, where slices and classes of devices are watched.
+    limits end, None after the end of all. `usage_lister` shows the stored pods, where they are watched.
+    `top_consumers` finds the details of rejections. `quotas` lists the ResourceQuotas of namespaces and
+    `claim_templates` the templates of claims, where they are watched. `evaluate_node_rules` evaluates the rules that
+    compare pods with nodes. `workload_reader` reads the workload of a scale request. `resources_by_class` returns the
+    extended resource of each DeviceClass, the same object until one changes; `is_advertised` returns whether any node
+    may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
+    are watched.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
