@@ -238,7 +238,7 @@ class Gate:
         warnings: Iterable[Problem] = ()
         if request_charges.consumer.kind is ConsumerKind.CLAIM:
             warnings = self._forecast_devices(decoded_request, caps, deadline)
-        if self._owner_chains is not None:
+        if self._owner_chains is not None and any(cap.definition.admits_whole for cap in caps):
             request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
         return self._reserve(context, request_charges, deadline, warnings)
 
