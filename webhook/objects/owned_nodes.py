@@ -6,6 +6,7 @@ Source: ManagedFieldsEntry in apimachinery pkg/apis/meta/v1/types.go; `fieldsV1`
 import msgspec
 
 from tallygate.webhook.objects.core import NodeStatus, ResourceList
+from tallygate.webhook.objects.meta import StringMap
 
 _FieldSet = dict[str, msgspec.Raw]
 
@@ -44,13 +45,22 @@ class OwnedNodeMeta(msgspec.Struct, rename="camel", frozen=True):
     name: str = ""
     uid: str = ""
     resource_version: str = ""
+    labels: StringMap | None = None
+    annotations: StringMap | None = None
     managed_fields: list[ManagedFieldsEntry] | None = None
+
+
+class OwnedNodeSpec(msgspec.Struct, frozen=True):
+    """`spec` of a node: its ranges of addresses for pods."""
+
+    pod_cidrs: list[str] | None = msgspec.field(name="podCIDRs", default=None)
 
 
 class OwnedNode(msgspec.Struct, frozen=True):
     """A node with the managers of its amounts."""
 
     metadata: OwnedNodeMeta
+    spec: OwnedNodeSpec = OwnedNodeSpec()
     status: NodeStatus = NodeStatus()
 
     @property

@@ -35,6 +35,7 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
+from tallygate.webhook.policy.lint_node_resources import lint_node_resources
 from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
 from tallygate.webhook.policy.model import (
     CLAIM_KINDS,
@@ -69,6 +70,7 @@ def lint_policies(policies: PolicySet) -> tuple[LintFinding, ...]:
         *lint_pairs(policies.rules),
         *lint_redundant_caps(policies.caps),
         *lint_names(policies),
+        *lint_node_resources(policies.node_resources),
     }
     return tuple(sorted(findings))
 

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from tallygate.webhook.cli.advertise.node_changes import ChangeOptions, NodeChange, plan_change
-from tallygate.webhook.cli.advertise.pod_usage import NodeUsage
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.owned_nodes import OwnedNode
+from tallygate.webhook.state.kubernetes.node_usage import NodeUsage
 from tests.cli.advertise.published_node import OURS, SEAT, Object, create_node
 
 _CAREFUL = ChangeOptions()

@@ -5,23 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tallygate.webhook.accounting.published_amounts import format_stored, is_amount
 from tallygate.webhook.cli.advertise.change_table import ChangedNode
 from tallygate.webhook.cli.advertise.node_changes import (
     FIELD_MANAGER,
     AmountChange,
     ChangeOptions,
     NodeChange,
-    format_stored,
-    is_amount,
     plan_change,
 )
-from tallygate.webhook.cli.advertise.pod_usage import NodeUsage, read_node_usage
 from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.progress import track
+from tallygate.webhook.cli.progress import track, track_size
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.objects.owned_nodes import OwnedNode
 from tallygate.webhook.state.kubernetes.node_status_store import KubernetesNodeStatusStore
+from tallygate.webhook.state.kubernetes.node_usage import NodeUsage, list_pod_pages
 
 _MAX_ATTEMPTS = 5
 _POLL_SECONDS = 0.5
@@ -58,7 +57,10 @@ class ChangeRun:
         """
         try:
             nodes = self._read_nodes()
-            usage = read_node_usage(self._client, [each.name for each in nodes], self._request.wanted.keys())
+            usage = NodeUsage()
+            pages = list_pod_pages(self._client, [each.name for each in nodes])
+            for page in track_size("listing pods", pages, len):
+                usage.add_page(page, self._request.wanted.keys())
         except ApiError as error:
             raise UsageError(f"{self._client.server}: nodes and their pods cannot be read: {error}") from error
         changed = [ChangedNode(self._plan(each, usage)) for each in nodes]

@@ -3,19 +3,12 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-import msgspec
-
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.cli.advertise.pod_usage import NodeUsage
-from tallygate.webhook.objects.core import ResourceList
+from tallygate.webhook.accounting.published_amounts import KUBELET, format_stored, is_amount
 from tallygate.webhook.objects.owned_nodes import OwnedNode
+from tallygate.webhook.state.kubernetes.node_usage import NodeUsage
 
 FIELD_MANAGER = "tallygate-advertise"
 """The field manager of both commands."""
-
-KUBELET = "kubelet"
-"""The field manager of a kubelet: the first word of its user agent."""
 
 _MAX_PODS = 10
 
@@ -32,7 +25,7 @@ class ChangeOptions:
 class AmountChange:
     """The change of one resource of a node: amounts as the node has them, or None.
 
-    `wanted` is None for a resource to withdraw. `used` is the amount that the pods of the node use.
+    A resource to withdraw has no `wanted` amount. `used` is the amount that the pods of the node use.
     """
 
     name: str
@@ -86,20 +79,6 @@ def plan_change(
     )
     refusals = tuple(text for each in amounts for text in _list_refusals(node, each, usage, options))
     return NodeChange(node, amounts, refusals)
-
-
-def format_stored(amounts: ResourceList, name: str) -> str | None:
-    """Return the amount of a resource as the node has it, or None."""
-    raw = amounts.get(name)
-    return None if raw is None else str(msgspec.json.decode(raw))
-
-
-def is_amount(text: str | None, amount: int) -> bool:
-    """Return whether a text of a node is this amount."""
-    try:
-        return text is not None and Quantity.parse(text) == Quantity.from_int(amount)
-    except QuantityError:
-        return False
 
 
 def _list_refusals(node: OwnedNode, change: AmountChange, usage: NodeUsage, options: ChangeOptions) -> Iterator[str]:

@@ -46,16 +46,23 @@ class KubernetesNodeStatusStore:
         for page in list_raw_pages(self._client, _PATH, _PAGE_SIZE, time.sleep, selectors):
             yield from map(_decode_node, page)
 
-    def apply(self, node: OwnedNode, amounts: Mapping[str, int], *, dry_run: bool = False) -> OwnedNode | None:
+    def apply(
+        self, node: OwnedNode, amounts: Mapping[str, int], *, without: Collection[str] = (), dry_run: bool = False
+    ) -> OwnedNode | None:
         """Set amounts of a node, and return it as stored; None if it was changed since it was read.
 
-        What the manager has applied before stays. The managers of this version of the node are known, so that the
+        What the manager has applied before stays, but for the names `without`: these are removed unless another
+        manager owns them too. The managers of this version of the node are known, so that the
         caller decides whether to overwrite their amounts: the API server checks nothing (`force`).
         """
+        applied = {
+            "capacity": node.list_applied(self._field_manager),
+            "allocatable": node.list_applied(self._field_manager, allocatable=True),
+        }
         texts = {name: f"{amount}" for name, amount in amounts.items()}
         status = {
-            "capacity": node.list_applied(self._field_manager) | texts,
-            "allocatable": node.list_applied(self._field_manager, allocatable=True) | texts,
+            section: {name: stored for name, stored in kept.items() if name not in without} | texts
+            for section, kept in applied.items()
         }
         return self._patch(node, status, _APPLY_PATCH, {"force": "true"}, dry_run=dry_run)
 

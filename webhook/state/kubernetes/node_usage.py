@@ -1,16 +1,13 @@
 """The pods of nodes and the amounts that they use, as kube-scheduler counts them."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from tallygate.webhook.accounting.charge import has_ended
 from tallygate.webhook.accounting.pod_requests import compute_pod_requests
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.progress import track_size
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.pagination import PAGE_SIZE, list_raw_pages
 from tallygate.webhook.objects.core import Pod
@@ -40,23 +37,29 @@ class NodeUsage:
     def __init__(self) -> None:
         self._amounts: dict[tuple[str, str], list[PodAmount]] = {}
 
+    def add_page(self, page: Iterable[msgspec.Raw], names: Collection[str]) -> None:
+        """Count the pods of a page of a list.
+
+        Raises:
+            QuantityError: if a quantity of a pod is invalid.
+        """
+        for item in page:
+            self.add(_DECODER.decode(item), names)
+
     def add(self, pod: Pod, names: Collection[str]) -> None:
         """Count a pod on the node that it is bound to.
 
         Raises:
-            UsageError: if a quantity of the pod is invalid.
+            QuantityError: if a quantity of the pod is invalid.
         """
         spec, metadata = pod.spec, pod.metadata
         if spec is None or metadata is None or not spec.node_name or has_ended(pod):
             return
-        namespace, name = metadata.namespace or "", metadata.name or ""
-        try:
-            amounts = compute_pod_requests(spec, pod.status).amounts
-        except QuantityError as error:
-            raise UsageError(f"Pod {namespace}/{name} cannot be counted: {error}") from error
+        amounts = compute_pod_requests(spec, pod.status).amounts
         for resource in names:
             if amount := amounts.get(resource, 0):
-                self._amounts.setdefault((spec.node_name, resource), []).append(PodAmount(namespace, name, amount))
+                found = PodAmount(metadata.namespace or "", metadata.name or "", amount)
+                self._amounts.setdefault((spec.node_name, resource), []).append(found)
 
     def list_pods(self, node: str, resource: str) -> list[PodAmount]:
         """Return the pods of a node that use a resource."""
@@ -68,21 +71,12 @@ class NodeUsage:
         return sum(each.amount for each in self._amounts.get((node, resource), ()))
 
 
-def read_node_usage(client: ApiClient, nodes: Collection[str], names: Collection[str]) -> NodeUsage:
-    """Return what the pods of nodes use of some resources.
+def list_pod_pages(client: ApiClient, nodes: Collection[str]) -> Iterator[list[msgspec.Raw]]:
+    """Yield the pods of nodes that have not ended, page by page.
 
     Raises:
         ApiError: if the pods cannot be listed.
-        UsageError: if a quantity of a pod is invalid.
     """
-    usage = NodeUsage()
-    for page in track_size("listing pods", _list_pages(client, nodes), len):
-        for item in page:
-            usage.add(_DECODER.decode(item), names)
-    return usage
-
-
-def _list_pages(client: ApiClient, nodes: Collection[str]) -> Iterator[list[msgspec.Raw]]:
     selectors = [f"spec.nodeName={node},{_NOT_ENDED}" for node in nodes]
     for selector in selectors if len(nodes) <= _MAX_SINGLE_NODES else [_NOT_ENDED]:
         yield from list_raw_pages(client, _PATH, PAGE_SIZE, time.sleep, {"fieldSelector": selector})
