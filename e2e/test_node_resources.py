@@ -21,7 +21,7 @@ from e2e.waiting import until
 from tallygate.webhook.kube.config import load_kubeconfig
 from tallygate.webhook.kube.informer import Informer
 from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, WatchEvent
-from tallygate.webhook.state.informers.node_records import OWNED_NODE_CODEC, NodeRecord
+from tallygate.webhook.state.informers.node_records import OWNED_NODE_CODEC, OwnedNodeRecord
 
 _WITHIN = 240.0  # seconds, until a node has what it should have
 _STORM_NODES = 200
@@ -164,10 +164,10 @@ class _WriteCounter:
 
     def __init__(self, cluster: Cluster) -> None:
         self.changes: Counter[str] = Counter()
-        self._last: dict[str, NodeRecord] = {}
+        self._last: dict[str, OwnedNodeRecord] = {}
         self.informer = Informer(OWNED_NODE_CODEC, load_kubeconfig(cluster.kubeconfig), self._apply, lambda: 0)
 
-    def _apply(self, event: WatchEvent[NodeRecord]) -> None:
+    def _apply(self, event: WatchEvent[OwnedNodeRecord]) -> None:
         if isinstance(event, Bookmark):
             return
         if isinstance(event, Deleted):
@@ -204,7 +204,7 @@ def test_a_storm_of_new_nodes_and_labels_converges_without_a_vain_write(
                 client.create("/api/v1/nodes", _manifest(each, gbit="40"))
                 wanted[each] = "40"
         until("all nodes have their amounts", partial(_have_converged, cluster, wanted), _WITHIN)
-        publisher.write_policies({"published.yaml": f"# the same again\n{_POLICY}"})
+        publisher.write_policies({"published.yaml": _POLICY, "elsewhere.yaml": _NOTHING})
         client.create("/api/v1/nodes", _manifest("storm-last"))
         _until_published(cluster, "storm-last", _WHOLE)
         writes = _count_writes(publisher) - before

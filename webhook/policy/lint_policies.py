@@ -35,7 +35,6 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
-from tallygate.webhook.policy.lint_node_resources import lint_node_resources
 from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
 from tallygate.webhook.policy.model import (
     CLAIM_KINDS,
@@ -47,6 +46,7 @@ from tallygate.webhook.policy.model import (
     PolicySet,
     ResourceRule,
 )
+from tallygate.webhook.policy.node_resource_definitions import lint_node_resources
 from tallygate.webhook.policy.policy_codes import (
     CHECK_WITHOUT_KIND,
     CHECKS_NOTHING,

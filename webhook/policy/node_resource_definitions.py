@@ -1,6 +1,10 @@
-"""The documents of kind NodeResource: their mistakes beside those of shape, and the definition of a valid one."""
+"""The documents of kind NodeResource: their mistakes beside those of shape, the definition of a valid one, and pairs.
 
-from collections.abc import Iterator
+Two definitions may give one node different amounts of a resource.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from types import MappingProxyType
 
 from tallygate.webhook.accounting.name_rules import NameContext, find_name_problems
@@ -12,7 +16,7 @@ from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Scalar
 from tallygate.webhook.policy.formats import quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
-from tallygate.webhook.policy.node_resource_codes import BAD_PUBLISHED
+from tallygate.webhook.policy.node_resource_codes import BAD_PUBLISHED, PUBLISHED_TWICE
 from tallygate.webhook.policy.node_resources import AmountDefinition, AmountField, NodeResource
 from tallygate.webhook.policy.policy_builder import Fields
 from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME
@@ -37,9 +41,41 @@ def build_node_resource(document: Fields, location: SourceLocation) -> NodeResou
         name=document.get_fields("metadata").get_text("name"),
         nodes=_build_selector(spec.get_fields("nodes").get_fields("selector")),
         resources=MappingProxyType({each.name: _build_amount(each.value) for each in spec.list_entries("resources")}),
-        location=location,
-        locations=document.list_locations(location.file),
+        positions={
+            path: (each.file, each.line, each.column) for path, each in document.list_locations(location.file).items()
+        },
     )
+
+
+def lint_node_resources(definitions: Sequence[NodeResource]) -> Iterator[LintFinding]:
+    """Yield a warning for each resource of two definitions whose nodes may be the same, with different amounts."""
+    for first, second in combinations(definitions, 2):
+        for name in first.resources.keys() & second.resources.keys():
+            if first.resources[name] != second.resources[name] and _may_overlap(first.nodes, second.nodes):
+                path = join_path("spec.resources", name)
+                message = (
+                    f'node resource "{second.name}": {path}: "{first.name}" at {_get_location(first, path)} may give '
+                    "the same node another amount, and then neither is published; narrow the nodes of one"
+                )
+                yield LintFinding.create(_get_location(second, path), PUBLISHED_TWICE, Severity.WARNING, message)
+
+
+def _get_location(definition: NodeResource, path: str) -> SourceLocation:
+    return SourceLocation(*definition.positions[path])
+
+
+def _may_overlap(first: Selector, second: Selector) -> bool:
+    pairs = ((one, other) for one in first.conditions or () for other in second.conditions or ())
+    return not any(one.key == other.key and _excludes(one, other) for one, other in pairs)
+
+
+def _excludes(one: LabelCondition, other: LabelCondition) -> bool:
+    """Return whether no value of a label, nor its absence, fulfils both conditions."""
+    candidates = [*one.values, *other.values, None]
+    if one.operator != "In" and other.operator != "In":
+        return {one.operator, other.operator} == {"Exists", "DoesNotExist"}
+    labels = [{} if value is None else {one.key: value} for value in candidates]
+    return not any(one.matches(each) and other.matches(each) for each in labels)
 
 
 def _check_name(entry: Entry) -> Iterator[_Problem]:

@@ -4,24 +4,18 @@ A name that two definitions give different amounts on one node is a problem, as 
 amount: such a name is left as it is on the node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_network
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.selectors import Selector
-
-if TYPE_CHECKING:
-    from tallygate.webhook.objects.owned_nodes import OwnedNode
-    from tallygate.webhook.policy.model import SourceLocation
+from tallygate.webhook.objects.owned_nodes import OwnedNode
 
 MAX_AMOUNT = (1 << 63) - 1
 """The largest amount that Kubernetes counts."""
@@ -51,19 +45,15 @@ class AmountDefinition:
 
 @dataclass(frozen=True, slots=True)
 class NodeResource:
-    """The amounts that nodes with some labels get."""
+    """The amounts that nodes with some labels get.
+
+    `positions` are file, line and column of each field by its path, and of the document by an empty one.
+    """
 
     name: str
     nodes: Selector
     resources: Mapping[str, AmountDefinition]
-    location: SourceLocation
-    locations: Mapping[str, SourceLocation] = field(
-        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
-    )
-
-    def get_location(self, path: str) -> SourceLocation:
-        """Return the location of a field, or of the policy if the field is missing."""
-        return self.locations.get(path, self.location)
+    positions: Mapping[str, tuple[str, int, int]] = field(compare=False, repr=False)
 
 
 class NodeAmounts(NamedTuple):

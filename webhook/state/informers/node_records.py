@@ -18,7 +18,7 @@ from tallygate.webhook.kube.resource_codec import (
 from tallygate.webhook.objects.owned_nodes import OwnedNode
 
 
-class NodeRecord(NamedTuple):
+class OwnedNodeRecord(NamedTuple):
     """A node and the common fields of stored objects."""
 
     uid: str
@@ -28,7 +28,7 @@ class NodeRecord(NamedTuple):
     node: OwnedNode
 
 
-def create_node_record(node: OwnedNode) -> NodeRecord:
+def create_owned_node_record(node: OwnedNode) -> OwnedNodeRecord:
     """Return the record of a node.
 
     Raises:
@@ -37,11 +37,11 @@ def create_node_record(node: OwnedNode) -> NodeRecord:
     metadata = node.metadata
     if not metadata.name or not metadata.uid:
         raise ValueError("a node without name or uid")
-    return NodeRecord(metadata.uid, "", metadata.name, parse_revision(metadata.resource_version), node)
+    return OwnedNodeRecord(metadata.uid, "", metadata.name, parse_revision(metadata.resource_version), node)
 
 
-OWNED_NODE_CODEC: ResourceCodec[OwnedNode, NodeRecord] = ResourceCodec(
-    "nodes", "/api/v1/nodes", OwnedNode, create_node_record
+OWNED_NODE_CODEC: ResourceCodec[OwnedNode, OwnedNodeRecord] = ResourceCodec(
+    "nodes", "/api/v1/nodes", OwnedNode, create_owned_node_record
 )
 """The codec of nodes with their managers."""
 
@@ -49,21 +49,21 @@ OWNED_NODE_CODEC: ResourceCodec[OwnedNode, NodeRecord] = ResourceCodec(
 class OwnedNodeStore:
     """The nodes by name; one thread applies events, any other reads. `on_change` is called after a change.
 
-    A change of other fields than those of `OwnedNode`, such as a heartbeat, is none.
+    Changes of other fields than those of `OwnedNode`, such as heartbeats, do not count.
     """
 
     def __init__(self, on_change: Callable[[], object], on_delete: Callable[[str], object]) -> None:
         self._on_change = on_change
         self._on_delete = on_delete
         self._lock = Lock()
-        self._nodes: dict[str, NodeRecord] = {}
+        self._nodes: dict[str, OwnedNodeRecord] = {}
         self._changed: dict[str, None] = {}  # in the order of the changes
 
     def __len__(self) -> int:
         """Return the number of nodes."""
         return len(self._nodes)
 
-    def apply(self, event: WatchEvent[NodeRecord]) -> None:
+    def apply(self, event: WatchEvent[OwnedNodeRecord]) -> None:
         """Apply an event of the watch."""
         with self._lock:
             match event:
@@ -101,7 +101,7 @@ class OwnedNodeStore:
             self._changed.pop(name or "", None)
         return name
 
-    def _put(self, record: NodeRecord) -> bool:
+    def _put(self, record: OwnedNodeRecord) -> bool:
         previous = self._nodes.get(record.name)
         if previous is not None and previous.uid != record.uid:
             self._on_delete(previous.uid)
