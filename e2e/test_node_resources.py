@@ -17,6 +17,7 @@ from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes, node
 from e2e.node_resources import read_advertised
 from e2e.ports import Cluster, Site
+from e2e.service_account import gates_account
 from e2e.waiting import until
 from tallygate.webhook.kube.config import load_kubeconfig
 from tallygate.webhook.kube.informer import Informer
@@ -55,9 +56,11 @@ def _local(site: Site) -> None:
 
 @pytest.fixture(scope="module")
 def publisher(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
-    """Run a gate that publishes amounts."""
-    folder = tmp_path_factory.mktemp("publisher") / "g"
-    with run_watching_gate(site, folder, {"published.yaml": _POLICY}, arguments=("--publish-nodes=on",)) as gate:
+    """Run a gate that publishes amounts, with the rights of its components and nothing more."""
+    folder = tmp_path_factory.mktemp("publisher")
+    account = gates_account(site.cluster, folder, "cluster-access", "publish-nodes")
+    policies, arguments = {"published.yaml": _POLICY}, ("--publish-nodes=on",)
+    with run_watching_gate(site, folder / "g", policies, arguments=arguments, kubeconfig=account) as gate:
         yield gate
 
 

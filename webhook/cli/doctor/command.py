@@ -22,7 +22,7 @@ from tallygate.webhook.cli.doctor.checks import (
     device_classes,
     ledgers,
     lockout,
-    node_resources,
+    node_amounts,
     reachability,
     registered_kinds,
     registration,
@@ -48,7 +48,7 @@ CHECKS: tuple[Check[GateFacts], ...] = (
     *conflicts.CHECKS,
     *device_classes.CHECKS,
     *registered_kinds.CHECKS,
-    *node_resources.CHECKS,
+    *node_amounts.CHECKS,
 )
 
 _STYLES = {
