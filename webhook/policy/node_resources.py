@@ -90,11 +90,6 @@ def compute_node_amounts(node: OwnedNode, definitions: Sequence[NodeResource]) -
     return NodeAmounts(certain, problems)
 
 
-def list_published_names(definitions: Sequence[NodeResource]) -> frozenset[str]:
-    """Return the names of all resources that the definitions publish."""
-    return frozenset(name for each in definitions for name in each.resources)
-
-
 def _compute_amount(node: OwnedNode, definition: AmountDefinition) -> int | None:
     """Return the amount of a node, or None if it does not have the field.
 
