@@ -51,6 +51,12 @@ A prediction before anything is stored:
   tallygate predict -f e2e/manifests/nine-gpus.yaml  # never: no node has nine
   kubectl create -f e2e/manifests/nine-gpus.yaml     # stored, with the same warning
 
+Something that no kubelet finds:
+  kubectl create -f e2e/manifests/seat.yaml          # stored, with a warning: no node has example.com/seat
+  tallygate advertise dongles example.com/seat=2     # checked, then written into the node's status
+  kubectl get pod seat -o wide                       # it runs there
+  tallygate withdraw dongles example.com/seat        # refused: the pod uses one
+
 Policies that change while the gate runs:
   cp policies/examples/licences.yaml {policies}/
   kubectl create -f e2e/manifests/two-dongles.yaml  # refused by the new rule, too: one dongle a pod

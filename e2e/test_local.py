@@ -138,6 +138,10 @@ _DEV_RESULTS = (
     (1, "exceeded: requested 2 example.com/dongle, used 3"),
     (1, "never on these nodes"),
     (0, "it requests 9 nvidia.com/gpu, the largest node has 8"),
+    (0, "no node advertises example.com/seat"),
+    (0, "changed"),
+    (0, "Running"),
+    (1, "its pods use 1, and 0 would be left: default/seat (1)"),
     (0, ""),
     (1, "one-licence-per-pod"),
 )

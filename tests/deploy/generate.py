@@ -48,6 +48,7 @@ _ORIGINALS: Final = {
     "disruption": COMPONENTS / "ha" / "disruption.yaml",
     "self-signed-rbac": COMPONENTS / "self-signed" / "rbac.yaml",
     "audit-rbac": _AUDIT_RIGHTS,
+    "publish-nodes-rbac": COMPONENTS / "publish-nodes" / "rbac.yaml",
     "cert-manager": COMPONENTS / "cert-manager" / "certificates.yaml",
     "network": COMPONENTS / "network" / "policy.yaml",
     "flow-control": COMPONENTS / "flow-control" / "flow-control.yaml",

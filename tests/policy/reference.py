@@ -25,7 +25,7 @@ A document of one kind looks like this:
 
 ```yaml
 apiVersion: tallygate.dev/v1alpha1
-kind: ResourceRule        # or NamespaceCap, or WorkloadKind
+kind: ResourceRule        # or NamespaceCap, WorkloadKind, NodeResource
 metadata: {name: whole-gpus}
 spec: {…}
 ```
@@ -131,6 +131,22 @@ spec:
   - resources: spec.resourcesPerNode
     noun: nodes
     count: ['metadata.annotations["example.com/nodes"]']
+""",
+    "NodeResource": """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NodeResource
+metadata:
+  name: simulators
+  annotations:
+    tallygate.dev/why: the site owns a licence for each simulator; simulators@example.com has the list
+spec:
+  nodes: {selector: {matchLabels: {pool: sim}}}
+  resources:
+    example.com/licence: 8
+    example.com/ip: {from: podCIDR, minus: 3}
+    example.com/gbit: {fromLabel: net.example.com/gbit}
+    example.com/bandwidth: {fromAnnotation: net.example.com/bandwidth, unit: 1G}
+    example.com/disk: {fromCapacity: ephemeral-storage, unit: 100Gi}
 """,
 }
 """A document of each kind with every field of its spec."""

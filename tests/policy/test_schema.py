@@ -43,7 +43,7 @@ def _properties(part: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str
 
 PROPERTIES = {
     path: part
-    for kind in ("ResourceRule", "NamespaceCap", "WorkloadKind")
+    for kind in ("ResourceRule", "NamespaceCap", "WorkloadKind", "NodeResource")
     for path, part in _properties(DEFINITIONS[kind], kind)
 }
 

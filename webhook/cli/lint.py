@@ -48,7 +48,9 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     policies = parsed.policies
     ended = lint_ended_overrides(policies, datetime.now(UTC))
     findings = [_convert_finding(finding) for finding in sorted({*parsed.findings, *ended})]
-    policy_count = len(policies.rules) + len(policies.caps) + len(policies.workload_kinds)
+    policy_count = (
+        len(policies.rules) + len(policies.caps) + len(policies.workload_kinds) + len(policies.node_resources)
+    )
     run_summary = RunSummary("policy", len(policies.files), policy_count)
     if parsed.scenario_count:
         run_summary.notes.append(

@@ -46,6 +46,7 @@ from tallygate.webhook.policy.model import (
     PolicySet,
     ResourceRule,
 )
+from tallygate.webhook.policy.node_resource_definitions import lint_node_resources
 from tallygate.webhook.policy.policy_codes import (
     CHECK_WITHOUT_KIND,
     CHECKS_NOTHING,
@@ -69,6 +70,7 @@ def lint_policies(policies: PolicySet) -> tuple[LintFinding, ...]:
         *lint_pairs(policies.rules),
         *lint_redundant_caps(policies.caps),
         *lint_names(policies),
+        *lint_node_resources(policies.node_resources),
     }
     return tuple(sorted(findings))
 

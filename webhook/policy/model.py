@@ -11,6 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.policy.node_resources import NodeResource
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 POLICY_GROUP = "tallygate.dev"
@@ -335,6 +336,7 @@ class PolicySet:
     digest: str = ""
     files: tuple[str, ...] = field(default=())
     workload_kinds: tuple[WorkloadKind, ...] = ()
+    node_resources: tuple[NodeResource, ...] = ()
 
     @property
     def needs_slices(self) -> bool:

@@ -31,6 +31,8 @@ from tallygate.webhook.policy.formats import quote_text, split_counted_name
 from tallygate.webhook.policy.kind_definitions import build_workload_kind, check_kind_definition, check_kind_names
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import POLICY_GROUP, NamespaceCap, PolicySet, ResourceRule, SourceLocation
+from tallygate.webhook.policy.node_resource_definitions import build_node_resource, check_node_resource
+from tallygate.webhook.policy.node_resources import NodeResource
 from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
 from tallygate.webhook.policy.policy_codes import (
     AMBIGUOUS_NUMBER,
@@ -75,6 +77,8 @@ _CODES = {
     ErrorKind.DUPLICATE_KEY: DUPLICATE_KEY,
 }
 
+_DEFINITION_CHECKS = {"WorkloadKind": check_kind_definition, "NodeResource": check_node_resource}
+
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
@@ -101,6 +105,7 @@ class _ParseState:
     rules: list[ResourceRule] = field(default_factory=list)
     caps: list[NamespaceCap] = field(default_factory=list)
     workload_kinds: list[WorkloadKind] = field(default_factory=list)
+    node_resources: list[NodeResource] = field(default_factory=list)
     kind_names: list[tuple[SourceLocation, int, str]] = field(default_factory=list)
     defined_kinds: set[str] = field(default_factory=set)
     kind_locations: dict[tuple[str, str], SourceLocation] = field(default_factory=dict)
@@ -134,6 +139,7 @@ def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[st
         digest=_compute_digest(files),
         files=tuple(name for name, _ in files),
         workload_kinds=tuple(state.workload_kinds),
+        node_resources=tuple(state.node_resources),
     )
     return ParseResult(policies, tuple(_limit_per_file(sorted(state.findings))), state.scenario_count)
 
@@ -255,9 +261,10 @@ def _parse_document(name: str, document: Node, state: _ParseState, reported: set
     _check_named_twice(name, document, state)
     fields = Fields(document)
     kind, spec = fields.get_text("kind"), fields.get_fields("spec")
-    if kind == "WorkloadKind":
-        state.defined_kinds.add(spec.get_text("kind"))
-        mistakes = check_kind_definition(name, document)
+    if kind in _DEFINITION_CHECKS:
+        if kind == "WorkloadKind":
+            state.defined_kinds.add(spec.get_text("kind"))
+        mistakes = tuple(_DEFINITION_CHECKS[kind](name, document))
         state.findings.update(mistakes)
         if not shape_findings and all(each.severity is not Severity.ERROR for each in mistakes):
             _add_policy(name, fields, document, state)
@@ -284,6 +291,8 @@ def _add_policy(name: str, fields: Fields, document: Node, state: _ParseState) -
         state.rules.append(build_rule(fields, location))
     elif kind == "NamespaceCap":
         state.caps.append(build_cap(fields, location))
+    elif kind == "NodeResource":
+        state.node_resources.append(build_node_resource(fields, location))
     else:
         _add_workload_kind(build_workload_kind(fields), location, state)
 

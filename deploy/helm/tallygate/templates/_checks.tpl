@@ -4,6 +4,9 @@
 {{- if gt (int .Values.replicas) 1 }}
 {{- fail (printf "replicas: with ledgers=memory each of %d replicas would admit as much as a cap allows; set replicas=1, or ledgers=kubernetes" (int .Values.replicas)) }}
 {{- end }}
+{{- if (.Values.publishNodes).enabled }}
+{{- fail "publishNodes.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or publishNodes.enabled=false" }}
+{{- end }}
 {{- if (.Values.audit).enabled }}
 {{- fail "audit.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or audit.enabled=false" }}
 {{- end }}
