@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
@@ -335,6 +336,7 @@ class PolicySet:
     digest: str = ""
     files: tuple[str, ...] = field(default=())
     workload_kinds: tuple[WorkloadKind, ...] = ()
+    node_shapes: tuple[NodeShape, ...] = ()
 
     @property
     def needs_slices(self) -> bool:

@@ -1,0 +1,40 @@
+"""Nodes that may come, by the shapes of policies: the check `schedulable` counts them, but never as nodes of today."""
+
+from collections.abc import Sequence
+
+from tallygate.webhook.accounting.amounts import format_amount
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.node_shape import NodeShape
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.new_nodes import fits_new_node, select_shapes
+
+_MAX_TRIED_SHAPES = 3  # each one takes as long as the filters for all nodes
+
+
+class PossibleNodes:
+    """The nodes that may come to a cluster, by their shapes."""
+
+    def __init__(self, cluster: Cluster, shapes: Sequence[NodeShape]) -> None:
+        self._cluster, self.shapes = cluster, shapes
+
+    def may_run(self, pod: IncomingPod) -> bool:
+        """Return whether a new node of some shape can run a pod, regardless of other pods; devices exclude none."""
+        return bool(select_shapes(pod, self._cluster, self.shapes))
+
+    def describe_largest(self, name: str, largest: int) -> str:
+        """Return the words on the largest amount that a node has, and on the shape that has most, if it has more."""
+        text = f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
+        shape = max(self.shapes, key=lambda each: each.get_amount(name), default=None)
+        if shape is None or shape.get_amount(name) <= largest:
+            return text
+        return f"{text}, a new node of shape {shape.name} has {format_amount(name, shape.get_amount(name))}"
+
+    def describe_fit(self, pod: IncomingPod) -> str:
+        """Return the words on the first shape of which a new node would fit a pod; empty if none of a few would.
+
+        Raises:
+            QuantityError: if the size of a claim or volume is invalid.
+        """
+        shapes = select_shapes(pod, self._cluster, self.shapes)[:_MAX_TRIED_SHAPES]
+        shape = next((each for each in shapes if fits_new_node(pod, self._cluster, each)), None)
+        return f"; a new node of shape {shape} would fit" if shape else ""
