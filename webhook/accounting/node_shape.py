@@ -21,13 +21,20 @@ DEFAULT_MAX_PODS = msgspec.Raw(b'"110"')
 
 
 class NodeShape(msgspec.Struct, frozen=True, dict=True):
-    """The labels, taints and allocatable amounts of a node that may come; at most `most` can, None without a limit."""
+    """The labels, taints and allocatable amounts of a node that may come; at most `most` can, None without a limit.
+
+    `open_labels` are the keys of labels whose value on a new node is not known. If `is_example`, other new nodes may
+    have larger amounts. If `is_found`, the shape is that of a pool, and was not written by anyone.
+    """
 
     name: str
     labels: Mapping[str, str]
     allocatable: ResourceList
     taints: Sequence[Taint] = ()
     most: int | None = None
+    open_labels: frozenset[str] = frozenset()
+    is_example: bool = False
+    is_found: bool = False
 
     def __str__(self) -> str:
         """Return the name, and the number of nodes that can be added."""

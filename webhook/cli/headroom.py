@@ -8,6 +8,7 @@ import click
 from rich.console import Group
 from rich.text import Text
 
+from tallygate.webhook.accounting.cluster.node_pools import merge_shapes
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
@@ -17,7 +18,7 @@ from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, escape_control
 from tallygate.webhook.cli.predict import prediction_json
 from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
-from tallygate.webhook.cli.predict.new_node_lines import format_capacity
+from tallygate.webhook.cli.predict.new_node_lines import format_capacities
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
@@ -68,7 +69,8 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     The command places copies as kube-scheduler would, until no further copy fits; each of several pods is placed
     by itself, and nothing is preempted. A WorkloadKind in the files defines where the pods are in objects of its kind.
     The message is the beginning of the scheduler's message for the next copy. With NodeShapes, in the files or by
-    --policies, the output has the number of copies for a new node of each shape. The needed rights and the versions of
+    --policies, the output has the number of copies for a new node of each shape; pools of nodes have shapes by
+    themselves. The needed rights and the versions of
     Kubernetes are those of `tallygate predict`.
 
     Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
@@ -78,8 +80,9 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     files = combine_files(paths, filenames, snapshot)
     in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
     all_pods = [pods.copy_unscheduled() for pods in in_files.pods]
-    shapes = (*in_files.shapes, *(load_usable_policies(policies).node_shapes if policies else ()))
+    written = (*in_files.shapes, *(load_usable_policies(policies).node_shapes if policies else ()))
     cluster_input = read_cluster_input(source)
+    shapes = merge_shapes(written, cluster_input.cluster.pools.list_shapes())
     in_files.put_claims(cluster_input.cluster)
     capacities = list(_compute_capacities(all_pods, cluster_input, shapes))
     if output == "table":
@@ -120,7 +123,7 @@ def _format_capacity(pods: PodsToPlace, capacity: RemainingCapacity) -> Group:
     heading = Text.assemble((f"{escape_control(str(pods.subject))}: ", "bold"), text)
     lines = [
         capacity.message,
-        *map(format_capacity, capacity.new_nodes),
+        *format_capacities(capacity.new_nodes),
         *(f"not modelled: {question}" for question in capacity.unmodelled),
     ]
     return Group(Paragraph(heading), *(Paragraph(Text(escape_control(line)), 4) for line in lines))

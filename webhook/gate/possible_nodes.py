@@ -15,16 +15,24 @@ class PossibleNodes:
     """The nodes that may come to a cluster, by their shapes."""
 
     def __init__(self, cluster: Cluster, shapes: Sequence[NodeShape]) -> None:
-        self._cluster, self.shapes = cluster, shapes
+        self._cluster, self._shapes = cluster, shapes
+
+    def find_advertising(self, resource: str) -> str:
+        """Return the name of the first shape that has some of a resource; empty if none has."""
+        return next((each.name for each in self._shapes if each.get_amount(resource)), "")
+
+    def list_resources(self) -> frozenset[str]:
+        """Return the names of the resources that a shape has some of."""
+        return frozenset(name for each in self._shapes for name in each.resources)
 
     def may_run(self, pod: IncomingPod) -> bool:
         """Return whether a new node of some shape can run a pod, regardless of other pods; devices exclude none."""
-        return bool(select_shapes(pod, self._cluster, self.shapes))
+        return bool(select_shapes(pod, self._cluster, self._shapes))
 
     def describe_largest(self, name: str, largest: int) -> str:
         """Return the words on the largest amount that a node has, and on the shape that has most, if it has more."""
         text = f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
-        shape = max(self.shapes, key=lambda each: each.get_amount(name), default=None)
+        shape = max(self._shapes, key=lambda each: each.get_amount(name), default=None)
         if shape is None or shape.get_amount(name) <= largest:
             return text
         return f"{text}, a new node of shape {shape.name} has {format_amount(name, shape.get_amount(name))}"
@@ -35,6 +43,6 @@ class PossibleNodes:
         Raises:
             QuantityError: if the size of a claim or volume is invalid.
         """
-        shapes = select_shapes(pod, self._cluster, self.shapes)[:_MAX_TRIED_SHAPES]
+        shapes = select_shapes(pod, self._cluster, self._shapes)[:_MAX_TRIED_SHAPES]
         shape = next((each for each in shapes if fits_new_node(pod, self._cluster, each)), None)
         return f"; a new node of shape {shape} would fit" if shape else ""

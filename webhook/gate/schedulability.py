@@ -232,7 +232,7 @@ class _PodCheck:
         self._cluster = cluster
         self._complexity = complexity
         self._possible_nodes = nodes
-        self.names = AdvertisedNames(incoming, cluster, nodes.shapes)
+        self.names = AdvertisedNames(incoming, cluster, nodes)
 
     def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[RuleViolation]:
         """Yield the violations of the rules; with `now`, also those of the current free amounts.

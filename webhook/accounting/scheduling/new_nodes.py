@@ -1,16 +1,20 @@
 """New nodes: whether a pod could run on nodes that do not exist yet, and how many of them its copies would need.
 
 A new node is put into the cluster for one trial and removed again, so that the filters are those of real nodes. It has
-no pods and no devices: for a pod that needs devices the result is unknown, unless labels, taints or amounts exclude the
-node. A new node gives no verdict about the present.
+no pods and no devices. The result is unknown for a pod that needs devices, that names a label whose value is open, or
+that is too large for the example of a shape, unless something else excludes the node. A new node gives no verdict about
+the present.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
 from tallygate.webhook.accounting.node_shape import NodeShape
@@ -23,13 +27,17 @@ from tallygate.webhook.accounting.scheduling.placement import (
     is_independent,
     open_placement_session,
 )
+from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import get_required_affinity
 from tallygate.webhook.accounting.scheduling.prediction import mask_unresolvable_without_devices
 from tallygate.webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring
+from tallygate.webhook.objects.scheduling import SchedulingPodSpec
 
 MAX_NEW_NODES = 100
 """The new nodes of one shape that a trial adds one by one, for copies with constraints on each other."""
 
 _UNKNOWN_DEVICES = "a shape has no devices, and the pod needs some"
+_UNKNOWN_SIZE = "it is an example of its pool, whose other nodes may be larger"
+_DO_NOT_SCHEDULE = "DoNotSchedule"
 _COPY_NAME = "copy on new nodes"
 
 
@@ -64,12 +72,19 @@ class NewNodeCapacity:
 
 
 def select_shapes(pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape]) -> list[NodeShape]:
-    """Return the shapes whose labels, taints and amounts suffice for a pod, regardless of other pods and of devices."""
+    """Return the shapes whose labels, taints and amounts suffice for a pod, regardless of other pods and of devices.
+
+    A shape for which the result is unknown is among them.
+    """
     if not shapes:
         return []
     with _add_new_nodes(cluster, shapes) as nodes:
         is_excluded = mask_unresolvable_without_devices(pod, cluster, nodes).tolist()
-    return [shape for shape, excluded in zip(shapes, is_excluded, strict=True) if not excluded]
+    return [
+        shape
+        for shape, excluded in zip(shapes, is_excluded, strict=True)
+        if not excluded or _find_unknown(pod, cluster, shape)
+    ]
 
 
 def fits_new_node(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> bool:
@@ -78,8 +93,10 @@ def fits_new_node(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> bool:
     Raises:
         QuantityError: if the size of a claim or volume is invalid.
     """
+    if _find_unknown(pod, cluster, shape):
+        return False
     with _add_new_nodes(cluster, [shape]) as nodes:
-        return not _lacks_devices(pod, cluster, shape) and bool(len(run_filters(pod, cluster, nodes).feasible))
+        return bool(len(run_filters(pod, cluster, nodes).feasible))
 
 
 def find_new_node_fits(
@@ -107,11 +124,9 @@ def find_new_node_capacities(
 
 
 def _find_fit(pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int, scoring: Scoring) -> NewNodeFit:
+    if unknown := _find_unknown(pod, cluster, shape):
+        return NewNodeFit(shape, count, unknown=unknown)
     with _add_new_nodes(cluster, [shape]) as nodes:
-        if mask_unresolvable_without_devices(pod, cluster, nodes).any():
-            return NewNodeFit(shape, count, reasons=_list_reasons(run_filters(pod, cluster, nodes)))
-        if _lacks_devices(pod, cluster, shape):
-            return NewNodeFit(shape, count, unknown=_UNKNOWN_DEVICES)
         diagnosis = run_filters(pod, cluster, nodes)
         if not len(diagnosis.feasible):
             return NewNodeFit(shape, count, reasons=_list_reasons(diagnosis))
@@ -150,8 +165,8 @@ def _place_on_new_nodes(
 
 
 def _find_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NewNodeCapacity:
-    if _lacks_devices(pod, cluster, shape):
-        return NewNodeCapacity(shape, 0, _UNKNOWN_DEVICES if select_shapes(pod, cluster, [shape]) else "")
+    if unknown := _find_unknown(pod, cluster, shape):
+        return NewNodeCapacity(shape, 0, unknown)
     if is_independent(pod):
         with _add_new_nodes(cluster, [shape]) as nodes:
             feasible = run_filters(pod, cluster, nodes).feasible
@@ -166,6 +181,50 @@ def _find_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NewN
             )
     finally:
         cluster.remove_node(name)
+
+
+def _find_unknown(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> str:
+    """Return the reason why a new node is unknown for a pod; empty if the filters decide.
+
+    What is open cannot exclude the node; if something else does, nothing is unknown.
+    """
+    reasons, settled = [], pod
+    if named := sorted(shape.open_labels & {*(pod.spec.node_selector or ()), *_list_constraint_keys(pod)}):
+        reasons.append(f"the value of {', '.join(named)} on a new node is not known")
+        settled = replace(settled, spec=_drop_open_constraints(pod, shape))
+    if _lacks_devices(pod, cluster, shape):
+        reasons.append(_UNKNOWN_DEVICES)
+    if shape.is_example and any(shape.get_amount(name) < amount for name, amount in pod.requests.items()):
+        reasons.append(_UNKNOWN_SIZE)
+        settled = replace(settled, requests=Amounts())
+    if not reasons:
+        return ""
+    with _add_new_nodes(cluster, [shape]) as nodes:
+        is_excluded = mask_unresolvable_without_devices(settled, cluster, nodes).any()
+    return "" if is_excluded else "; ".join(reasons)
+
+
+def _drop_open_constraints(pod: IncomingPod, shape: NodeShape) -> SchedulingPodSpec:
+    """Return the spec of a pod without the selected labels that are open, and without affinity if that names one."""
+    selector = {key: value for key, value in (pod.spec.node_selector or {}).items() if key not in shape.open_labels}
+    is_open = any(key in shape.open_labels for key in _list_constraint_keys(pod))
+    return msgspec.structs.replace(
+        pod.spec, node_selector=selector or None, affinity=None if is_open else pod.spec.affinity
+    )
+
+
+def _list_constraint_keys(pod: IncomingPod) -> Iterator[str]:
+    """Yield the keys of the labels of nodes in the required affinity of a pod, and in its constraints on topologies."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    required = get_required_affinity(pod)
+    for term in (required.node_selector_terms if required else None) or ():
+        yield from (each.key for each in term.match_expressions or ())
+    for constraint in spec.topology_spread_constraints or ():
+        if constraint.when_unsatisfiable == _DO_NOT_SCHEDULE:
+            yield constraint.topology_key
+    for rule in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
+        terms = (rule.required_during_scheduling_ignored_during_execution if rule else None) or ()
+        yield from (each.topology_key for each in terms)
 
 
 def _lacks_devices(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.node_pools import merge_shapes
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.placement import open_placement_session
@@ -237,7 +238,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     nodes are listed with -v, and for one object. For pods with claims for devices the output shows the devices that
     nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too. A WorkloadKind
     in the files defines where the pods are in objects of its kind. With NodeShapes, in the files or by --policies, the
-    output has the number of new nodes that the pods without a node would need, for each shape by itself.
+    output has the number of new nodes that the pods without a node would need, for each shape by itself. Pools of
+    nodes have shapes by themselves: NodePools of Karpenter, and groups of nodes by the labels of providers.
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
     reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,
@@ -266,7 +268,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
                 f"no such pod is pending{f' in namespace {chosen_namespace}' if chosen_namespace else ''}", err=True
             )
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
-    shapes = (*in_files.shapes, *(load_usable_policies(policies).node_shapes if policies else ()))
+    written = (*in_files.shapes, *(load_usable_policies(policies).node_shapes if policies else ()))
+    shapes = merge_shapes(written, cluster_input.cluster.pools.list_shapes())
     in_session = _predict_all(all_pods, cluster_input, parsed_scoring, shapes, with_node_lines=with_node_lines)
     predictions = list(in_session)
     _print_predictions(predictions, cluster_input.cluster, output, verbose=verbose)

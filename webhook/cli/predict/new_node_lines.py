@@ -44,9 +44,10 @@ def add_new_nodes(
 
 
 def format_new_nodes(details: PredictionDetails) -> Iterator[str]:
-    """Yield a line for each shape whose new nodes would help or may; if there is none, the reasons of the others."""
-    possible = [each for each in details.new_nodes if each.copies or each.unknown]
-    listed = possible or details.new_nodes
+    """Yield a line for each shape whose new nodes would help, else for those that may, else why written ones do not."""
+    fits = [each for each in details.new_nodes if each.copies]
+    unknown = [each for each in details.new_nodes if each.unknown]
+    listed = fits or unknown or [each for each in details.new_nodes if not each.shape.is_found]
     for each in listed[:_MAX_SHAPES]:
         yield _format_fit(each, details)
     if len(listed) > _MAX_SHAPES:
@@ -89,11 +90,13 @@ def _get_answer(fit: NewNodeFit) -> str:
     return _UNKNOWN if fit.unknown else _FITS if fit.copies else _FITS_NOT
 
 
-def format_capacity(capacity: NewNodeCapacity) -> str:
-    """Return the line about the copies that would fit on a new node."""
-    if capacity.unknown:
-        return f"unknown on a new node of shape {capacity.shape}: {capacity.unknown}"
-    return f"{capacity.copies or 'none'} would fit on a new node of shape {capacity.shape}"
+def format_capacities(capacities: Sequence[NewNodeCapacity]) -> Iterator[str]:
+    """Yield the line about the copies on a new node of each shape, of pools only for those where some fit or may."""
+    for each in capacities:
+        if each.unknown:
+            yield f"unknown on a new node of shape {each.shape}: {each.unknown}"
+        elif each.copies or not each.shape.is_found:
+            yield f"{each.copies or 'none'} would fit on a new node of shape {each.shape}"
 
 
 def convert_fits(fits: Sequence[NewNodeFit]) -> list[dict[str, Any]]:
@@ -105,7 +108,7 @@ def convert_fits(fits: Sequence[NewNodeFit]) -> list[dict[str, Any]]:
             "answer": _get_answer(each),
             "copies": each.copies,
             "of": each.count,
-            "newNodes": each.node_count,
+            "nodes": each.node_count,
             "reasons": list(each.reasons),
             "unknown": each.unknown or None,
             "cut": each.is_cut,
