@@ -190,7 +190,7 @@ def _node_claim() -> Object:
 def test_a_pool_of_karpenter_has_the_shape_of_its_claim_and_of_its_node(
     karpenter: LocalCluster, pending: str, tmp_path: Path
 ) -> None:
-    """A claim estimates the amounts before the node comes; limits less what is used leave two nodes, then one."""
+    """Predict by the amounts of a claim, and then of the node; the limits leave two nodes, and then one."""
     ours = api(karpenter.kubeconfig)
     ours.create(f"{_KARPENTER}/nodepools", _node_pool())
     ours.create(f"{_KARPENTER}/nodeclaims", _node_claim())

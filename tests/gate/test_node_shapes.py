@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
+from tests.accounting.scheduling.clusters import decode_node
+from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import GPU, GateFixture, pod
 from tests.gate.test_schedulability import ADVERTISED, NEVER, NOT_NOW, RULE, cluster, get_message, place_pod
 from tests.gate.test_workload_forecast import list_warnings, workload
@@ -117,3 +120,46 @@ def test_a_rule_for_some_users_counts_shapes_too() -> None:
     exempt = RULE.replace("checks:", "match: {exempt: {users: [jane]}}, checks:").replace("placed", "other")
     both = GateFixture(for_others + "---" + exempt % ("deny", NEVER) + SHAPE, snapshots=FixedSnapshot(cluster(4)))
     assert get_message(both, pod("u", 8, **TOLERATES)) == ""
+
+
+def create_pool_fixture(*, rule: str = NEVER) -> GateFixture:
+    """Return a gate with one rule, and a node of a pool of Karpenter with 4 GPUs in zone a."""
+    nodes, labels = Cluster(), {"karpenter.sh/nodepool": "gpu", "zone": "a"}
+    taints = [{"key": "gpu", "effect": "NoSchedule"}, {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+    allocatable = {"cpu": "7900m", "memory": "30Gi", "pods": "110", GPU: "4"}
+    node = {
+        "metadata": {"name": "a", "labels": labels},
+        "spec": {"taints": taints},
+        "status": {"allocatable": allocatable},
+    }
+    nodes.put_node(decode_node(node))
+    return GateFixture(RULE % ("deny", rule), snapshots=FixedSnapshot(nodes))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "spec", "is_denied"),
+    [
+        (8, TOLERATES, False),
+        (4, TOLERATES | {"nodeSelector": {"zone": "b"}}, False),
+        (4, TOLERATES | {"nodeSelector": {"zone": "b", "karpenter.sh/nodepool": "gpu"}}, False),
+        (4, TOLERATES | {"nodeSelector": {"karpenter.sh/nodepool": "cpu"}}, True),
+        (4, TOLERATES | {"nodeSelector": {"disk": "ssd"}}, True),
+        (4, {}, True),
+        (8, {}, True),
+    ],
+)
+def test_other_nodes_of_a_pool_of_karpenter_may_be_larger(gpus: int, spec: dict[str, Any], *, is_denied: bool) -> None:
+    assert ("TG113" in get_message(create_pool_fixture(), pod("u", gpus, **spec))) is is_denied
+
+
+def test_a_written_shape_of_that_name_settles_the_pool() -> None:
+    fixture = create_pool_fixture()
+    fixture.policies = parse_policies(RULE % ("deny", NEVER) + SHAPE.replace("gpu-8", "gpu"))
+    assert get_message(fixture, pod("u", 8, **TOLERATES)) == ""
+    assert "TG113" in get_message(fixture, pod("u", 9, **TOLERATES))
+
+
+def test_a_pod_for_a_larger_node_of_a_pool_does_not_fit_now() -> None:
+    message = get_message(create_pool_fixture(rule=NOT_NOW), pod("u", 8, **TOLERATES))
+    assert "no node is feasible for this pod now" in message
+    assert "a new node" not in message

@@ -24,7 +24,7 @@ class NodeShape(msgspec.Struct, frozen=True, dict=True):
     """The labels, taints and allocatable amounts of a node that may come; at most `most` can, None without a limit.
 
     `open_labels` are the keys of labels whose value on a new node is not known. If `is_example`, other new nodes may
-    have larger amounts. If `is_found`, the shape is that of a pool, and was not written by anyone.
+    have more of what it has. If `is_found`, the shape is that of a pool, and was not written by anyone.
     """
 
     name: str

@@ -1,9 +1,13 @@
-"""Nodes that may come, by the shapes of policies: the check `schedulable` counts them, but never as nodes of today."""
+"""Nodes that may come, by the shapes of policies: the checks of rules count them, but never as nodes of today.
+
+A node of a pool of Karpenter is an example of others: they may be larger, so that a rule does not exclude them.
+"""
 
 from collections.abc import Sequence
 
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.node_pools import list_pool_examples, merge_shapes
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import fits_new_node, select_shapes
@@ -26,8 +30,9 @@ class PossibleNodes:
         return frozenset(name for each in self._shapes for name in each.resources)
 
     def may_run(self, pod: IncomingPod) -> bool:
-        """Return whether a new node of some shape can run a pod, regardless of other pods; devices exclude none."""
-        return bool(select_shapes(pod, self._cluster, self._shapes))
+        """Return whether a new node of a shape, or of a pool of Karpenter, may run a pod, regardless of other pods."""
+        shapes = merge_shapes(self._shapes, list_pool_examples(self._cluster.nodes))
+        return bool(select_shapes(pod, self._cluster, shapes))
 
     def describe_largest(self, name: str, largest: int) -> str:
         """Return the words on the largest amount that a node has, and on the shape that has most, if it has more."""

@@ -185,6 +185,7 @@ def _select(key: str, value: str) -> Json:
     [
         ({"requests": {"cpu": "7"}}, "fits"),
         ({"requests": {"cpu": "9"}}, "its pool, whose other nodes may be larger"),
+        ({"requests": {"cpu": "9", "nvidia.com/gpu": "1"}}, "no"),
         ({"nodeSelector": {POOL: "gpu"}}, "fits"),
         ({"nodeSelector": {POOL: "cpu"}}, "no"),
         ({"nodeSelector": {ZONE: "b"}}, f"the value of {ZONE} on a new node is not known"),

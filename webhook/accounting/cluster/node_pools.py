@@ -11,6 +11,10 @@ Source: sigs.k8s.io/karpenter pkg/apis/v1, v1.8; cluster-autoscaler utils/taints
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from tallygate.webhook.accounting.amounts import is_milli
+from tallygate.webhook.accounting.cluster.node_columns import NodeColumns
 from tallygate.webhook.accounting.node_shape import HOSTNAME, NodeShape
 from tallygate.webhook.accounting.pod_resources import parse_resource_list
 from tallygate.webhook.accounting.quantity import Quantity
@@ -137,16 +141,16 @@ def _create_group_shape(
         pool,
         {key: value for key, value in labels.items() if key not in open_labels and key != HOSTNAME},
         _get_allocatable(newest),
-        tuple(_list_lasting_taints(newest.spec or NodeSpec(), startup)),
+        tuple(_list_lasting_taints((newest.spec.taints if newest.spec else None) or (), startup)),
         open_labels=frozenset(open_labels - {HOSTNAME}),
         is_example=_INSTANCE_TYPE in open_labels or _NODE_POOL_LABEL in labels,
         is_found=True,
     )
 
 
-def _list_lasting_taints(spec: NodeSpec, startup: Sequence[Taint]) -> Iterator[Taint]:
+def _list_lasting_taints(taints: Sequence[Taint], startup: Sequence[Taint]) -> Iterator[Taint]:
     removed = {(each.key, each.effect) for each in startup}
-    for each in spec.taints or ():
+    for each in taints:
         is_transient = each.key.startswith(_TRANSIENT_PREFIXES) or each.key in _TRANSIENT_KEYS
         if not is_transient and (each.key, each.effect) not in removed:
             yield each
@@ -206,6 +210,37 @@ def _divide(limit: Quantity, used: Quantity | None, size: Quantity) -> int:
     rest = limit if used is None else limit - used
     dividend, divisor, _ = rest.align(size)
     return max(dividend // divisor, 0)
+
+
+def list_pool_examples(nodes: NodeColumns) -> list[NodeShape]:
+    """Return an example of each pool of Karpenter by one of its nodes: all that is not its pool is open.
+
+    The NodePools are not known, so that an example excludes only pods that do not tolerate its taints, select another
+    pool, or request what it does not have at all.
+    """
+    column = nodes.find_label_column(_NODE_POOL_LABEL)
+    if column is None:
+        return []
+    indices = nodes.get_indices()
+    numbers = column.ids[indices]
+    found = {name: indices[numbers == number] for name, number in column.numbers().items()}
+    return [_create_example(name, nodes, int(of_pool[0])) for name, of_pool in sorted(found.items()) if len(of_pool)]
+
+
+def _create_example(name: str, nodes: NodeColumns, index: int) -> NodeShape:
+    labels, settled = nodes.get_labels(index), {_NODE_POOL_LABEL, _OS}
+    return NodeShape(
+        f"nodepool/{name}",
+        {key: value for key, value in labels.items() if key in settled},
+        {
+            resource: msgspec.Raw(f'"{amount}{"m" if is_milli(resource) else ""}"'.encode())
+            for resource, amount in nodes.get_allocatable(index).items()
+        },
+        tuple(_list_lasting_taints(nodes.taints.value(index) or (), ())),
+        open_labels=frozenset(labels.keys() - settled - {HOSTNAME}),
+        is_example=True,
+        is_found=True,
+    )
 
 
 def merge_shapes(written: Sequence[NodeShape], found: Sequence[NodeShape]) -> tuple[NodeShape, ...]:

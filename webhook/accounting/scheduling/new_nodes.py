@@ -196,7 +196,8 @@ def _find_unknown(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> str:
         reasons.append(_UNKNOWN_DEVICES)
     if shape.is_example and any(shape.get_amount(name) < amount for name, amount in pod.requests.items()):
         reasons.append(_UNKNOWN_SIZE)
-        settled = replace(settled, requests=Amounts())
+        lacking = {name: amount for name, amount in pod.requests.items() if not shape.advertises(name)}
+        settled = replace(settled, requests=Amounts(lacking))
     if not reasons:
         return ""
     with _add_new_nodes(cluster, [shape]) as nodes:
