@@ -319,7 +319,7 @@ def _predict_all(
                     scoring,
                     with_node_lines=with_node_lines,
                 )
-                yield add_new_nodes(details, cluster_input.cluster, scoring, shapes)
+                yield add_new_nodes(details, cluster_input.cluster, scoring, shapes) if shapes else details
             except QuantityError as error:
                 raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
             except TallygateError as error:

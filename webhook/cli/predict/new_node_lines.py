@@ -34,7 +34,7 @@ def add_new_nodes(
     """
     prediction, pods = details.prediction, details.pods
     is_placed = prediction.next_result is None or prediction.next_result.diagnosis is None
-    if not shapes or is_placed or pods.count is None:
+    if is_placed or pods.count is None:
         return details
     pod = IncomingPod.from_pod(pods.pod, cluster.priority_classes)
     return replace(

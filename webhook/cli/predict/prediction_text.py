@@ -74,7 +74,8 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
     yield from map(_format_eviction, evictions)
     for remedy in details.remedies[:_MAX_NAMES]:
         yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
-    yield from format_new_nodes(details)
+    if details.new_nodes:
+        yield from format_new_nodes(details)
     yield from _format_bind_errors(details.prediction)
     yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
 
