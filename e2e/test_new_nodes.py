@@ -15,6 +15,7 @@ import yaml
 from e2e.api import Object, api
 from e2e.command_output import run_tallygate
 from e2e.errors import BuildError
+from e2e.extra_gates import run_watching_gate
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes
 from e2e.pods import pod
@@ -41,6 +42,20 @@ _PODS: tuple[tuple[str, Object, dict[str, str], bool], ...] = (
     ("other-label", {**_TOLERATES, "nodeSelector": {"tallygate-pool": "other"}}, {_BOARD: "1"}, False),
 )
 """Pods by name: more of their spec, what they request, and whether they fit on a new node."""
+
+
+_SHAPE: dict[str, Any] = {
+    "apiVersion": "tallygate.dev/v1alpha1",
+    "kind": "NodeShape",
+    "metadata": {"name": "boards"},
+    "spec": {"labels": _POOLED, "taints": [_TAINT], "allocatable": _AMOUNTS, "most": 2},
+}
+_RULE = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: possible-boards}
+spec: {resources: [example.com/board], checks: {advertised: true, schedulable: never}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -124,14 +139,8 @@ def _check_scheduler(cluster: LocalCluster, namespace: str, node: str, fitting: 
 def test_pods_that_fit_a_shape_are_scheduled_once_such_a_node_comes(
     local_cluster: LocalCluster, pending: str, tmp_path: Path
 ) -> None:
-    shape: dict[str, Any] = {
-        "apiVersion": "tallygate.dev/v1alpha1",
-        "kind": "NodeShape",
-        "metadata": {"name": "boards"},
-        "spec": {"labels": _POOLED, "taints": [_TAINT], "allocatable": _AMOUNTS, "most": 2},
-    }
     policies = tmp_path / "shapes.yaml"
-    policies.write_text(yaml.safe_dump(shape))
+    policies.write_text(yaml.safe_dump(_SHAPE))
     predictions = _predict(local_cluster, pending, "--policies", str(policies))
     assert all(each["verdict"] != "fits now" for each in predictions.values())
     answers = {
@@ -142,6 +151,24 @@ def test_pods_that_fit_a_shape_are_scheduled_once_such_a_node_comes(
     }
     with _add_node(local_cluster, _make_node("new-board", _POOLED, [_TAINT])):
         _check_scheduler(local_cluster, pending, "new-board", {name for name, _, _, fits in _PODS if fits})
+
+
+def test_a_gate_denies_the_pods_that_fit_neither_a_node_nor_a_shape(
+    site: Site, local_cluster: LocalCluster, namespace: str, tmp_path: Path
+) -> None:
+    policies = {"boards.yaml": f"{_RULE}---\n{yaml.safe_dump(_SHAPE)}"}
+    pods = {name: (_make_pod(site, name, spec, requests), fits) for name, spec, requests, fits in _PODS}
+    with run_watching_gate(site, tmp_path, policies):
+
+        def is_allowed(body: Object) -> bool:
+            path = f"/api/v1/namespaces/{namespace}/pods"
+            return api(local_cluster.kubeconfig).ask("POST", path, body, query={"dryRun": "All"}).is_done
+
+        denied = pods["too-many-boards"][0]
+        until("the gate has listed the nodes", lambda: not is_allowed(denied), _WITHIN)
+        assert {name: is_allowed(body) for name, (body, _) in pods.items()} == {
+            name: fits for name, (_, fits) in pods.items()
+        }
 
 
 @pytest.fixture(scope="module")
