@@ -25,7 +25,7 @@ A document of one kind looks like this:
 
 ```yaml
 apiVersion: tallygate.dev/v1alpha1
-kind: ResourceRule        # or NamespaceCap, WorkloadKind, NodeResource
+kind: ResourceRule        # or NamespaceCap, WorkloadKind, NodeResource, NodeShape
 metadata: {name: whole-gpus}
 spec: {…}
 ```
@@ -147,6 +147,20 @@ spec:
     example.com/gbit: {fromLabel: net.example.com/gbit}
     example.com/bandwidth: {fromAnnotation: net.example.com/bandwidth, unit: 1G}
     example.com/disk: {fromCapacity: ephemeral-storage, unit: 100Gi}
+""",
+    "NodeShape": """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NodeShape
+metadata:
+  name: gpu-8
+  annotations:
+    tallygate.dev/why: the pool grows from zero; ml-platform@example.com has the plan
+spec:
+  labels: {node.kubernetes.io/instance-type: p5.48xlarge, kubernetes.io/os: linux, gpu: h100}
+  taints:
+  - {key: nvidia.com/gpu, value: present, effect: NoSchedule}
+  allocatable: {cpu: 190, memory: 2000Gi, pods: 110, nvidia.com/gpu: 8}
+  most: 10
 """,
 }
 """A document of each kind with every field of its spec."""

@@ -7,6 +7,7 @@ the object (`RuleSelection.for_user`, only if a rule depends on them), by resour
 from collections.abc import Mapping
 from functools import lru_cache
 
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.result_cache import FingerprintCache
 from tallygate.webhook.admission.compiled_checks import CompiledChecks
 from tallygate.webhook.admission.kinds import list_review_targets
@@ -26,12 +27,18 @@ class RuleSelection:
 
     `unknown` are the rules that select by labels of the namespace, where these are unknown: they are not evaluated.
     `node_rules` are the rules that compare pods with nodes, `claim_rules` those that check claims for devices.
-    `passing_pods` are the fingerprints of pods without any violation.
+    `passing_pods` are the fingerprints of pods without any violation. `node_shapes` are the nodes that may come.
     """
 
-    def __init__(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> None:
+    def __init__(
+        self,
+        rules: tuple[ResourceRule, ...],
+        unknown: tuple[ResourceRule, ...],
+        node_shapes: tuple[NodeShape, ...] = (),
+    ) -> None:
         self.rules = rules
         self.unknown = unknown
+        self.node_shapes = node_shapes
         self.has_fill = any(rule.checks.requests_equal_limits is Equality.FILL for rule in rules)
         self.node_rules = tuple(rule for rule in rules if rule.checks.advertised or rule.checks.schedulable)
         self.claim_rules = tuple(rule for rule in rules if rule.checks.per_claim or rule.checks.devices)
@@ -49,7 +56,8 @@ class RuleSelection:
         return self._exclude_cached(excluded) if excluded else self
 
     def _exclude(self, excluded: frozenset[str]) -> "RuleSelection":
-        return RuleSelection(tuple(rule for rule in self.rules if rule.name not in excluded), self.unknown)
+        remaining = tuple(rule for rule in self.rules if rule.name not in excluded)
+        return RuleSelection(remaining, self.unknown, self.node_shapes)
 
     def get_checks(self, name: str) -> CompiledChecks:
         """Return the compiled checks of these rules for the resource of this name."""
@@ -72,6 +80,7 @@ class RuleIndex:
     def __init__(self, policies: PolicySet) -> None:
         self.targets = list_review_targets(policies)
         self._rules = policies.rules
+        self._node_shapes = policies.node_shapes
         self._selections: dict[tuple[tuple[str, ...], tuple[str, ...]], RuleSelection] = {}
         self.has_node_rules = any(rule.checks.advertised or rule.checks.schedulable for rule in policies.rules)
         self.needs_labels = any(rule.match.namespaces and rule.match.namespaces.selector for rule in policies.rules)
@@ -104,7 +113,7 @@ class RuleIndex:
         key = (tuple(rule.name for rule in rules), tuple(rule.name for rule in unknown))
         if len(self._selections) >= _MAX_CACHED_NAMESPACES:
             self._selections.clear()
-        return self._selections.setdefault(key, RuleSelection(rules, unknown))
+        return self._selections.setdefault(key, RuleSelection(rules, unknown, self._node_shapes))
 
 
 def _is_in_scope(rule: ResourceRule, kind: str, namespace: str, labels: Labels | None) -> bool | None:

@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.policy.node_resources import NodeResource
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
@@ -337,6 +338,12 @@ class PolicySet:
     files: tuple[str, ...] = field(default=())
     workload_kinds: tuple[WorkloadKind, ...] = ()
     node_resources: tuple[NodeResource, ...] = ()
+    node_shapes: tuple[NodeShape, ...] = ()
+
+    def count_documents(self) -> int:
+        """Return the number of policies of all kinds."""
+        policies = self.rules, self.caps, self.workload_kinds, self.node_resources, self.node_shapes
+        return sum(map(len, policies))
 
     @property
     def needs_slices(self) -> bool:

@@ -1,4 +1,4 @@
-"""The parser: from the bytes of policy files to a set of rules, caps and kinds, with all findings.
+"""The parser: from the bytes of policy files to a set of rules, caps, kinds and shapes, with all findings.
 
 It does not stop at the first error, so that one run shows every finding of every file.
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.documents.composer import compose_policies
 from tallygate.webhook.documents.scalars import Number
 from tallygate.webhook.documents.syntax_tree import (
@@ -47,6 +48,7 @@ from tallygate.webhook.policy.policy_codes import (
     YAML_FEATURE,
 )
 from tallygate.webhook.policy.schema import check_shape
+from tallygate.webhook.policy.shape_definitions import build_node_shape, check_shape_definition
 from tallygate.webhook.policy.valid_parts import lint_valid_parts
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
@@ -76,8 +78,11 @@ _CODES = {
     ErrorKind.FEATURE: YAML_FEATURE,
     ErrorKind.DUPLICATE_KEY: DUPLICATE_KEY,
 }
-
-_DEFINITION_CHECKS = {"WorkloadKind": check_kind_definition, "NodeResource": check_node_resource}
+_DEFINITION_CHECKS = {
+    "WorkloadKind": check_kind_definition,
+    "NodeResource": check_node_resource,
+    "NodeShape": check_shape_definition,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class _ParseState:
     caps: list[NamespaceCap] = field(default_factory=list)
     workload_kinds: list[WorkloadKind] = field(default_factory=list)
     node_resources: list[NodeResource] = field(default_factory=list)
+    node_shapes: list[NodeShape] = field(default_factory=list)
     kind_names: list[tuple[SourceLocation, int, str]] = field(default_factory=list)
     defined_kinds: set[str] = field(default_factory=set)
     kind_locations: dict[tuple[str, str], SourceLocation] = field(default_factory=dict)
@@ -140,6 +146,7 @@ def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[st
         files=tuple(name for name, _ in files),
         workload_kinds=tuple(state.workload_kinds),
         node_resources=tuple(state.node_resources),
+        node_shapes=tuple(state.node_shapes),
     )
     return ParseResult(policies, tuple(_limit_per_file(sorted(state.findings))), state.scenario_count)
 
@@ -293,6 +300,8 @@ def _add_policy(name: str, fields: Fields, document: Node, state: _ParseState) -
         state.caps.append(build_cap(fields, location))
     elif kind == "NodeResource":
         state.node_resources.append(build_node_resource(fields, location))
+    elif kind == "NodeShape":
+        state.node_shapes.append(build_node_shape(fields))
     else:
         _add_workload_kind(build_workload_kind(fields), location, state)
 

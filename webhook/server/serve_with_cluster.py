@@ -6,10 +6,11 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 
+from tallygate.webhook.gate.advertised_names import may_be_advertised
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.leader_election import LeaderElector
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
-from tallygate.webhook.gate.schedulability import check_schedulability, may_be_advertised
+from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.client import ClientConfig

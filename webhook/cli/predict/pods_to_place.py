@@ -9,10 +9,15 @@ import click
 import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.manifests.kind_manifests import find_defined_targets, report_unread_kinds
+from tallygate.webhook.cli.manifests.kind_manifests import (
+    find_defined_shapes,
+    find_defined_targets,
+    report_unread_kinds,
+)
 from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import load_manifests
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
@@ -120,12 +125,13 @@ def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
 class PodsInFiles:
     """The pods that files create, and the number of objects whose pods are unknown, since their kind is not read.
 
-    `claims` are the claims for devices in the files, and the templates of claims.
+    `claims` are the claims for devices in the files, and the templates of claims. `shapes` are the shapes of nodes.
     """
 
     pods: tuple[PodsToPlace, ...] = ()
     unread_count: int = 0
     claims: tuple[ResourceClaim | ResourceClaimTemplate, ...] = ()
+    shapes: tuple[NodeShape, ...] = ()
 
     def put_claims(self, cluster: Cluster) -> None:
         """Add the claims and the templates to a cluster whose devices are known; a claim that exists stays."""
@@ -158,7 +164,8 @@ def read_pods_to_place(
         raise UsageError(
             f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read{condition}"
         )
-    return PodsInFiles(all_pods, unread_count, tuple(_list_claims(all_manifests, namespace)))
+    claims, shapes = tuple(_list_claims(all_manifests, namespace)), find_defined_shapes(all_manifests)
+    return PodsInFiles(all_pods, unread_count, claims, shapes)
 
 
 def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[ResourceClaim | ResourceClaimTemplate]:

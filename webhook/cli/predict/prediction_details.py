@@ -13,6 +13,7 @@ from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption, find_eviction_options
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeFit
 from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeDiagnosis, diagnose_node
 from tallygate.webhook.accounting.scheduling.placement import PlacementSession
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
@@ -60,6 +61,7 @@ class PredictionDetails:
     the changes that would help, `preemption` is the choice of the scheduler's preemption, `suggestions` are probable
     names for resources that no node advertises. `node_lines` are the nodes one by one, if requested: before the first
     copy if all can run, else before the first copy that cannot. `claims_by_copy` has the devices of each placed copy.
+    `new_nodes` are the nodes that would come for the copies without a node, for each shape by itself.
     """
 
     pods: PodsToPlace
@@ -71,6 +73,7 @@ class PredictionDetails:
     suggestions: Mapping[str, str] = field(default_factory=dict)
     node_lines: tuple[NodeLine, ...] = ()
     claims_by_copy: tuple[CopyClaims, ...] = ()
+    new_nodes: tuple[NewNodeFit, ...] = ()
 
     @property
     def feasible_count(self) -> int:

@@ -20,6 +20,7 @@ from tallygate.webhook.accounting.scheduling.plugins.resource_claims import get_
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.accounting.scheduling.released_claims import ReleasedClaim
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
+from tallygate.webhook.cli.predict.new_node_lines import convert_fits, convert_new_node_capacities
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 from tallygate.webhook.cli.predict.prediction_text import get_node_feasibility
@@ -51,6 +52,7 @@ def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[st
         "message": capacity.message,
         "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in capacity.limiting_reasons.items()],
         "unknown": list(capacity.unmodelled),
+        "newNodes": convert_new_node_capacities(capacity.new_nodes),
     }
 
 
@@ -79,6 +81,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
             for each in details.evictions
         ],
         "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
+        "newNodes": convert_fits(details.new_nodes),
     }
     return content | (
         {"nodes": [_node_line_to_dict(line) for line in details.node_lines]} if details.node_lines else {}

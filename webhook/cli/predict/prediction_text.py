@@ -17,6 +17,7 @@ from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import MAX_CONSUMERS, NodeConsumer, NodeDiagnosis
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility, Prediction
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
+from tallygate.webhook.cli.predict.new_node_lines import format_new_nodes
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 
@@ -73,6 +74,8 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
     yield from map(_format_eviction, evictions)
     for remedy in details.remedies[:_MAX_NAMES]:
         yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
+    if details.new_nodes:
+        yield from format_new_nodes(details)
     yield from _format_bind_errors(details.prediction)
     yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
 

@@ -86,6 +86,17 @@ def require_one_source(
         )
 
 
+def shapes_option(command: F) -> F:
+    """Add the option `--policies` of commands that read the shapes of nodes alone."""
+    return click.option(
+        "--policies",
+        metavar="PATH",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="A policy file, or a folder of them, with NodeShapes: nodes that may come; may be given several times.",
+    )(command)
+
+
 def load_usable_policies(paths: Sequence[Path]) -> PolicySet:
     """Return the policies at the given paths, or the shipped ones without a path.
 
