@@ -19,8 +19,16 @@ from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_clust
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import combine_files, connection_options, files_options, snapshot_option
+from tallygate.webhook.cli.sources.options import (
+    combine_files,
+    connection_options,
+    files_options,
+    load_usable_policies,
+    policies_option,
+    snapshot_option,
+)
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.model import PolicySet
 
 
 @click.command(
@@ -38,6 +46,7 @@ from tallygate.webhook.errors import TallygateError
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with "
     "-o json or -o yaml, instead of a cluster."
 )
+@policies_option
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def headroom(  # noqa: PLR0913 -- one argument for each option
@@ -50,12 +59,14 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     context: str | None,
     in_cluster: bool,
     snapshot: Path | None,
+    policies: tuple[Path, ...],
     output: str,
 ) -> None:
     """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
 
     The command places copies as kube-scheduler would, until no further copy fits; each of several pods is placed
-    by itself, and nothing is preempted. A WorkloadKind in the files defines where the pods are in objects of its kind.
+    by itself, and nothing is preempted. With --policies, pods have the requests that are implied for them. A
+    WorkloadKind in the files defines where the pods are in objects of its kind.
     The message is the beginning of the scheduler's message for the next copy. The needed rights and the versions of
     Kubernetes are those of `tallygate predict`.
 
@@ -65,8 +76,9 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
     files = combine_files(paths, filenames, snapshot)
     in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
-    all_pods = [pods.copy_unscheduled() for pods in in_files.pods]
+    policy_set = load_usable_policies(policies) if policies else PolicySet()
     cluster_input = read_cluster_input(source)
+    all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster_input.cluster)]
     in_files.put_claims(cluster_input.cluster)
     capacities = list(_compute_capacities(all_pods, cluster_input))
     if output == "table":

@@ -12,6 +12,7 @@ from tallygate.webhook.accounting.claim_charge import list_device_resources
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission import response
 from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.errors import TallygateError
@@ -82,8 +83,10 @@ class ActivePolicySet:
         self.rules = RuleIndex(policies)
         self.caps = CapIndex(policies, now, resources_by_class)
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
-        self.reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules} | {
-            cap.name: cap.reason for cap in policies.caps
+        self.reasons: Mapping[str, str] = {
+            **{implied.name: implied.reason for implied in policies.implied_requests},
+            **{rule.name: rule.reason for rule in policies.rules},
+            **{cap.name: cap.reason for cap in policies.caps},
         }
 
     def renew_limits(self, now: datetime | None) -> "ActivePolicySet":
@@ -94,12 +97,13 @@ class ActivePolicySet:
 
 
 class ReviewContext(msgspec.Struct, frozen=True):
-    """One review under the active policies."""
+    """One review under the active policies; `implied` are the implied requests in its namespace."""
 
     request: AdmissionRequest
     phase: Phase
     policy_set: ActivePolicySet
     verdict: Verdict
+    implied: ImpliedRequests = NO_IMPLIED
 
 
 def _create_message_context(context: ReviewContext) -> response.ResponseSubject:

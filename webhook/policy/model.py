@@ -1,4 +1,4 @@
-"""The model of policies: rules, caps and sets of both.
+"""The model of policies: rules, caps, implied requests, and sets of them.
 
 All are immutable values with every default filled in. `webhook.policy.schema` defines their written form,
 `webhook.admission` applies them to objects.
@@ -213,6 +213,29 @@ class ResourceRule:
 
 
 @dataclass(frozen=True, slots=True)
+class ImpliedRequest:
+    """A request that each matching pod gets which does not request the resource itself: `per_pod`, a whole number.
+
+    With `unless_host_network`, pods in the network of their node get none. `enforcement` is the consequence for a new
+    pod that lacks the request although it matches. `reason` is the administrator's text for the user.
+    """
+
+    name: str
+    resource: str
+    per_pod: Quantity
+    match: Match
+    enforcement: Enforcement
+    location: SourceLocation
+    unless_host_network: bool = False
+    reason: str = ""
+    locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
+
+    def get_location(self, path: str) -> SourceLocation:
+        """Return the location of a field (`spec.perPod`), or of the policy if the field is missing."""
+        return self.locations.get(path, self.location)
+
+
+@dataclass(frozen=True, slots=True)
 class PodFilter:
     """A selection of pods that a cap counts: every given condition must match; an empty filter counts every pod."""
 
@@ -335,6 +358,7 @@ class PolicySet:
     digest: str = ""
     files: tuple[str, ...] = field(default=())
     workload_kinds: tuple[WorkloadKind, ...] = ()
+    implied_requests: tuple[ImpliedRequest, ...] = ()
 
     @property
     def needs_slices(self) -> bool:

@@ -30,8 +30,15 @@ from tallygate.webhook.policy.device_definitions import LIMIT_SECTIONS, check_de
 from tallygate.webhook.policy.formats import quote_text, split_counted_name
 from tallygate.webhook.policy.kind_definitions import build_workload_kind, check_kind_definition, check_kind_names
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
-from tallygate.webhook.policy.model import POLICY_GROUP, NamespaceCap, PolicySet, ResourceRule, SourceLocation
-from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
+from tallygate.webhook.policy.model import (
+    POLICY_GROUP,
+    ImpliedRequest,
+    NamespaceCap,
+    PolicySet,
+    ResourceRule,
+    SourceLocation,
+)
+from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_implied_request, build_rule
 from tallygate.webhook.policy.policy_codes import (
     AMBIGUOUS_NUMBER,
     DUPLICATE_KEY,
@@ -99,6 +106,7 @@ class _ParseState:
     """The result so far, over all files."""
 
     rules: list[ResourceRule] = field(default_factory=list)
+    implied_requests: list[ImpliedRequest] = field(default_factory=list)
     caps: list[NamespaceCap] = field(default_factory=list)
     workload_kinds: list[WorkloadKind] = field(default_factory=list)
     kind_names: list[tuple[SourceLocation, int, str]] = field(default_factory=list)
@@ -134,6 +142,7 @@ def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[st
         digest=_compute_digest(files),
         files=tuple(name for name, _ in files),
         workload_kinds=tuple(state.workload_kinds),
+        implied_requests=tuple(state.implied_requests),
     )
     return ParseResult(policies, tuple(_limit_per_file(sorted(state.findings))), state.scenario_count)
 
@@ -284,6 +293,8 @@ def _add_policy(name: str, fields: Fields, document: Node, state: _ParseState) -
         state.rules.append(build_rule(fields, location))
     elif kind == "NamespaceCap":
         state.caps.append(build_cap(fields, location))
+    elif kind == "ImpliedRequest":
+        state.implied_requests.append(build_implied_request(fields, location))
     else:
         _add_workload_kind(build_workload_kind(fields), location, state)
 

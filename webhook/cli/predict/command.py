@@ -42,12 +42,19 @@ from tallygate.webhook.cli.predict.pods_to_place import PodsInFiles, PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import PredictionDetails, predict_pods
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import combine_files, connection_options, files_options, snapshot_option
+from tallygate.webhook.cli.sources.options import (
+    combine_files,
+    connection_options,
+    files_options,
+    load_usable_policies,
+    policies_option,
+    snapshot_option,
+)
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.policy.model import PolicyLabelSelector
+from tallygate.webhook.policy.model import PolicyLabelSelector, PolicySet
 from tallygate.webhook.policy.suggest import find_nearest
 
 _SYNTAX = (
@@ -192,6 +199,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     '"{type: RequestedToCapacityRatio, resources: [{name: nvidia.com/gpu, weight: 5}], requestedToCapacityRatio: '
     '{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}".',
 )
+@policies_option
 @click.option("-v", "--verbose", is_flag=True, help="List every node: its answer, scores, utilization and reasons.")
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
@@ -211,6 +219,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     nodes: tuple[Path, ...],
     added: tuple[str, ...],
     scoring: str | None,
+    policies: tuple[Path, ...],
     verbose: bool,
     output: str,
 ) -> None:
@@ -225,7 +234,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
     nodes are listed with -v, and for one object. For pods with claims for devices the output shows the devices that
     nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too. A WorkloadKind
-    in the files defines where the pods are in objects of its kind.
+    in the files defines where the pods are in objects of its kind. With --policies, the pods in files have the requests
+    that are implied for them.
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
     reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,
@@ -236,15 +246,16 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     """
     names, files = split_pod_names(paths)
     source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
-    _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
+    _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces, policies=policies)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.choose_namespace(namespace)
     in_files = PodsInFiles()
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
         in_files = read_pods_to_place(manifests, chosen_namespace or "", replicas, selector)
-        all_pods = [each for each in in_files.pods if not is_placed(each)]
         cluster_input = read_cluster_input(source, nodes, added)
+        policy_set = load_usable_policies(policies) if policies else PolicySet()
+        all_pods = [each for each in in_files.complete(policy_set, cluster_input.cluster) if not is_placed(each)]
         in_files.put_claims(cluster_input.cluster)
     else:
         cluster_input = read_cluster_input(source, nodes, added)
@@ -261,7 +272,12 @@ def predict(  # noqa: PLR0913 -- one argument for each option
 
 
 def _check_arguments(
-    names: tuple[str, ...] | None, files: tuple[str, ...], replicas: int | None, *, all_namespaces: bool
+    names: tuple[str, ...] | None,
+    files: tuple[str, ...],
+    replicas: int | None,
+    *,
+    all_namespaces: bool,
+    policies: tuple[Path, ...],
 ) -> None:
     """Check the arguments.
 
@@ -275,6 +291,8 @@ def _check_arguments(
         raise UsageError(f"{missing}: there is no such file; a pending pod is named as in pod/NAME")
     if all_namespaces and names != ():
         raise UsageError("-A belongs to `tallygate predict pods -A`")
+    if names is not None and policies:
+        raise UsageError("--policies belongs to files of manifests: a pending pod has its requests already")
     if names is not None and replicas is not None:
         raise UsageError("--replicas belongs to files of manifests: a pending pod is one pod")
 
