@@ -138,6 +138,10 @@ _DEV_RESULTS = (
     (1, "exceeded: requested 2 example.com/dongle, used 3"),
     (1, "never on these nodes"),
     (0, "it requests 9 nvidia.com/gpu, the largest node has 8"),
+    (0, "created"),
+    (1, "not now: 3 of 4 replicas, on addresses (3)"),
+    (0, "created"),
+    (0, "Insufficient example.com/ip"),
     (0, ""),
     (1, "one-licence-per-pod"),
 )

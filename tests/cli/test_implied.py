@@ -212,3 +212,31 @@ def test_scenarios_create_pods_with_what_is_implied(tmp_path: Path, text: str, *
     (tmp_path / "scenario.yaml").write_text(text)
     result = CliRunner().invoke(root, ["test", str(tmp_path / "scenario.yaml")])
     assert (result.exit_code == 0) is passes, result.output
+
+
+WHOLE = """\
+name: a Job that is admitted as a whole reserves the addresses of its pods, and they take them over
+policies: [policies.yaml]
+steps:
+- create: {job: three, replicas: 3}
+  expect: {verdict: denied, codes: [TG215], message: its 3 pods request 3 example.com/ip}
+- create: {job: two, replicas: 2}
+  expect: {pods: {created: 2}, ledger: [{cap: addresses, reserved: {example.com/ip: 2}, free: {example.com/ip: 0}}]}
+- create: {pod: late}
+  expect: {verdict: denied, codes: [TG201]}
+"""
+
+
+def test_a_workload_as_a_whole_reserves_what_is_implied_for_its_pods(tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text(
+        OF_ALL.replace("hard: {example.com/ip: 4}", "admit: whole, hard: {example.com/ip: 2}")
+    )
+    (tmp_path / "scenario.yaml").write_text(WHOLE)
+    result = CliRunner().invoke(root, ["test", str(tmp_path / "scenario.yaml")])
+    assert result.exit_code == 0, result.output
+
+
+def test_an_implied_request_alone_is_a_policy(tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text(OF_ALL.partition("---")[0])
+    result = CliRunner().invoke(root, ["lint", str(tmp_path / "policies.yaml")])
+    assert (result.exit_code, result.stderr) == (0, "1 policy in 1 file: nothing found\n")

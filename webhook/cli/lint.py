@@ -48,8 +48,8 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     policies = parsed.policies
     ended = lint_ended_overrides(policies, datetime.now(UTC))
     findings = [_convert_finding(finding) for finding in sorted({*parsed.findings, *ended})]
-    policy_count = len(policies.rules) + len(policies.caps) + len(policies.workload_kinds)
-    run_summary = RunSummary("policy", len(policies.files), policy_count)
+    all_policies = (*policies.rules, *policies.caps, *policies.implied_requests, *policies.workload_kinds)
+    run_summary = RunSummary("policy", len(policies.files), len(all_policies))
     if parsed.scenario_count:
         run_summary.notes.append(
             f"{parsed.scenario_count} scenario{'s' * (parsed.scenario_count != 1)} skipped: `tallygate test` runs them"
