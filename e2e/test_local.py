@@ -142,6 +142,10 @@ _DEV_RESULTS = (
     (0, "changed"),
     (0, "Running"),
     (1, "its pods use 1, and 0 would be left: default/seat (1)"),
+    (0, "created"),
+    (1, "not now: 3 of 4 replicas, on addresses (3)"),
+    (0, "created"),
+    (0, "Insufficient example.com/ip"),
     (0, ""),
     (1, "one-licence-per-pod"),
 )

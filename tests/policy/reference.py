@@ -25,7 +25,7 @@ A document of one kind looks like this:
 
 ```yaml
 apiVersion: tallygate.dev/v1alpha1
-kind: ResourceRule        # or NamespaceCap, WorkloadKind, NodeResource, NodeShape
+kind: ResourceRule        # or NamespaceCap, ImpliedRequest, WorkloadKind, NodeResource, NodeShape
 metadata: {name: whole-gpus}
 spec: {…}
 ```
@@ -99,6 +99,26 @@ spec:
   admit: whole
   showTopConsumers: false
   exceed: {users: [ada@example.com], groups: [gpu-admins], serviceAccounts: [ci/deployer]}
+""",
+    "ImpliedRequest": """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ImpliedRequest
+metadata:
+  name: one-address-each
+  annotations:
+    tallygate.dev/why: a node has a fixed number of pod addresses; ask netops@example.com
+spec:
+  resource: example.com/ip
+  perPod: 1
+  unless: {hostNetwork: true}
+  match:
+    namespaces:
+      include: ["team-*"]
+      exclude: [team-infra]
+      selector: {matchLabels: {network: pods}}
+    objectSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [batch]}]}
+    exempt: {users: [ada@example.com], groups: [net-admins], serviceAccounts: [ci/deployer]}
+  enforcement: deny
 """,
     "WorkloadKind": """\
 apiVersion: tallygate.dev/v1alpha1

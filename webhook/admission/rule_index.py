@@ -10,8 +10,9 @@ from functools import lru_cache
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.result_cache import FingerprintCache
 from tallygate.webhook.admission.compiled_checks import CompiledChecks
-from tallygate.webhook.admission.kinds import list_review_targets
-from tallygate.webhook.admission.request import UserInfo
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedIndex, ImpliedRequests
+from tallygate.webhook.admission.kinds import DecodedRequest, list_review_targets
+from tallygate.webhook.admission.request import AdmissionRequest, UserInfo
 from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
 from tallygate.webhook.policy.model import Equality, PolicySet, ResourceRule
 
@@ -83,12 +84,27 @@ class RuleIndex:
         self._node_shapes = policies.node_shapes
         self._selections: dict[tuple[tuple[str, ...], tuple[str, ...]], RuleSelection] = {}
         self.has_node_rules = any(rule.checks.advertised or rule.checks.schedulable for rule in policies.rules)
-        self.needs_labels = any(rule.match.namespaces and rule.match.namespaces.selector for rule in policies.rules)
+        self._needs_rule_labels = any(
+            rule.match.namespaces and rule.match.namespaces.selector for rule in policies.rules
+        )
+        self._implied = ImpliedIndex(policies) if policies.implied_requests else None
+        self.needs_labels = self._needs_rule_labels or (self._implied is not None and self._implied.needs_labels)
         self._select = lru_cache(maxsize=_MAX_CACHED_NAMESPACES)(self._create_selection)
+
+    def decode(self, request: AdmissionRequest, labels: Labels | None) -> DecodedRequest:
+        """Return a request with its review target and the implied requests in its namespace.
+
+        `labels` are the labels of the namespace, None if unknown. The object is decoded on first use.
+        """
+        return DecodedRequest(request, self.targets, self.select_implied(request.namespace, labels))
+
+    def select_implied(self, namespace: str, labels: Labels | None) -> ImpliedRequests:
+        """Return the implied requests in a namespace with these labels, None if unknown."""
+        return NO_IMPLIED if self._implied is None else self._implied.select(namespace, labels)
 
     def select(self, kind: str, namespace: str, labels: Labels | None) -> RuleSelection:
         """Return the rules for a kind in a namespace; `labels` are the labels of the namespace, None if unknown."""
-        label_items = frozenset(labels.items()) if labels is not None and self.needs_labels else None
+        label_items = frozenset(labels.items()) if labels is not None and self._needs_rule_labels else None
         return self._select(kind, namespace, label_items)
 
     def select_node_rules(self, kind: str, namespace: str, labels: Labels | None) -> RuleSelection | None:

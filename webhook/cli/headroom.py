@@ -27,10 +27,11 @@ from tallygate.webhook.cli.sources.options import (
     connection_options,
     files_options,
     load_usable_policies,
-    shapes_option,
+    policies_option,
     snapshot_option,
 )
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.model import PolicySet
 
 
 @click.command(
@@ -48,7 +49,7 @@ from tallygate.webhook.errors import TallygateError
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with "
     "-o json or -o yaml, instead of a cluster."
 )
-@shapes_option
+@policies_option
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def headroom(  # noqa: PLR0913 -- one argument for each option
@@ -67,7 +68,8 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
 
     The command places copies as kube-scheduler would, until no further copy fits; each of several pods is placed
-    by itself, and nothing is preempted. A WorkloadKind in the files defines where the pods are in objects of its kind.
+    by itself, and nothing is preempted. With --policies, pods have the requests that are implied for them. A
+    WorkloadKind in the files defines where the pods are in objects of its kind.
     The message is the beginning of the scheduler's message for the next copy. With NodeShapes, in the files or by
     --policies, the output has the number of copies for a new node of each shape; pools of nodes have shapes by
     themselves. The needed rights and the versions of
@@ -79,9 +81,10 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
     files = combine_files(paths, filenames, snapshot)
     in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
-    all_pods = [pods.copy_unscheduled() for pods in in_files.pods]
-    written = (*in_files.shapes, *(load_usable_policies(policies).node_shapes if policies else ()))
+    policy_set = load_usable_policies(policies) if policies else PolicySet()
     cluster_input = read_cluster_input(source)
+    all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster_input.cluster)]
+    written = (*in_files.shapes, *policy_set.node_shapes)
     shapes = merge_shapes(written, cluster_input.cluster.pools.list_shapes())
     in_files.put_claims(cluster_input.cluster)
     capacities = list(_compute_capacities(all_pods, cluster_input, shapes))

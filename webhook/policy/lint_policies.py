@@ -35,6 +35,7 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
+from tallygate.webhook.policy.lint_implied import lint_implied_requests
 from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
 from tallygate.webhook.policy.model import (
     CLAIM_KINDS,
@@ -69,6 +70,7 @@ def lint_policies(policies: PolicySet) -> tuple[LintFinding, ...]:
         *(finding for cap in policies.caps for finding in lint_cap(cap)),
         *lint_pairs(policies.rules),
         *lint_redundant_caps(policies.caps),
+        *(lint_implied_requests(policies.implied_requests) if policies.implied_requests else ()),
         *lint_names(policies),
         *lint_node_resources(policies.node_resources),
     }

@@ -143,6 +143,7 @@ def _create_registration(
         is_leader=gate_parts.is_leader,
         list_statuses=lambda: get_lifecycle().list_statuses(),
         list_workload_kinds=lambda: (*KNOWN_KINDS, *policy_reloader.store.get_policies().workload_kinds),
+        implies_requests=lambda: bool(policy_reloader.store.get_policies().implied_requests),
     )
     return create_registration(parts, telemetry.log)
 

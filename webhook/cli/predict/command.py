@@ -50,14 +50,14 @@ from tallygate.webhook.cli.sources.options import (
     connection_options,
     files_options,
     load_usable_policies,
-    shapes_option,
+    policies_option,
     snapshot_option,
 )
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.policy.model import PolicyLabelSelector
+from tallygate.webhook.policy.model import PolicyLabelSelector, PolicySet
 from tallygate.webhook.policy.suggest import find_nearest
 
 _SYNTAX = (
@@ -194,7 +194,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     multiple=True,
     help='Add N nodes, each with this allocatable, as in "4 x {cpu: 8, nvidia.com/gpu: 2}".',
 )
-@shapes_option
+@policies_option
 @click.option(
     "--scoring",
     metavar="STRATEGY",
@@ -237,7 +237,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
     nodes are listed with -v, and for one object. For pods with claims for devices the output shows the devices that
     nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too. A WorkloadKind
-    in the files defines where the pods are in objects of its kind. With NodeShapes, in the files or by --policies, the
+    in the files defines where the pods are in objects of its kind. With --policies, the pods in files have the requests
+    that are implied for them. With NodeShapes, in the files or by --policies, the
     output has the number of new nodes that the pods without a node would need, for each shape by itself. Pools of
     nodes have shapes by themselves: NodePools of Karpenter, and groups of nodes by the labels of providers.
 
@@ -253,12 +254,12 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.choose_namespace(namespace)
-    in_files = PodsInFiles()
+    in_files, policy_set = PodsInFiles(), load_usable_policies(policies) if policies else PolicySet()
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
         in_files = read_pods_to_place(manifests, chosen_namespace or "", replicas, selector)
-        all_pods = [each for each in in_files.pods if not is_placed(each)]
         cluster_input = read_cluster_input(source, nodes, added)
+        all_pods = [each for each in in_files.complete(policy_set, cluster_input.cluster) if not is_placed(each)]
         in_files.put_claims(cluster_input.cluster)
     else:
         cluster_input = read_cluster_input(source, nodes, added)
@@ -268,8 +269,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
                 f"no such pod is pending{f' in namespace {chosen_namespace}' if chosen_namespace else ''}", err=True
             )
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
-    written = (*in_files.shapes, *(load_usable_policies(policies).node_shapes if policies else ()))
-    shapes = merge_shapes(written, cluster_input.cluster.pools.list_shapes())
+    shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster_input.cluster.pools.list_shapes())
     in_session = _predict_all(all_pods, cluster_input, parsed_scoring, shapes, with_node_lines=with_node_lines)
     predictions = list(in_session)
     _print_predictions(predictions, cluster_input.cluster, output, verbose=verbose)
@@ -278,7 +278,11 @@ def predict(  # noqa: PLR0913 -- one argument for each option
 
 
 def _check_arguments(
-    names: tuple[str, ...] | None, files: tuple[str, ...], replicas: int | None, *, all_namespaces: bool
+    names: tuple[str, ...] | None,
+    files: tuple[str, ...],
+    replicas: int | None,
+    *,
+    all_namespaces: bool,
 ) -> None:
     """Check the arguments.
 
