@@ -41,7 +41,6 @@ def create_gate(policies: PolicySet) -> Gate:
         policies=lambda: policies,
         namespaces=UnknownNamespaces(),
         ledgers=MemoryLedgers(),
-        now=lambda: None,
         monotonic=time.monotonic,
         nonce=lambda: next(nonces),
         unix_time=time.time,

@@ -41,7 +41,6 @@ class _Replica:
             policies=lambda: policies,
             namespaces=namespaces,
             ledgers=ledgers,
-            now=lambda: None,
             monotonic=self._read_clock,
             nonce=lambda: next(nonces),
             unix_time=self._read_clock,

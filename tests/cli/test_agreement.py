@@ -79,7 +79,6 @@ def test_the_gate_and_the_command_line_deny_the_same(json_findings: dict[int, li
         policies=lambda: policies,
         namespaces=UnknownNamespaces(),
         ledgers=MemoryLedgers(),
-        now=lambda: None,
         monotonic=lambda: 0.0,
         nonce=lambda: "nonce",
         unix_time=lambda: 0.0,

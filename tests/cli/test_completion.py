@@ -1,9 +1,12 @@
 """`tallygate completion`, and the completion of commands, options and codes."""
 
+import io
 import os
 import shutil
 import socket
 import subprocess
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -104,4 +107,10 @@ def test_a_completion_does_not_wait_for_a_silent_server(tmp_path: Path, monkeypa
     with socket.create_server(("127.0.0.1", 0)) as silent:
         kubeconfig = str(write_kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}"))
         completion = ShellComplete(root, {}, "tallygate", "_TALLYGATE_COMPLETE")
+        threads = set(threading.enumerate())
         assert completion.get_completions(["--kubeconfig", kubeconfig, "usage", "-n"], "") == []
+        waiting, errors = set(threading.enumerate()) - threads, io.StringIO()
+        monkeypatch.setattr("sys.stderr", errors)
+    for thread in waiting:
+        thread.join()
+    assert sys.stderr is errors, "the thread that still waits leaves the errors of what runs after it alone"

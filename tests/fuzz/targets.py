@@ -31,7 +31,6 @@ def _create_gate() -> Gate:
         policies=lambda: policies,
         namespaces=UnknownNamespaces(),
         ledgers=MemoryLedgers(),
-        now=lambda: None,
         monotonic=lambda: 0.0,
         nonce=lambda: next(nonces),
         unix_time=lambda: 0.0,

@@ -69,9 +69,8 @@ class GateFixture:
             namespaces=lister,
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
-            now=lambda: self.utc,
             nonce=lambda: f"n{next(nonces)}",
-            unix_time=lambda: self.now,
+            unix_time=self.read_unix_time,
             quotas=quotas,
             evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=devices)
             if snapshots
@@ -96,6 +95,10 @@ class GateFixture:
         } | request
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole}
         return self.gate.admit(json.dumps(body).encode(), phase, self.get_deadline())
+
+    def read_unix_time(self) -> float:
+        """Return the time of the Unix epoch: `utc`, or else that of the clock."""
+        return self.now if self.utc is None else self.utc.timestamp()
 
     def get_deadline(self) -> float:
         """Return the deadline of a decision, in seconds of the clock."""
@@ -124,8 +127,8 @@ class GateFixture:
 
     def get_ledger_key(self, cap: str = "gpus", namespace: str = "team-a") -> LedgerKey:
         """Return the key of the only ledger of a cap."""
-        active = self.gate._get_policy_set()  # noqa: SLF001  # the tests' only way to a ledger's key
-        (key,) = {each.key for each in active.caps.list_caps() if each.definition.name == cap}
+        active = self.gate.get_active_caps()
+        (key,) = {each.key for each in active.list_caps() if each.definition.name == cap}
         return LedgerKey(key, namespace)
 
 

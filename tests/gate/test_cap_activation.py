@@ -102,7 +102,6 @@ def test_a_review_before_the_first_list_of_pods_is_left_to_another_replica() -> 
         policies=lambda: replica.policies,
         namespaces=replica.namespaces,
         ledgers=replica.ledgers,
-        now=lambda: None,
         monotonic=lambda: replica.now,
         nonce=lambda: "n",
         unix_time=lambda: replica.now,

@@ -162,7 +162,6 @@ def run_policy_edit() -> list[str]:
             policies=policies.store.get_policies,
             namespaces=UnknownNamespaces(),
             ledgers=MemoryLedgers(),
-            now=lambda: None,
             monotonic=time.monotonic,
             nonce=lambda: "nonce",
             unix_time=time.time,

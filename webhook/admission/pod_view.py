@@ -8,6 +8,7 @@ pkg/controller/job/job_controller.go, and the defaults of pkg/apis/apps/v1/defau
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 
@@ -95,14 +96,30 @@ def count_job_pods(spec: WorkloadSpec) -> ReplicaCount:
 
 def count_deployment_pods(spec: WorkloadSpec) -> ReplicaCount:
     """Return the number of pods of a Deployment; an invalid share, which the API server rejects, counts as 0."""
-    count, strategy = count_replicas(spec).count, spec.strategy or DeploymentStrategy()
-    if strategy.type == _RECREATE:
+    count = count_replicas(spec).count
+    update = resolve_rolling_update(spec, count)
+    if update is None:
         return ReplicaCount(count)
+    return ReplicaCount(count, surge=update.surge, required_surge=int(update.unavailable == 0))
+
+
+class RolloutSteps(NamedTuple):
+    """The number of pods that a rolling update of a Deployment adds at most, and of those that may be missing."""
+
+    surge: int
+    unavailable: int
+
+
+def resolve_rolling_update(spec: WorkloadSpec, count: int) -> RolloutSteps | None:
+    """Return the rolling update of a Deployment with this number of pods; None if it recreates all pods."""
+    strategy = spec.strategy or DeploymentStrategy()
+    if strategy.type == _RECREATE:
+        return None
     rolling = strategy.rolling_update
     surge = _resolve_share(rolling.max_surge if rolling else None, count, round_up=True)
     unavailable = _resolve_share(rolling.max_unavailable if rolling else None, count, round_up=False)
     # If both are zero, Kubernetes lets one pod be unavailable: otherwise the rollout could not proceed.
-    return ReplicaCount(count, surge=surge, required_surge=int(unavailable == 0 and surge > 0))
+    return RolloutSteps(surge, unavailable or int(not surge))
 
 
 class _Canary(msgspec.Struct, rename="camel"):

@@ -194,7 +194,8 @@ OVER_CAP = Code(
     "over-cap",
     "The pod would exceed a cap of its namespace.",
     "A cap limits the amounts that the pods of a set of namespaces use at one time. Amounts are free again when pods "
-    "end or are deleted; `tallygate usage` shows the consumers.",
+    "end or are deleted; `tallygate usage` shows the consumers. With `spec.surge` of the cap the pods of a controller "
+    "that rolls may exceed hard by the surge, until its time is over.",
     "# cap gpus: used 7, hard 8\n" + _format_limits_example("2"),
     "# cap gpus: used 7, hard 8\n" + _format_limits_example("1"),
 )

@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -106,17 +106,22 @@ def _list_items(
 
 
 def _list_in_time(ctx: click.Context, list_names: Callable[["ApiClient"], list[str]]) -> list[str]:
-    """Return what `list_names` lists in the cluster, nothing after an error or `_MAX_SECONDS`.
+    """Return what `list_names` lists in the cluster, nothing after an error or `_MAX_SECONDS`; nothing is printed.
 
-    The thread is a daemon: a program that provides credentials may wait for its user.
+    The thread is a daemon: a program that provides credentials may wait for its user. It leaves `sys.stderr` alone,
+    since it may end long after this function.
     """
     answers = SimpleQueue[list[str]]()
     connection = _find_connection(ctx)
-    Thread(target=lambda: answers.put(_call_silently(lambda: _connect(*connection, list_names))), daemon=True).start()
-    try:
+    thread = Thread(
+        target=lambda: answers.put(_list_or_nothing(lambda: _connect(*connection, list_names))), daemon=True
+    )
+
+    def wait() -> list[str]:
+        thread.start()
         return answers.get(timeout=_MAX_SECONDS)
-    except Empty:
-        return []
+
+    return _call_silently(wait)
 
 
 def _connect(
@@ -136,10 +141,15 @@ def _connect(
 def _call_silently(list_names: Callable[[], list[str]]) -> list[str]:
     """Return the names, none after any error; nothing is printed."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):  # noqa: PTH123
-        try:
-            return list_names()
-        except Exception:  # noqa: BLE001  a shell would show the error in the middle of the user's line
-            return []
+        return _list_or_nothing(list_names)
+
+
+def _list_or_nothing(list_names: Callable[[], list[str]]) -> list[str]:
+    """Return the names, none after any error."""
+    try:
+        return list_names()
+    except Exception:  # noqa: BLE001  a shell would show the error in the middle of the user's line
+        return []
 
 
 def _find_connection(ctx: click.Context) -> tuple[Path | None, str | None, bool]:

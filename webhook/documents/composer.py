@@ -29,6 +29,7 @@ from tallygate.webhook.documents.syntax_tree import (
     truncate_text,
 )
 
+_TOO_DEEP = "exceeded maximum nesting depth"  # by more than 1,000: libyaml 0.2.6 reads ahead
 _LOADER: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _TAG = "tag:yaml.org,2002:"
 _STRING_TAGS = frozenset({"!", f"{_TAG}str", f"{_TAG}map", f"{_TAG}seq"})
@@ -187,8 +188,10 @@ def compose_manifests(text: str, limits: Limits) -> Iterator[tuple[Node | None, 
                 start = composer.get_position(event.end_mark)
     except yaml.MarkedYAMLError as error:
         message = f"this is not YAML: {error.problem}" + (f" {error.context}" if error.context else "")
-        position = composer.get_position(error.problem_mark or error.context_mark)
-        raise DocumentError(ErrorKind.SYNTAX, position, message) from error
+        position, kind = composer.get_position(error.problem_mark or error.context_mark), ErrorKind.SYNTAX
+        if str(error.problem).startswith(_TOO_DEEP):
+            kind, message = ErrorKind.TOO_LARGE, composer.depth_advice.format(limits.depth)
+        raise DocumentError(kind, position, message) from error
     except yaml.YAMLError as error:
         raise DocumentError(ErrorKind.SYNTAX, start, f"this is not YAML: {error}") from error
 

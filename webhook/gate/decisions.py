@@ -1,23 +1,18 @@
 """Decisions: the review context, the response bytes, and the record for logs and metrics."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.claim_charge import list_device_resources
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission import response
-from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
-from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.active_policies import ActivePolicySet
 from tallygate.webhook.gate.cap_messages import create_soft_limit_warnings, is_newly_exceeded
 from tallygate.webhook.gate.charging import CapObstacle, ChargeResult
-from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tallygate.webhook.state.ports import StoreUnavailableError, StoreUnreachableError
 
@@ -70,27 +65,6 @@ class UndecidedError(TallygateError):
         self.uid = uid
         self.obstacles = obstacles
         self.is_transient = is_transient
-
-
-class ActivePolicySet:
-    """One policy set with its indexes, for the extended resources of these device classes, and the limits at a time."""
-
-    def __init__(self, policies: PolicySet, now: datetime | None, resources_by_class: Mapping[str, str]) -> None:
-        self.policies = policies
-        self.resources_by_class = resources_by_class
-        self.device_resources = list_device_resources(resources_by_class)
-        self.rules = RuleIndex(policies)
-        self.caps = CapIndex(policies, now, resources_by_class)
-        self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
-        self.reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules} | {
-            cap.name: cap.reason for cap in policies.caps
-        }
-
-    def renew_limits(self, now: datetime | None) -> "ActivePolicySet":
-        """Return the same set with the limits at another time."""
-        renewed = copy(self)
-        renewed.caps = CapIndex(self.policies, now, self.resources_by_class)
-        return renewed
 
 
 class ReviewContext(msgspec.Struct, frozen=True):

@@ -1,7 +1,6 @@
 """The gate: from the bytes of an admission review to the bytes of its response."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapInde
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
+from tallygate.webhook.gate.active_policies import ActivePolicies
 from tallygate.webhook.gate.cap_messages import create_excess_problems
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ReadTransition
 from tallygate.webhook.gate.charged_requests import (
@@ -35,7 +35,6 @@ from tallygate.webhook.gate.claim_forecast import (
     forecast_waiting_claims,
 )
 from tallygate.webhook.gate.decisions import (
-    ActivePolicySet,
     Decision,
     ReviewContext,
     UndecidedError,
@@ -78,13 +77,13 @@ class Gate:
     """The decisions on reviews by the active policies, with the charges under caps in the validating phase.
 
     `policies` returns the active policy set, `nonce` a text that no other attempt of any process has, `monotonic`
-    seconds, `unix_time` seconds of the Unix epoch, `now` the time in UTC by which overrides of limits end, None after
-    the end of all. `usage_lister` shows the stored pods, where they are watched. `top_consumers` finds the details of
-    rejections. `quotas` lists the ResourceQuotas of namespaces and `claim_templates` the templates of claims, where
-    they are watched. `evaluate_node_rules` evaluates the rules that compare pods with nodes. `workload_reader` reads
-    the workload of a scale request. `resources_by_class` returns the extended resource of each DeviceClass, the same
-    object until one changes; `is_advertised` returns whether any node may advertise a resource. `least_amounts` has the
-    least that claims can get, where slices and classes of devices are watched.
+    seconds, `unix_time` seconds of the Unix epoch. `usage_lister` shows the stored pods, where they are watched.
+    `top_consumers` finds the details of rejections. `quotas` lists the ResourceQuotas of namespaces and
+    `claim_templates` the templates of claims, where they are watched. `evaluate_node_rules` evaluates the rules that
+    compare pods with nodes. `workload_reader` reads the workload of a scale request. `resources_by_class` returns the
+    extended resource of each DeviceClass, the same object until one changes; `is_advertised` returns whether any node
+    may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
+    are watched.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -94,7 +93,6 @@ class Gate:
         namespaces: NamespaceLister,
         ledgers: Ledgers,
         monotonic: Callable[[], float],
-        now: Callable[[], datetime | None],
         nonce: Callable[[], str],
         unix_time: Callable[[], float],
         usage_lister: UsageLister | None = None,
@@ -107,7 +105,6 @@ class Gate:
         least_amounts: LeastAmounts | None = None,
         is_advertised: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        self._policies = policies
         self._namespaces = namespaces
         self._ledgers = ledgers
         self._usage_lister = usage_lister
@@ -117,9 +114,7 @@ class Gate:
         self._evaluate_node_rules = evaluate_node_rules
         self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
         self._monotonic = monotonic
-        self._now = now
         self._nonce = nonce
-        self._resources_by_class = resources_by_class
         self._least_amounts = least_amounts
         # without a watch of pods, nothing shows that a workload makes none
         chains = OwnerChains(workload_reader, monotonic) if workload_reader is not None else None
@@ -134,8 +129,7 @@ class Gate:
             nonce=nonce,
         )
         self._surge_charger = SurgeCharger(self._owner_chains, usage_lister, nonce, unix_time)
-        self._has_reviewed = False
-        self._policy_set = self._index_policies(policies(), resources_by_class())
+        self._active_policies = ActivePolicies(policies, resources_by_class, unix_time, usage_lister)
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
         """Decide a review before `deadline` (seconds of the monotonic clock).
@@ -144,10 +138,7 @@ class Gate:
             ReviewError: if the body is not a review with a possible decision.
             UndecidedError: if a cap cannot be charged: its store or the namespace's labels are unavailable.
         """
-        request, policy_set = decode_review(body), self._get_policy_set()
-        if not self._has_reviewed:
-            self._has_reviewed = True
-            policy_set = self._get_policy_set()  # again: from here on a change of the caps leaves out what was admitted
+        request, policy_set = decode_review(body), self._active_policies.start_review()
         labels = self._namespaces.labels(request.namespace) if policy_set.needs_labels and request.namespace else None
         decoded_request = DecodedRequest(request, policy_set.rules.targets)
         context = ReviewContext(
@@ -192,29 +183,11 @@ class Gate:
 
     def get_active_caps(self) -> CapIndex:
         """Return the active caps."""
-        return self._get_policy_set().caps
+        return self._active_policies.get_current().caps
 
     def get_review_targets(self) -> ReviewTargets:
         """Return the review targets of all kinds that the active policies know."""
-        return self._get_policy_set().rules.targets
-
-    def _get_policy_set(self) -> ActivePolicySet:
-        policies, resources_by_class = self._policies(), self._resources_by_class()
-        policy_set = self._policy_set
-        if policy_set.policies is not policies or policy_set.resources_by_class is not resources_by_class:
-            policy_set = self._policy_set = self._index_policies(policies, resources_by_class)
-        elif policy_set.caps.may_change and not policy_set.caps.is_current(now := self._now()):
-            # the keys of the caps stay, so that no ledger is counted again
-            policy_set = self._policy_set = policy_set.renew_limits(now)
-        return policy_set
-
-    def _index_policies(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> ActivePolicySet:
-        policy_set = ActivePolicySet(policies, self._now(), resources_by_class)
-        if self._usage_lister is not None:
-            self._usage_lister.set_active_caps(
-                [cap.active_key for cap in policy_set.caps.list_caps()], is_first=not self._has_reviewed
-            )
-        return policy_set
+        return self._active_policies.get_current().rules.targets
 
     def _charge(
         self, context: ReviewContext, decoded_request: DecodedRequest, labels: Mapping[str, str] | None, deadline: float

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 
 from tallygate.webhook.admission.kinds import DecodedRequest
@@ -67,7 +66,6 @@ def create_standalone_gate(
         namespaces=in_memory.read_namespaces(path) if path else in_memory.UnknownNamespaces(),
         ledgers=MemoryLedgers(observer=cap_metrics.memory_observer),
         monotonic=time.monotonic,
-        now=partial(datetime.now, UTC),
         nonce=create_nonce_source(),
         unix_time=time.time,
         evaluate_node_rules=SkippedNodeRules(telemetry.log),

@@ -54,7 +54,6 @@ def create_cluster_gate(
         namespaces=WaitingNamespaceLister(informers.namespace_store),
         ledgers=ledgers,
         monotonic=time.monotonic,
-        now=partial(datetime.now, UTC),
         nonce=nonce_source,
         unix_time=time.time,
         usage_lister=informers.usage_lister,

@@ -34,7 +34,6 @@ def test_the_gate_and_the_audit_deny_the_same(tmp_path: Path) -> None:
         policies=lambda: policies,
         namespaces=UnknownNamespaces(),
         ledgers=MemoryLedgers(),
-        now=lambda: None,
         monotonic=lambda: 0.0,
         nonce=lambda: "nonce",
         unix_time=lambda: 0.0,

@@ -37,7 +37,9 @@ steps:
 - **Controllers** create the pods of Deployments, ReplicaSets, StatefulSets, Jobs, DaemonSets and ReplicationControllers
   as users with their service accounts. The pods of a workload are named `NAME-1`, `NAME-2` … (of a StatefulSet from 0),
   with the lowest free number. After the rejection of a pod, the controller retries later (1, 2, 4 … seconds of `wait`),
-  or when its workload or pods have changed. Rollouts are not simulated: pods of an old template stay.
+  or when its workload or pods have changed. A Deployment
+  whose template changes rolls, or recreates its pods, by its strategy: a new pod is ready at once, and the pods of its
+  second template are named `NAME-r2-1` … Pods of an old template of another workload stay.
   Another controller makes the ResourceClaims of pods from their templates, named `POD-NAME-1` …, and deletes them with
   their pods. The forecasts for these claims are those of the gate. No scheduler allocates devices: a step does
   (`allocate`), and the gate may reject it. The DeviceClasses and ResourceSlices of a cluster are created by steps.

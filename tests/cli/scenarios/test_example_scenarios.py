@@ -29,6 +29,7 @@ CAPS = (
     "project-gpus",
     "mig-slices",
     "hami-memory",
+    "serving-gpus",
     "gpus-whole",
 )
 
@@ -45,6 +46,7 @@ def test_the_examples_have_scenarios() -> None:
         "gpus-1-2-4-8.yaml",
         "hami-memory.yaml",
         "mig-slices.yaml",
+        "rolling-surge.yaml",
         "warn-first.yaml",
         "whole-jobs.yaml",
     ]

@@ -27,7 +27,6 @@ class RecordingGate(Gate):
             policies=lambda: nothing,
             namespaces=FixedNamespaces({"default": {}}),
             ledgers=MemoryLedgers(),
-            now=lambda: None,
             monotonic=lambda: 0.0,
             nonce=lambda: "n",
             unix_time=lambda: 0.0,

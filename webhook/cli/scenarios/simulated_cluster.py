@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -65,6 +65,7 @@ _FIRST_RECONCILE_SECONDS: Final = 0.2
 _RECONCILE_SECONDS: Final = 1.0
 _ACTIVATION_RECONCILES: Final = 3  # the in-flight bound, a write after it, a read after (docs/design/caps.md, rule 7)
 _DEFAULT_ALLOCATABLE: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
+_AFTER_ALL_ENDS: Final = datetime(MAXYEAR, 1, 1, tzinfo=UTC)  # no text is a time of that year
 _NODE: Final = {"apiVersion": "v1", "kind": "Node"}
 _NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
 
@@ -89,7 +90,7 @@ class SimulatedCluster:
 
     def __init__(self, scenario: Scenario) -> None:
         self.now = self._first_step_at = 1000.0
-        self._time = scenario.time
+        self._time = scenario.time or _AFTER_ALL_ENDS
         self._nonce_counter = itertools.count(1)
         self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
@@ -114,9 +115,8 @@ class SimulatedCluster:
             namespaces=self._namespaces,
             ledgers=self._ledgers,
             monotonic=self._read_clock,
-            now=self._read_time,
             nonce=self._create_nonce,
-            unix_time=self._read_clock,
+            unix_time=self._read_unix_time,
             usage_lister=self._usage_lister,
             top_consumers=top_consumers,
             evaluate_node_rules=self._create_node_check() if has_node_rules else None,
@@ -311,8 +311,8 @@ class SimulatedCluster:
     def _read_clock(self) -> float:
         return self.now
 
-    def _read_time(self) -> datetime | None:
-        return None if self._time is None else self._time + timedelta(seconds=self.now - self._first_step_at)
+    def _read_unix_time(self) -> float:
+        return self._time.timestamp() + self.now - self._first_step_at
 
     def _create_nonce(self) -> str:
         return f"attempt-{next(self._nonce_counter)}"

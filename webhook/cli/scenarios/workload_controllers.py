@@ -1,10 +1,10 @@
 """Simulated workload controllers: they create the pods of workloads, retry rejected creates, and collect garbage.
 
 They follow kube-controller-manager v1.36 except for names (`NAME-1`, `NAME-2`, …, the lowest free number first) and
-rollouts: after a change of the template the existing pods stay.
+rollouts: Deployments roll, but after a change of the template of another workload the existing pods stay.
 """
 
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,6 +13,7 @@ import msgspec
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 from tallygate.webhook.admission.request import UserInfo
 from tallygate.webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
+from tallygate.webhook.cli.scenarios.deployment_controller import DeploymentController
 from tallygate.webhook.cli.scenarios.scenario import MAX_PODS, JsonObject, RequestResult
 
 ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
@@ -66,6 +67,7 @@ def get_phase(pod: JsonObject) -> str:
     return str((pod.get("status") or {}).get("phase", ""))
 
 
+_ANY_DEPLOYMENT: Final = ObjectKey("Deployment", "", "")
 _POD_OWNER_KINDS: Final = tuple(kind for kind in CONTROLLER_NAMES if kind != "Deployment")
 
 
@@ -90,18 +92,25 @@ class WorkloadControllers:
         self._api = api
         self._store = store
         self._rejected_at: dict[ObjectKey, tuple[object, int]] = {}
+        self._deployments = DeploymentController(api, store, create_request(_ANY_DEPLOYMENT).user)
 
     def reconcile(self, *, retry: bool = False) -> ControllerResult:
-        """Run every controller once for every workload.
+        """Run every controller once for every workload, and while a Deployment rolls, until nothing changes.
 
         A rejected create is repeated only if the workload has changed or `retry` is set.
         """
         if retry:
             self._rejected_at.clear()
         self._collect_garbage()
-        events: list[str] = []
-        for key, body in list(self._store.list_objects("Deployment")):
-            events += self._roll_out(key, body)
+        result, revision = self._reconcile_once(), -1
+        while self._has_rolled() and self._store.revision != revision:
+            revision = self._store.revision
+            self._rejected_at.clear()  # old pods may have left room
+            result += self._reconcile_once()
+        return result
+
+    def _reconcile_once(self) -> ControllerResult:
+        events = self._sync_deployments()
         created = missing = 0
         for kind in _POD_OWNER_KINDS:
             for key, body in list(self._store.list_objects(kind)):
@@ -123,23 +132,21 @@ class WorkloadControllers:
                 if owner_reference is not None and str(owner_reference.get("uid")) not in owners:
                     self._store.remove(key)
 
-    def _roll_out(self, key: ObjectKey, deployment: JsonObject) -> Iterator[str]:
-        """Create or scale the ReplicaSet of a Deployment."""
-        desired = _get_replicas(key.kind, deployment)
-        replica_set_key = ObjectKey("ReplicaSet", key.namespace, key.name)
-        replica_set = self._store.find(replica_set_key)
-        if replica_set is not None and (
-            not is_owned(replica_set, deployment) or _get_spec(replica_set).get("replicas") == desired
-        ):
-            return
-        spec = {**_get_spec(replica_set or deployment), "replicas": desired}
-        replica_set_spec = {name: spec[name] for name in ("replicas", "selector", "template") if name in spec}
-        metadata = {"name": key.name, "ownerReferences": [create_owner_reference(key, deployment)]}
-        body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": replica_set_spec}
-        api_request = create_request(key)
-        result = self._api.create(body, api_request) if replica_set is None else self._api.update(body, api_request)
-        if not result.allowed:
-            yield format_event(key, "ReplicaSetCreateError", result)
+    def _sync_deployments(self) -> list[str]:
+        """Take one step of every Deployment, and return the events of its rejections."""
+        available, events = self._count_available(), list[str]()
+        for key, body in list(self._store.list_objects("Deployment")):
+            rejected = self._deployments.sync(key, body, available)
+            events += [format_event(key, "ReplicaSetCreateError", each) for each in rejected]
+        return events
+
+    def _has_rolled(self) -> bool:
+        return any(self._deployments.has_rolled(body) for _, body in self._store.list_objects("Deployment"))
+
+    def _count_available(self) -> dict[str, int]:
+        """Return the number of pods that have not ended, by the UID of their controller."""
+        owners = (find_owner(pod) for _, pod in self._store.list_objects("Pod") if get_phase(pod) not in ENDED_PHASES)
+        return Counter(str(owner.get("uid")) for owner in owners if owner is not None)
 
     def _replicate(self, key: ObjectKey, workload: JsonObject) -> ControllerResult:
         """Create the missing pods of a workload and delete surplus ones."""
