@@ -50,6 +50,7 @@ _ORIGINALS: Final = {
     "audit-rbac": _AUDIT_RIGHTS,
     "cert-manager": COMPONENTS / "cert-manager" / "certificates.yaml",
     "network": COMPONENTS / "network" / "policy.yaml",
+    "device-plugin": COMPONENTS / "device-plugin" / "daemonset.yaml",
     "flow-control": COMPONENTS / "flow-control" / "flow-control.yaml",
     "metrics-service": COMPONENTS / "monitoring" / "service.yaml",
     "servicemonitor": COMPONENTS / "monitoring" / "servicemonitor.yaml",
