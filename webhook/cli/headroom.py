@@ -17,6 +17,7 @@ from tallygate.webhook.cli.output.tables import Paragraph, align_rows, escape_co
 from tallygate.webhook.cli.predict import prediction_json
 from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
+from tallygate.webhook.cli.predict.prediction_text import format_unhealthy
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.options import combine_files, connection_options, files_options, snapshot_option
@@ -104,5 +105,9 @@ def _format_capacity(pods: PodsToPlace, capacity: RemainingCapacity) -> Group:
         f"{capacity.total} more fit, on {len(capacity.copies_by_node)} node{'s' * (len(capacity.copies_by_node) != 1)}"
     )
     heading = Text.assemble((f"{escape_control(str(pods.subject))}: ", "bold"), text)
-    lines = [capacity.message, *(f"not modelled: {question}" for question in capacity.unmodelled)]
+    lines = [
+        capacity.message,
+        *format_unhealthy(capacity.unhealthy),
+        *(f"not modelled: {question}" for question in capacity.unmodelled),
+    ]
     return Group(Paragraph(heading), *(Paragraph(Text(escape_control(line)), 4) for line in lines))

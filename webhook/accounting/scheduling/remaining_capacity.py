@@ -22,6 +22,7 @@ from tallygate.webhook.accounting.scheduling.placement import (
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
 from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
 from tallygate.webhook.accounting.scheduling.scoring import ExactIntegerArray
+from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices, list_unhealthy_devices
 
 _PODS = "pods"
 
@@ -31,13 +32,14 @@ class RemainingCapacity:
     """The number of copies by node, without zeros; `message` is the fit error of the next copy.
 
     The message is the first part of the scheduler's own. `limiting_reasons` has the number of nodes for each reason.
-    `unmodelled` names the features that were not evaluated.
+    `unmodelled` names the features that were not evaluated. `unhealthy` are the unhealthy devices of the resources.
     """
 
     copies_by_node: Mapping[str, int]
     message: str
     limiting_reasons: Mapping[str, int] = field(default_factory=dict)
     unmodelled: tuple[str, ...] = ()
+    unhealthy: tuple[UnhealthyDevices, ...] = ()
 
     @property
     def total(self) -> int:
@@ -61,7 +63,11 @@ def compute_remaining_capacity(pod: IncomingPod, cluster: Cluster) -> RemainingC
         else format_reason_counts(len(diagnosis.nodes), reason_counts)
     )
     return RemainingCapacity(
-        copies_by_node, message, dict(reason_counts.most_common()), tuple(find_unmodelled(pod, cluster))
+        copies_by_node,
+        message,
+        dict(reason_counts.most_common()),
+        tuple(find_unmodelled(pod, cluster)),
+        list_unhealthy_devices(pod, cluster),
     )
 
 
