@@ -51,6 +51,7 @@ _ORIGINALS: Final = {
     "publish-nodes-rbac": COMPONENTS / "publish-nodes" / "rbac.yaml",
     "cert-manager": COMPONENTS / "cert-manager" / "certificates.yaml",
     "network": COMPONENTS / "network" / "policy.yaml",
+    "device-plugin": COMPONENTS / "device-plugin" / "daemonset.yaml",
     "flow-control": COMPONENTS / "flow-control" / "flow-control.yaml",
     "metrics-service": COMPONENTS / "monitoring" / "service.yaml",
     "servicemonitor": COMPONENTS / "monitoring" / "servicemonitor.yaml",

@@ -58,6 +58,7 @@ def completion(ctx: click.Context, shell: str) -> None:
         ),
         "schema": ("tallygate.webhook.cli.schema_files", "Print the JSON schema of policies, or of scenarios."),
         "serve": ("tallygate.webhook.cli.serve.command", "Answer a cluster's admission reviews."),
+        "device-plugin": ("tallygate.webhook.cli.device_plugin", "Publish devices of a node to its kubelet."),
         "certs": ("tallygate.webhook.cli.certs.command", "Make, look at, renew and publish serving certificates."),
         "completion": ("tallygate.webhook.cli.app", "Print a script that completes in your shell."),
     },

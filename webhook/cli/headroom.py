@@ -20,6 +20,7 @@ from tallygate.webhook.cli.predict import prediction_json
 from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
 from tallygate.webhook.cli.predict.new_node_lines import format_capacities
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
+from tallygate.webhook.cli.predict.prediction_text import format_unhealthy
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.options import (
@@ -127,6 +128,7 @@ def _format_capacity(pods: PodsToPlace, capacity: RemainingCapacity) -> Group:
     lines = [
         capacity.message,
         *format_capacities(capacity.new_nodes),
+        *format_unhealthy(capacity.unhealthy),
         *(f"not modelled: {question}" for question in capacity.unmodelled),
     ]
     return Group(Paragraph(heading), *(Paragraph(Text(escape_control(line)), 4) for line in lines))

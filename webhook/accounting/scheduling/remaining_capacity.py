@@ -24,6 +24,7 @@ from tallygate.webhook.accounting.scheduling.placement import (
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
 from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
 from tallygate.webhook.accounting.scheduling.scoring import ExactIntegerArray
+from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices, list_unhealthy_devices
 
 _PODS = "pods"
 
@@ -33,7 +34,8 @@ class RemainingCapacity:
     """The number of copies by node, without zeros; `message` is the fit error of the next copy.
 
     The message is the first part of the scheduler's own. `limiting_reasons` has the number of nodes for each reason.
-    `unmodelled` names the features that were not evaluated. `new_nodes` has the copies on new nodes, by shape.
+    `unmodelled` names the features that were not evaluated. `new_nodes` has the copies on new nodes, by shape, and
+    `unhealthy` the unhealthy devices of the resources.
     """
 
     copies_by_node: Mapping[str, int]
@@ -41,6 +43,7 @@ class RemainingCapacity:
     limiting_reasons: Mapping[str, int] = field(default_factory=dict)
     unmodelled: tuple[str, ...] = ()
     new_nodes: tuple[NewNodeCapacity, ...] = ()
+    unhealthy: tuple[UnhealthyDevices, ...] = ()
 
     @property
     def total(self) -> int:
@@ -73,6 +76,7 @@ def compute_remaining_capacity(
         dict(reason_counts.most_common()),
         tuple(find_unmodelled(pod, cluster)),
         find_new_node_capacities(pod, cluster, shapes),
+        list_unhealthy_devices(pod, cluster),
     )
 
 

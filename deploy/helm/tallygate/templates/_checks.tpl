@@ -14,6 +14,9 @@
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail "serviceAccount.name: with serviceAccount.create=false the chart makes no ServiceAccount; set the name of one that exists" }}
 {{- end }}
+{{- if and (.Values.devicePlugin).enabled (not .Values.devicePlugin.config.resources) }}
+{{- fail "devicePlugin.config.resources: a device plugin without a resource does nothing; set resources, or devicePlugin.enabled=false" }}
+{{- end }}
 {{- include "tallygate.checkRelay" . }}
 {{- include "tallygate.checkPorts" . }}
 {{- include "tallygate.checkNames" . }}
