@@ -5,6 +5,7 @@ The objects are those of the page docs/tasks/licence-pool.md.
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_as_many_pods_run_as_the_site_has_licences_and_the_next_waits_as_predict
     ours, path = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{two_licences}/pods"
     for name, body in zip(names[:2], pods[:2], strict=True):
         ours.create(path, body)
-        until(f"{name} is placed", lambda name=name: is_placed(site.cluster, two_licences, name), _WITHIN)
+        until(f"{name} is placed", partial(is_placed, site.cluster, two_licences, name), _WITHIN)
     ours.create(path, pods[2])
     until("the scheduler has tried the third", lambda: bool(_read_message(site, two_licences, "third")), _WITHIN)
     assert _read_message(site, two_licences, "third") == predictions[2]["message"]
