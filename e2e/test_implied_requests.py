@@ -16,7 +16,7 @@ from e2e.extra_gates import run_watching_gate
 from e2e.gates.process import GateProcess
 from e2e.node_resources import DONGLES, advertise
 from e2e.pods import make_deployment
-from e2e.ports import AdvertisedResources, Site
+from e2e.ports import Site
 from e2e.suite_node import restore_node
 from e2e.waiting import until
 
@@ -47,12 +47,7 @@ def three_addresses(site: Site, namespace: str, implying_gate: GateProcess) -> I
     """Yield a namespace, while the node has three addresses."""
     del implying_gate  # it runs
     restore_node(site, namespace)
-    amounts = {**DONGLES, _IP: "3"}
-    advertise(
-        site.cluster,
-        site.node,
-        AdvertisedResources({**site.own.capacity, **amounts}, {**site.own.allocatable, **amounts}),
-    )
+    advertise(site.cluster, site.node, site.own | {**DONGLES, _IP: "3"})
     yield namespace
     for kind in ("apps/v1/namespaces/{}/deployments", "apps/v1/namespaces/{}/daemonsets"):
         api(site.cluster.kubeconfig).delete(f"/apis/{kind.format(namespace)}")
