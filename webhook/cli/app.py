@@ -51,6 +51,7 @@ def completion(ctx: click.Context, shell: str) -> None:
         "audit": ("tallygate.webhook.cli.audit.command", "Evaluate the stored objects of a cluster."),
         "advertise": ("tallygate.webhook.cli.advertise.command", "Advertise counted resources on nodes."),
         "withdraw": ("tallygate.webhook.cli.advertise.command", "Withdraw counted resources from nodes."),
+        "migrate": ("tallygate.webhook.cli.migrate.command", "Move a cluster from retired names to present ones."),
         "snapshot": ("tallygate.webhook.cli.snapshot", "Write the current state of a cluster into one file."),
         "doctor": (
             "tallygate.webhook.cli.doctor.command",
