@@ -26,7 +26,7 @@ from tallygate.webhook.cli.sources.options import (
     combine_files,
     connection_options,
     files_options,
-    load_usable_policies,
+    load_shapes,
     shapes_option,
     snapshot_option,
 )
@@ -80,7 +80,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     files = combine_files(paths, filenames, snapshot)
     in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
     all_pods = [pods.copy_unscheduled() for pods in in_files.pods]
-    written = (*in_files.shapes, *(load_usable_policies(policies).node_shapes if policies else ()))
+    written = (*in_files.shapes, *load_shapes(policies))
     cluster_input = read_cluster_input(source)
     shapes = merge_shapes(written, cluster_input.cluster.pools.list_shapes())
     in_files.put_claims(cluster_input.cluster)

@@ -49,7 +49,7 @@ from tallygate.webhook.cli.sources.options import (
     combine_files,
     connection_options,
     files_options,
-    load_usable_policies,
+    load_shapes,
     shapes_option,
     snapshot_option,
 )
@@ -268,7 +268,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
                 f"no such pod is pending{f' in namespace {chosen_namespace}' if chosen_namespace else ''}", err=True
             )
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
-    written = (*in_files.shapes, *(load_usable_policies(policies).node_shapes if policies else ()))
+    written = (*in_files.shapes, *load_shapes(policies))
     shapes = merge_shapes(written, cluster_input.cluster.pools.list_shapes())
     in_session = _predict_all(all_pods, cluster_input, parsed_scoring, shapes, with_node_lines=with_node_lines)
     predictions = list(in_session)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.cli.framework import UsageError, connection_option
 from tallygate.webhook.cli.manifests.manifest_files import STDIN
 from tallygate.webhook.policy.load import SHIPPED_POLICIES, load_policies
@@ -95,6 +96,18 @@ def shapes_option(command: F) -> F:
         type=click.Path(path_type=Path),
         help="A policy file, or a folder of them, with NodeShapes: nodes that may come; may be given several times.",
     )(command)
+
+
+def load_shapes(paths: Sequence[Path]) -> tuple[NodeShape, ...]:
+    """Return the shapes of nodes in the policies at the given paths, none without a path.
+
+    Raises:
+        UsageError: if the policies are not usable, or have no shape.
+    """
+    shapes = load_usable_policies(paths).node_shapes if paths else ()
+    if paths and not shapes:
+        raise UsageError(f"{', '.join(map(str, paths))}: there is no NodeShape; name files of shapes with --policies")
+    return shapes
 
 
 def load_usable_policies(paths: Sequence[Path]) -> PolicySet:
