@@ -113,7 +113,8 @@ NOT_ADVERTISED = Code(
     "A pod requests a resource that no node advertises, or a claim devices that no ResourceSlice publishes.",
     "A typing slip in a name, or a device plugin or driver that does not run: the pod would stay pending. The message "
     "suggests the nearest name that exists. Of a selector that no device passes, it has the condition and what the "
-    "devices have. Rules with `advertised` check the nodes, device classes and ResourceSlices that the gate watches.",
+    "devices have. Rules with `advertised` check the nodes, device classes and ResourceSlices that the gate watches, "
+    "and the NodeShapes of the policies: nodes that may come.",
     _format_limits_example("1", "nvidia.com/gpus"),
     _format_limits_example("1"),
 )
@@ -122,7 +123,8 @@ NEVER_SCHEDULABLE = Code(
     "never-schedulable",
     "No node can ever run the pod, whichever pods end.",
     "No node is large enough, or every large enough node rejects the pod: more nodes would help, waiting does not. "
-    "Rules with `schedulable` check the nodes that the gate watches. `tallygate predict` shows what would help.",
+    "Rules with `schedulable` check the nodes that the gate watches, and nodes that may come: the NodeShapes of the "
+    "policies. `tallygate predict` shows what would help.",
     "# the largest node has 8 GPUs\n" + _format_limits_example("16"),
     "# the largest node has 8 GPUs\n" + _format_limits_example("8"),
 )
