@@ -36,6 +36,7 @@ CAPS = (
 
 def test_the_examples_have_scenarios() -> None:
     assert [path.name for path in TESTS] == [
+        "addresses.yaml",
         "cap-per-label.yaml",
         "cap-per-team.yaml",
         "cap-raised.yaml",
