@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import MAXYEAR, UTC, datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +36,7 @@ from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore, SliceRecord
@@ -65,7 +66,7 @@ _FIRST_RECONCILE_SECONDS: Final = 0.2
 _RECONCILE_SECONDS: Final = 1.0
 _ACTIVATION_RECONCILES: Final = 3  # the in-flight bound, a write after it, a read after (docs/design/caps.md, rule 7)
 _DEFAULT_ALLOCATABLE: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
-_AFTER_ALL_ENDS: Final = datetime(MAXYEAR, 1, 1, tzinfo=UTC)  # no text is a time of that year
+_DEFAULT_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _NODE: Final = {"apiVersion": "v1", "kind": "Node"}
 _NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
 
@@ -90,7 +91,7 @@ class SimulatedCluster:
 
     def __init__(self, scenario: Scenario) -> None:
         self.now = self._first_step_at = 1000.0
-        self._time = scenario.time or _AFTER_ALL_ENDS
+        self._time = scenario.time or _find_last_end(scenario.policies)
         self._nonce_counter = itertools.count(1)
         self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
@@ -316,6 +317,12 @@ class SimulatedCluster:
 
     def _create_nonce(self) -> str:
         return f"attempt-{next(self._nonce_counter)}"
+
+
+def _find_last_end(policies: PolicySet) -> datetime:
+    """Return the time from which on no override of a limit is active; a fixed time without overrides that end."""
+    ends = (each.until for cap in policies.caps for each in cap.overrides if each.until is not None)
+    return max(ends, default=_DEFAULT_TIME)
 
 
 def _encode_watch_event(event: str, body: JsonObject) -> bytes:
