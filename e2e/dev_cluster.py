@@ -1,4 +1,4 @@
-"""The development cluster of `make cluster`: a control plane, three nodes and the gate, until Ctrl-C."""
+"""The development cluster of `make cluster`: a control plane, four nodes and the gate, until Ctrl-C."""
 
 import shlex
 import shutil
@@ -26,6 +26,7 @@ from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERRO
 _NODES = (
     node("gpus", {"nvidia.com/gpu": "8"}),
     node("dongles", {"example.com/dongle": "4"}),
+    node("addresses", {"example.com/ip": "3"}),
     node("bananas", {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "555"}),
 )
 _POLICIES = Path(__file__).parent / "policies" / "playground.yaml"
@@ -50,6 +51,18 @@ A cap over all namespaces, of three dongles:
 A prediction before anything is stored:
   tallygate predict -f e2e/manifests/nine-gpus.yaml  # never: no node has nine
   kubectl create -f e2e/manifests/nine-gpus.yaml     # stored, with the same warning
+
+Something that no kubelet finds:
+  kubectl create -f e2e/manifests/seat.yaml          # stored, with a warning: no node has example.com/seat
+  tallygate advertise dongles example.com/seat=2     # checked, then written into the node's status
+  kubectl get pod seat -o wide                       # it runs there
+  tallygate withdraw dongles example.com/seat        # refused: the pod uses one
+
+An address of its node for each pod of a namespace, without a request in the manifest:
+  kubectl create namespace addresses
+  tallygate predict --namespace=addresses -f e2e/manifests/four-plain-pods.yaml --policies={policies}  # three fit
+  kubectl create --namespace=addresses -f e2e/manifests/four-plain-pods.yaml
+  kubectl describe pods --namespace=addresses | grep Insufficient  # the fourth waits, for the same reason
 
 Policies that change while the gate runs:
   cp policies/examples/licences.yaml {policies}/
@@ -92,7 +105,7 @@ def _gate(cluster: LocalCluster) -> Iterator[GateProcess]:
     try:
         gate.write_policies({**SHIPPED_FILES, _POLICIES.name: _POLICIES.read_text(encoding="utf-8")})
         gate.start()
-        register(cluster, gate)
+        register(cluster, gate, implies_requests=True)
         yield gate
     finally:
         gate.stop()

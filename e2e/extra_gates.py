@@ -12,18 +12,19 @@ from e2e.registering import register, unregister
 
 
 @contextmanager
-def run_watching_gate(
+def run_watching_gate(  # noqa: PLR0913  # options, each by its name
     site: Site,
     folder: Path,
     policies: Mapping[str, str],
     *,
     arguments: Sequence[str] = (),
     kubeconfig: Path | None = None,
+    implies_requests: bool = False,
 ) -> Iterator[GateProcess]:
     """Run a gate that watches the cluster, and register it for as long as the block runs.
 
     `policies` are files beside the shipped ones, `arguments` further ones of its command line, and `kubeconfig` is the
-    user of the gate, if not the administrator.
+    user of the gate, if not the administrator. If a policy `implies_requests`, the mutating phase gets every new pod.
 
     Raises:
         NotHereError: if the site's gate is no process on this machine.
@@ -37,7 +38,7 @@ def run_watching_gate(
         ends.callback(gate.stop)
         gate.start()
         ends.callback(unregister, site.cluster)
-        register(site.cluster, gate)
+        register(site.cluster, gate, implies_requests=implies_requests)
         yield gate
 
 

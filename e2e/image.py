@@ -157,7 +157,7 @@ def _make_wheels(python: Python, source: Path, wheels: Path) -> None:
     (own,) = wheels.iterdir()
     fitting = ("--only-binary=:all:", *python.pip_options())
     doing = f"fetching the wheels of what it needs, for Python {python.version}"
-    _run_step((*pip, "download", *fitting, f"--dest={wheels}", f"{own}[server]"), doing)
+    _run_step((*pip, "download", *fitting, f"--dest={wheels}", f"{own}[server,device-plugin]"), doing)
 
 
 def _run_step(command: Sequence[str], doing: str) -> str:

@@ -60,17 +60,22 @@ def register(
     gate: CalledGate,
     failure_policy: str = "Fail",
     workload_resources: Sequence[WorkloadResource] = (),
+    *,
+    implies_requests: bool = False,
 ) -> None:
     """Register both webhooks of a running gate; return once both are called.
 
     Where neither was registered before, they are called as they are registered here. `workload_resources` are those of
-    other projects.
+    other projects. If a policy `implies_requests`, the mutating phase gets every new pod.
 
     Raises:
         ClusterError: if the API server refuses them, or does not call them in time.
     """
     for each in create_webhook_configurations(
-        gate.reached, failure_policy=failure_policy, workload_resources=workload_resources
+        gate.reached,
+        failure_policy=failure_policy,
+        workload_resources=workload_resources,
+        implies_requests=implies_requests,
     ):
         api(cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
     publish(cluster, gate)

@@ -19,6 +19,7 @@ _WITHIN = 240.0  # seconds
 _LAST = {
     "cluster-access": {"verb": "watch", "group": "", "resource": "pods"},
     "audit": {"verb": "list", "group": "batch", "resource": "cronjobs"},
+    "publish-nodes": {"verb": "patch", "group": "", "resource": "nodes", "subresource": "status"},
     "self-signed": {
         "verb": "patch",
         "group": "admissionregistration.k8s.io",

@@ -40,6 +40,8 @@ metadata: {name: installed-dongles}
 spec:
   namespaces: {selector: {matchLabels: {installed: "yes"}}}
   hard: {example.com/dongle: 2}
+  surge: {amounts: {example.com/dongle: 1}, for: 1m}
+  admit: whole
 """
 _RULE = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -141,21 +143,30 @@ def _until_accepted(site: Site, namespace: str, name: str, gate: InstalledGate) 
 
 
 def _workload(site: Site, kind: str) -> dict[str, Any]:
-    """Return a workload of four pods with a dongle each."""
+    """Return a workload of four pods with a dongle each; a Job has one, a DaemonSet as many as there are nodes."""
     name = kind.lower()
     labels = {"of": name}
     old = kind == "ReplicationController"
-    spec = {
+    spec: dict[str, Any] = {
         "replicas": 4,
         "selector": labels if old else {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": pod(site, name)["spec"]},
     }
-    return {"apiVersion": "v1" if old else "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    if kind in {"DaemonSet", "Job"}:
+        del spec["replicas"]
+    if kind == "Job":
+        del spec["selector"]
+        spec["template"]["spec"]["restartPolicy"] = "Never"
+    version = {"ReplicationController": "v1", "Job": "batch/v1"}.get(kind, "apps/v1")
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def _use_what_is_rare(site: Site, namespace: str, gate: InstalledGate) -> None:
-    """Cause what an ordinary day does not: an unused reservation, a deleted namespace, a renewal."""
-    cluster = site.cluster
+    """Cause what an ordinary day does not: an unused reservation, a deleted namespace, a renewal.
+
+    The gate reads the Job whose pod takes over its amount, and a DaemonSet whose pods might surge.
+    """
+    cluster, own = site.cluster, f"--namespace={namespace}"
     deleted_namespace = f"{namespace}-deleted"
     run_kubectl(cluster, "create", "namespace", deleted_namespace)
     run_kubectl(cluster, "label", "namespace", deleted_namespace, "installed=yes")
@@ -164,13 +175,16 @@ def _use_what_is_rare(site: Site, namespace: str, gate: InstalledGate) -> None:
     )
     _until_accepted(site, deleted_namespace, "first", gate)
     run_kubectl(cluster, "delete", "namespace", deleted_namespace, "--wait=false")
-    own = f"--namespace={namespace}"
     run_kubectl(cluster, "create", "quota", "none", own, f"--hard=requests.{DONGLE}=0")
     until("quota refuses", lambda: "exceeded quota" in _reject(site, namespace, f"p-{uuid4().hex[:6]}"), _WITHIN)
     run_kubectl(cluster, "delete", "quota", "none", own)
+    job = json.dumps(_workload(site, "Job"))
+    until("the job is admitted", lambda: cluster.kubectl("create", own, "-f", "-", stdin=job).returncode == 0, _WITHIN)
+    run_kubectl(cluster, "wait", "--for=create", "--timeout=110s", own, "pod", "--selector=job-name=job")
     for kind in ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"):
         run_kubectl(cluster, "create", own, "--filename=-", stdin=json.dumps(_workload(site, kind)))
         run_kubectl(cluster, "scale", own, f"{kind}/{kind.lower()}", "--replicas=5")
+    run_kubectl(cluster, "create", own, "--filename=-", stdin=json.dumps(_workload(site, "DaemonSet")))
     run_kubectl(cluster, "annotate", "secret", "tallygate-tls", f"--namespace={_OWN}", "tallygate.dev/renew=authority")
 
 

@@ -50,6 +50,14 @@ class Node:
         """
         self._signal("KILL", uid, program)
 
+    def run(self, *command: str) -> str:
+        """Run a command on the node, and return what it prints.
+
+        Raises:
+            ClusterError: if it fails.
+        """
+        return self._run_checked(*command)
+
     def replace_process(self, name: str) -> None:
         """Kill the process of this name, and wait until the kubelet has started another.
 

@@ -81,12 +81,23 @@ KNATIVE = Module(
     "v0.51.0",
     tuple(f"config/core/300-resources/{kind}.yaml" for kind in ("service", "configuration", "revision")),
 )
+KARPENTER = Module("sigs.k8s.io/karpenter", "v1.8.0", ("pkg/apis/crds/karpenter.sh_node[cp]*.yaml",))
+"""No kind of it has pods; its NodePools and NodeClaims describe nodes."""
 
 MODULES = (
     *(JOBSET, LWS, TRAINING, MPI, TRAINER, VOLCANO, KUEUE, APP_WRAPPER),
     *(RAY, ROLLOUTS, WORKFLOWS, KSERVE, SPARK, KNATIVE),
 )
-"""Every module; the sources in `webhook/policy/known_kinds.py` name the same versions."""
+"""Every module of kinds with pods; the sources in `webhook/policy/known_kinds.py` name the same versions."""
+
+
+def read_definitions_of(module: Module) -> list[Object]:
+    """Return the definitions of one module.
+
+    Raises:
+        BuildError: if it cannot be downloaded, or has no such file.
+    """
+    return [_strip(yaml.load(file.read_text(), yaml.CSafeLoader)) for file in _list_files_of(module)]
 
 
 def read_definitions() -> list[Object]:
@@ -126,11 +137,17 @@ def _list_files() -> list[Path]:
     """
     files = [MANIFESTS / "notebook-definition.yaml"]
     for module in MODULES:
-        for pattern in module.definitions:
-            found = sorted(module.find_folder().glob(pattern))
-            if not found:
-                raise BuildError(f"{module.path} {module.version} has no file {pattern}")
-            files += found
+        files += _list_files_of(module)
+    return files
+
+
+def _list_files_of(module: Module) -> list[Path]:
+    files: list[Path] = []
+    for pattern in module.definitions:
+        found = sorted(module.find_folder().glob(pattern))
+        if not found:
+            raise BuildError(f"{module.path} {module.version} has no file {pattern}")
+        files += found
     return files
 
 

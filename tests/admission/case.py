@@ -23,7 +23,7 @@ _GROUPS = {"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps", "D
     "ResourceClaim": "resource.k8s.io",
     "ResourceClaimTemplate": "resource.k8s.io",
 }
-_PARTS = ("problems", "warnings", "audits", "unknown", "patch")
+_PARTS = ("problems", "warnings", "audits", "unknown", "patch", "implied")
 
 
 @functools.cache
@@ -62,6 +62,7 @@ def create_request(request: dict[str, Any]) -> AdmissionRequest:
         subresource=request.get("subresource", ""),
         namespace=request.get("namespace", "" if kind == "Node" else "team-a"),
         name="it",
+        dry_run=request.get("dry_run", False),
         user=UserInfo(request.get("user", "jane"), tuple(request.get("groups", ()))),
     )
 

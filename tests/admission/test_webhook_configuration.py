@@ -229,3 +229,15 @@ def test_the_configurations_are_plain_objects_that_share_nothing() -> None:
     mutating["webhooks"][0]["clientConfig"]["service"]["port"] = 1
     mutating["webhooks"][0]["admissionReviewVersions"].append("v2")
     assert json.dumps(mutating["webhooks"][1]) == before
+
+
+def test_a_policy_that_implies_requests_registers_every_new_pod_in_the_mutating_phase() -> None:
+    """Expect the condition to be the only difference, since updates never get an implied request."""
+    plain, _ = create_webhook_configurations(SERVICE)
+    mutating, validating = create_webhook_configurations(SERVICE, implies_requests=True)
+    assert validating == create_webhook_configurations(SERVICE)[1]
+    first, *others = mutating["webhooks"]
+    assert others == plain["webhooks"][1:]
+    assert plain["webhooks"][0] == first | {"matchConditions": plain["webhooks"][0]["matchConditions"]}
+    assert "matchConditions" not in first
+    assert any("pods" in rule["resources"] and rule["operations"] == ["CREATE"] for rule in first["rules"])

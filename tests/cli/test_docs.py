@@ -36,7 +36,7 @@ def test_every_code_is_documented() -> None:
 def test_every_command_and_option_is_documented() -> None:
     """Under the heading of its command."""
     sections = dict(
-        re.findall(r"^## (tallygate[ a-z]*)\n(.*?)(?=^## |\Z)", read_commands_page(), re.DOTALL | re.MULTILINE)
+        re.findall(r"^## (tallygate[ a-z-]*)\n(.*?)(?=^## |\Z)", read_commands_page(), re.DOTALL | re.MULTILINE)
     )
     for name, command in COMMANDS:
         for option in command.params:

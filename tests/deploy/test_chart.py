@@ -114,6 +114,11 @@ def test_an_audit_is_the_component_of_its_name_on_top_of_cluster_access() -> Non
     assert_equal_objects(values, compose_objects("cluster-access", "audit"))
 
 
+def test_a_publisher_is_the_component_of_its_name_on_top_of_cluster_access() -> None:
+    values = BARE | {"replicas": 1, "certificates": "by-hand", "publishNodes.enabled": True}
+    assert_equal_objects(values, compose_objects("cluster-access", "publish-nodes"))
+
+
 def test_a_token_is_in_its_secret_and_the_gate_registers_it() -> None:
     secret = {
         "name": "tallygate-token",

@@ -21,7 +21,7 @@ OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())
 FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUSTOMIZE / folder).iterdir())
 CERTIFICATES = ("", "self-signed", "cert-manager")
 SIZES = ("", "cluster-access", "ha")
-RBAC_FILES = [COMPONENTS / name / "rbac.yaml" for name in ("cluster-access", "self-signed", "audit")]
+RBAC_FILES = [COMPONENTS / name / "rbac.yaml" for name in ("cluster-access", "self-signed", "audit", "publish-nodes")]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -45,6 +45,7 @@ def test_the_arguments_are_settings_of_the_server(size: str, certificates: str) 
 
 def test_an_audit_has_its_interval_and_a_token_is_read_from_its_secret() -> None:
     assert read_gate_settings(compose_objects("ha", "audit")).audit_interval == 3600
+    assert read_gate_settings(compose_objects("ha", "publish-nodes")).publish_nodes == "on"
     assert read_gate_settings(compose_objects("token")).token_file == Path("/etc/tallygate/token/token")
 
 
@@ -132,7 +133,7 @@ def test_no_permission_has_a_wildcard_and_secrets_are_read_by_name() -> None:
 
 
 def test_the_gate_writes_no_object_of_others() -> None:
-    """Outside its namespace the gate writes its webhook configurations, events and reports, and nothing else."""
+    """Outside its namespace the gate writes its webhook configurations, events, reports and the status of nodes."""
     writes = {"create", "update", "patch", "delete", "deletecollection"}
     for path in RBAC_FILES:
         for role in yaml.safe_load_all(path.read_text()):
@@ -144,6 +145,7 @@ def test_the_gate_writes_no_object_of_others() -> None:
                 (group,) = rule["apiGroups"]
                 assert (group, *rule["resources"]) in {
                     ("", "events"),
+                    ("", "nodes/status"),
                     (
                         "admissionregistration.k8s.io",
                         "mutatingwebhookconfigurations",

@@ -42,7 +42,7 @@ def test_it_fetches_nothing() -> None:
     installs = [line for line in list_instructions("RUN") if "install" in line]
     assert installs
     assert all("--no-index --find-links /wheels" in line for line in installs)
-    assert all("'tallygate[server]'" in line for line in installs)
+    assert all("'tallygate[server,device-plugin]'" in line for line in installs)
 
 
 def test_it_needs_nothing_but_the_classic_builder() -> None:

@@ -13,13 +13,14 @@ from msgspec import structs
 from tallygate.webhook.admission.cap_index import NO_CLASSES
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.gate.advertised_devices import DeviceLister
+from tallygate.webhook.gate.advertised_names import may_be_advertised
 from tallygate.webhook.gate.claim_forecast import ClaimTemplateLister
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.quota_forecast import QuotaLister
 from tallygate.webhook.gate.scale_requests import WorkloadReader
-from tallygate.webhook.gate.schedulability import check_schedulability, may_be_advertised
+from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
 from tallygate.webhook.state.ledger.ledger import Ledger

@@ -11,7 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE_NAME = re.compile(r"# ([\w.-]+\.ya?ml)\n")
 _LINKED_FILE = re.compile(r"\]\(([\w./-]+\.ya?ml)\)")
-_POLICY_KINDS = frozenset({"ResourceRule", "NamespaceCap", "WorkloadKind"})
+_POLICY_KINDS = frozenset({"ResourceRule", "NamespaceCap", "WorkloadKind", "NodeShape"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ A document of one kind looks like this:
 
 ```yaml
 apiVersion: tallygate.dev/v1alpha1
-kind: ResourceRule        # or NamespaceCap, or WorkloadKind
+kind: ResourceRule        # or NamespaceCap, ImpliedRequest, WorkloadKind, NodeResource, NodeShape
 metadata: {name: whole-gpus}
 spec: {…}
 ```
@@ -108,6 +108,26 @@ spec:
   hard: {nvidia.com/gpu: 8}
   overrideAnnotation: {setBy: {groups: [platform-admins]}, most: {nvidia.com/gpu: 16}} # without groupBy and shared
 """,
+    "ImpliedRequest": """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ImpliedRequest
+metadata:
+  name: one-address-each
+  annotations:
+    tallygate.dev/why: a node has a fixed number of pod addresses; ask netops@example.com
+spec:
+  resource: example.com/ip
+  perPod: 1
+  unless: {hostNetwork: true}
+  match:
+    namespaces:
+      include: ["team-*"]
+      exclude: [team-infra]
+      selector: {matchLabels: {network: pods}}
+    objectSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [batch]}]}
+    exempt: {users: [ada@example.com], groups: [net-admins], serviceAccounts: [ci/deployer]}
+  enforcement: deny
+""",
     "WorkloadKind": """\
 apiVersion: tallygate.dev/v1alpha1
 kind: WorkloadKind
@@ -139,6 +159,36 @@ spec:
   - resources: spec.resourcesPerNode
     noun: nodes
     count: ['metadata.annotations["example.com/nodes"]']
+""",
+    "NodeResource": """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NodeResource
+metadata:
+  name: simulators
+  annotations:
+    tallygate.dev/why: the site owns a licence for each simulator; simulators@example.com has the list
+spec:
+  nodes: {selector: {matchLabels: {pool: sim}}}
+  resources:
+    example.com/licence: 8
+    example.com/ip: {from: podCIDR, minus: 3}
+    example.com/gbit: {fromLabel: net.example.com/gbit}
+    example.com/bandwidth: {fromAnnotation: net.example.com/bandwidth, unit: 1G}
+    example.com/disk: {fromCapacity: ephemeral-storage, unit: 100Gi}
+""",
+    "NodeShape": """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NodeShape
+metadata:
+  name: gpu-8
+  annotations:
+    tallygate.dev/why: the pool grows from zero; ml-platform@example.com has the plan
+spec:
+  labels: {node.kubernetes.io/instance-type: p5.48xlarge, kubernetes.io/os: linux, gpu: h100}
+  taints:
+  - {key: nvidia.com/gpu, value: present, effect: NoSchedule}
+  allocatable: {cpu: 190, memory: 2000Gi, pods: 110, nvidia.com/gpu: 8}
+  most: 10
 """,
 }
 """A document of each kind with every field of its spec."""

@@ -17,6 +17,7 @@ from tallygate.webhook.policy.parse import parse, read_policy_text
 from tallygate.webhook.policy.policy_builder import REASON_ANNOTATION as WHY
 from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
 from tallygate.webhook.policy.schema import load_json_schema
+from tallygate.webhook.policy.shape_definitions import build_node_shape
 
 DEFINITIONS: dict[str, Any] = load_json_schema()["$defs"]
 
@@ -43,7 +44,7 @@ def _properties(part: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str
 
 PROPERTIES = {
     path: part
-    for kind in ("ResourceRule", "NamespaceCap", "WorkloadKind")
+    for kind in ("ResourceRule", "NamespaceCap", "WorkloadKind", "NodeResource", "NodeShape")
     for path, part in _properties(DEFINITIONS[kind], kind)
 }
 
@@ -231,6 +232,15 @@ spec:
   - {podSpec: spec.i}
   - {resources: spec.j}
 """,
+    "NodeShape": """apiVersion: tallygate.dev/v1alpha1
+kind: NodeShape
+metadata: {name: a, annotations: {tallygate.dev/why: b}}
+spec:
+  labels: {a: b}
+  taints: [{key: a, value: b, effect: NoSchedule}]
+  allocatable: {cpu: 1}
+  most: 1
+""",
 }
 
 
@@ -239,10 +249,16 @@ def _build_kind(fields: Fields, _: SourceLocation) -> object:
     return metadata.get_text("name"), metadata.get_fields("annotations").get_text(WHY), build_workload_kind(fields)
 
 
+def _build_shape(fields: Fields, _: SourceLocation) -> object:
+    annotations = fields.get_fields("metadata").get_fields("annotations")
+    return annotations.get_text(WHY), build_node_shape(fields)
+
+
 BUILD: dict[str, Callable[[Fields, SourceLocation], object]] = {
     "ResourceRule": build_rule,
     "NamespaceCap": build_cap,
     "WorkloadKind": _build_kind,
+    "NodeShape": _build_shape,
 }
 
 

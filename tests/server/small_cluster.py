@@ -16,13 +16,15 @@ Object = dict[str, Any]
 class SmallCluster:
     """Objects by the path of their list, paths that are answered with an error, and the paths of all lists so far.
 
-    `stored` has the objects that clients created or replaced, by path; `on_store` is called with each.
+    `stored` has the objects that clients created or replaced, by path; `on_store` is called with each. `patches` are
+    the paths and bodies of all patches, which are answered with the body.
     """
 
     objects: dict[str, list[Object]] = field(default_factory=dict)
     error_statuses: dict[str, int] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     stored: dict[str, Object] = field(default_factory=dict)
+    patches: list[tuple[str, Object]] = field(default_factory=list)
     on_store: Callable[[Object], object] = lambda _: None
     server: str = ""
     over: Event = field(default_factory=Event)
@@ -99,6 +101,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         """Replace an object."""
         self._send(200, self.cluster.store(urlsplit(self.path).path, self._read_body()))
+
+    def do_PATCH(self) -> None:
+        """Record a patch."""
+        path, body = urlsplit(self.path).path, json.loads(self._read_body())
+        self.cluster.patches.append((path, body))
+        status = self.cluster.error_statuses.get(path, 200)
+        self._send(status, body if status == 200 else {"kind": "Status", "message": "no", "code": status})
 
     def _read_body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length", "0")))

@@ -90,6 +90,7 @@ class Gate:
         self.unready: Sequence[str] = ()
         self.is_leader = True
         self.kinds: Sequence[WorkloadKind] = KNOWN_KINDS
+        self.implies_requests = False
         self.seconds = 100.0
         self.log = io.BytesIO()
         self._lines = LineWriter(self.log)
@@ -100,6 +101,7 @@ class Gate:
             is_leader=lambda: self.is_leader,
             list_statuses=lambda: [ReadinessStatus(name, ready=False) for name in self.unready],
             list_workload_kinds=lambda: self.kinds,
+            implies_requests=lambda: self.implies_requests,
         )
         logger = create_logger("info", line_writer=self._lines)
         self.controller = RegistrationController(
@@ -392,6 +394,20 @@ def test_a_kind_of_a_policy_is_registered_and_forgotten_with_it(gate: Gate, stor
     gate.kinds = KNOWN_KINDS
     gate.run(6)
     assert list_registered(store) == [{JOB_SETS: True}] * 2
+
+
+def test_the_mutating_phase_sees_every_new_pod_while_a_policy_implies_requests(
+    gate: Gate, store: MemoryRegistrationStore
+) -> None:
+    gate.register()
+    creations = store.stored["MutatingWebhookConfiguration"]["webhooks"]
+    assert [each["name"] for each in creations[0]["matchConditions"]] == ["may-be-mended"]
+    gate.implies_requests = True
+    gate.run(5)
+    assert "matchConditions" not in store.stored["MutatingWebhookConfiguration"]["webhooks"][0]
+    gate.implies_requests = False
+    gate.run(5)
+    assert store.stored["MutatingWebhookConfiguration"]["webhooks"] == creations
 
 
 def test_the_newest_served_version_is_registered(gate: Gate, store: MemoryRegistrationStore) -> None:

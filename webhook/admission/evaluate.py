@@ -4,16 +4,30 @@ On UPDATE the rules apply to changes only: a violation that the stored object ha
 controller from labelling, finishing or deleting the object.
 
 In the mutating phase the verdict has a JSON Patch (RFC 6902, paths by RFC 6901) that writes a missing limit or a
-missing request where a rule has `fill`. A second application changes nothing, because existing entries stay untouched.
+missing request where a rule has `fill`, and the implied requests of a new pod. A second application changes nothing,
+because existing entries stay untouched.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
 
 from tallygate.webhook.accounting.name_rules import NameContext
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.claim_checks import check_claim, describe_unknown_users, list_claim_rules
+from tallygate.webhook.admission.implied_requests import (
+    NO_IMPLIED,
+    add_requests,
+    create_missing_verdict,
+    create_request_patch,
+    creates_pod,
+    describe_amount,
+    find_implied_for_pods,
+)
 from tallygate.webhook.admission.kinds import (
     ClaimView,
     DecodedObject,
@@ -52,7 +66,7 @@ def evaluate_request(request: AdmissionRequest, rules: RuleIndex, labels: Labels
     Raises:
         ReviewError: if the object is not of the kind that the request states.
     """
-    return evaluate_decoded_request(DecodedRequest(request, rules.targets), rules, labels, phase)
+    return evaluate_decoded_request(rules.decode(request, labels), rules, labels, phase)
 
 
 def evaluate_decoded_request(
@@ -67,9 +81,20 @@ def evaluate_decoded_request(
     if target is None:
         return ALLOWED
     selection = rules.select(request.kind, request.namespace, labels)
-    if not selection.rules and not selection.unknown:
+    if not selection.rules and not selection.unknown and decoded_request.implied is NO_IMPLIED:
         return ALLOWED
     return _Evaluation(decoded_request, target, selection).compute_verdict(phase)
+
+
+class _Part(NamedTuple):
+    """A pod or template as it is evaluated, its rules, and the same as it is written; the object itself without pods.
+
+    A template is evaluated with the requests that its pods get, and only what is written is filled in.
+    """
+
+    pod_view: PodView | None
+    selection: RuleSelection
+    written_view: PodView | None
 
 
 class _Evaluation:
@@ -82,27 +107,62 @@ class _Evaluation:
         self.selection = selection
 
     def compute_verdict(self, phase: Phase) -> Verdict:
+        """Return the verdict on the object; its templates are evaluated with the requests that their pods get."""
+        written_views = self.target.list_pods(self.decoded_request.get_object(self.target))
+        implied = self.decoded_request.implied
+        if implied is NO_IMPLIED or not written_views:
+            return self._check_views(written_views, written_views, phase)
+        unknown = implied.describe_unknown(self.request.namespace)
+        if creates_pod(self.request):
+            verdict = self._check_new_pod(written_views[0], phase)
+        else:
+            verdict = self._check_views(written_views, implied.complete_views(written_views), phase)
+            if self.request.dry_run and phase is Phase.VALIDATING:
+                remarks = find_implied_for_pods(implied, [each for each in written_views if each.is_template])
+                verdict = replace(verdict, warnings=(*verdict.warnings, *remarks)) if remarks else verdict
+        return replace(verdict, unknown=(*verdict.unknown, *unknown)) if unknown else verdict
+
+    def _check_new_pod(self, pod_view: PodView, phase: Phase) -> Verdict:
+        """Return the verdict on a new pod: the mutating phase adds the implied requests, and evaluates it with them."""
+        missing = self.decoded_request.implied.find_missing(pod_view.pod, self.request.user)
+        if not missing or phase is Phase.VALIDATING:
+            verdict = self._check_views((pod_view,), (pod_view,), phase)
+            return verdict.merge(create_missing_verdict(missing)) if missing else verdict
+        added = create_request_patch(pod_view.pod, missing)
+        completed = msgspec.structs.replace(pod_view, pod=add_requests(pod_view.pod, missing))
+        verdict = self._check_views((completed,), (completed,), phase)
+        if verdict.problems:
+            return verdict
+        return replace(verdict, patch=(*added, *verdict.patch), implied=tuple(map(describe_amount, missing)))
+
+    def _check_views(self, written_views: Sequence[PodView], pod_views: Sequence[PodView], phase: Phase) -> Verdict:
+        """Return the verdict on the pods in an object, each as it is written and as it is evaluated."""
         decoded_object = self.decoded_request.get_object(self.target)
-        pod_views = self.target.list_pods(decoded_object)
         if len(pod_views) > 1:
-            parts = [(pod_view, self._select_for_user(decoded_object, pod_view)) for pod_view in pod_views]
-            return self._check_parts(decoded_object, parts, phase)
-        pod_view = pod_views[0] if pod_views else None
+            return self._check_parts(
+                decoded_object,
+                [
+                    _Part(pod_view, self._select_for_user(decoded_object, pod_view), written_view)
+                    for pod_view, written_view in zip(pod_views, written_views, strict=True)
+                ],
+                phase,
+            )
+        pod_view, written_view = (pod_views[0], written_views[0]) if pod_views else (None, None)
         selection = self._select_for_user(decoded_object, pod_view)
         claim = find_claim(decoded_object) if pod_view is None else None
         if claim is not None:
             return self._check_claim(claim, selection)
-        fills = phase is Phase.MUTATING and selection.has_fill
+        part, fills = _Part(pod_view, selection, written_view), phase is Phase.MUTATING and selection.has_fill
         if (
             pod_view is None
             or fills
             or selection.unknown
             or (fingerprint := self.decoded_request.get_fingerprint(pod_view.pod)) is None
         ):
-            return self._check_parts(decoded_object, [(pod_view, selection)], phase)
+            return self._check_parts(decoded_object, [part], phase)
         if selection.passing_pods.get(fingerprint):
             return ALLOWED
-        verdict = self._check_parts(decoded_object, [(pod_view, selection)], phase)
+        verdict = self._check_parts(decoded_object, [part], phase)
         if verdict is ALLOWED and self.request.old_object is None:
             selection.passing_pods.put(fingerprint, value=True)
         return verdict
@@ -119,16 +179,17 @@ class _Evaluation:
             unknown += tuple(describe_unknown_users(claim, selection.claim_rules, user))
         return create_verdict(violations, unknown) if violations or unknown else ALLOWED
 
-    def _check_parts(
-        self, decoded_object: DecodedObject, parts: Iterable[tuple[PodView | None, RuleSelection]], phase: Phase
-    ) -> Verdict:
+    def _check_parts(self, decoded_object: DecodedObject, parts: Iterable["_Part"], phase: Phase) -> Verdict:
         """Return the verdict on the templates of an object, or on the object itself, each with its rules."""
         violations: list[RuleViolation] = []
         patch: tuple[PatchOperation, ...] = ()
         unevaluated: set[str] = set()
-        for pod_view, selection in parts:
+        for pod_view, selection, written_view in parts:
             resource_fields = list_resource_fields(decoded_object, pod_view)
-            fill = self._create_patch(resource_fields, selection) if phase is Phase.MUTATING else ()
+            written_fields = resource_fields
+            if written_view is not pod_view:
+                written_fields = list_resource_fields(decoded_object, written_view)
+            fill = self._create_patch(written_fields, selection) if phase is Phase.MUTATING else ()
             found = check_object(resource_fields, pod_view, selection, fills_limits=bool(fill))
             if found and self.request.old_object is not None:
                 found = check_object(
@@ -162,7 +223,7 @@ class _Evaluation:
             return frozenset(violation.identity for violation in violations)
         return frozenset(
             violation.identity
-            for pod_view in self.target.list_pods(stored_object) or (None,)
+            for pod_view in self.decoded_request.implied.complete_views(self.target.list_pods(stored_object)) or (None,)
             for violation in check_object(
                 list_resource_fields(stored_object, pod_view),
                 pod_view,

@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 
 from tallygate.webhook.accounting.result_cache import Fingerprint, compute_fingerprint
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.webhook.admission.pod_sets import CustomWorkload, read_custom_workload
 from tallygate.webhook.admission.pod_view import (
     PodView,
@@ -279,12 +280,18 @@ def decode_object(target: ReviewTarget, request: AdmissionRequest, raw: object) 
 
 
 class DecodedRequest:
-    """An admission request with its decoded object; `target` is `None` if no rule and no cap applies to it."""
+    """An admission request with its decoded object; `target` is `None` if no rule and no cap applies to it.
 
-    __slots__ = ("_fingerprint", "_object", "request", "target", "targets")
+    `implied` are the requests that pods in the namespace get without writing them.
+    """
 
-    def __init__(self, request: AdmissionRequest, targets: ReviewTargets) -> None:
+    __slots__ = ("_fingerprint", "_object", "implied", "request", "target", "targets")
+
+    def __init__(
+        self, request: AdmissionRequest, targets: ReviewTargets, implied: ImpliedRequests = NO_IMPLIED
+    ) -> None:
         self.request = request
+        self.implied = implied
         self.targets = targets
         self.target = find_review_target(request, targets)
         self._object: DecodedObject | None = None
@@ -299,6 +306,14 @@ class DecodedRequest:
         if self._object is None:
             self._object = decode_object(target, self.request, self.request.object)
         return self._object
+
+    def list_pods(self, target: ReviewTarget) -> Sequence[PodView]:
+        """Return the pods in the object; templates have the requests that are implied for their pods.
+
+        Raises:
+            ReviewError: if the object is not of the kind that the request states, or nests too deep.
+        """
+        return self.implied.complete_views(target.list_pods(self.get_object(target)))
 
     def get_fingerprint(self, pod: Pod) -> Fingerprint | None:
         """Return the fingerprint of the object's own pod, or None if the pod has no spec."""

@@ -159,7 +159,7 @@ class Verdict:
     `problems` deny (sorted by path; an empty tuple allows), `warnings` and `audits` come from rules with weaker
     enforcement, `unknown` names the rules that were not evaluated and the reason, `patch` fills in missing entries
     (mutating phase only), `exceeded` names the caps that a privileged user exceeded. `cluster_age_seconds` is the age
-    of the cluster data that the verdict depends on.
+    of the cluster data that the verdict depends on. `implied` are the implied requests that the patch adds.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -169,6 +169,7 @@ class Verdict:
     patch: tuple[PatchOperation, ...] = ()
     exceeded: tuple[str, ...] = ()
     cluster_age_seconds: float | None = None
+    implied: tuple[str, ...] = ()
 
     @property
     def is_allowed(self) -> bool:

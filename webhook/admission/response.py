@@ -108,7 +108,12 @@ def _create_annotations(verdict: Verdict) -> dict[str, str]:
     """Return the annotations for the cluster's audit log; the API server prefixes each key with the webhook name."""
     audits = _truncate((str(problem) for problem in verdict.audits), _MAX_ANNOTATIONS_LENGTH)
     age = "" if verdict.cluster_age_seconds is None else f"{verdict.cluster_age_seconds:.1f}s"
-    annotations = {"audit": "; ".join(audits), "exceeded-caps": ",".join(verdict.exceeded), "cluster-age": age}
+    annotations = {
+        "audit": "; ".join(audits),
+        "exceeded-caps": ",".join(verdict.exceeded),
+        "cluster-age": age,
+        "implied-requests": "; ".join(_truncate(verdict.implied, _MAX_ANNOTATIONS_LENGTH)),
+    }
     return {key: text for key, text in annotations.items() if text}
 
 

@@ -7,10 +7,12 @@ the object (`RuleSelection.for_user`, only if a rule depends on them), by resour
 from collections.abc import Mapping
 from functools import lru_cache
 
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.result_cache import FingerprintCache
 from tallygate.webhook.admission.compiled_checks import CompiledChecks
-from tallygate.webhook.admission.kinds import list_review_targets
-from tallygate.webhook.admission.request import UserInfo
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedIndex, ImpliedRequests
+from tallygate.webhook.admission.kinds import DecodedRequest, list_review_targets
+from tallygate.webhook.admission.request import AdmissionRequest, UserInfo
 from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
 from tallygate.webhook.policy.model import Equality, PolicySet, ResourceRule
 
@@ -26,12 +28,18 @@ class RuleSelection:
 
     `unknown` are the rules that select by labels of the namespace, where these are unknown: they are not evaluated.
     `node_rules` are the rules that compare pods with nodes, `claim_rules` those that check claims for devices.
-    `passing_pods` are the fingerprints of pods without any violation.
+    `passing_pods` are the fingerprints of pods without any violation. `node_shapes` are the nodes that may come.
     """
 
-    def __init__(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> None:
+    def __init__(
+        self,
+        rules: tuple[ResourceRule, ...],
+        unknown: tuple[ResourceRule, ...],
+        node_shapes: tuple[NodeShape, ...] = (),
+    ) -> None:
         self.rules = rules
         self.unknown = unknown
+        self.node_shapes = node_shapes
         self.has_fill = any(rule.checks.requests_equal_limits is Equality.FILL for rule in rules)
         self.node_rules = tuple(rule for rule in rules if rule.checks.advertised or rule.checks.schedulable)
         self.claim_rules = tuple(rule for rule in rules if rule.checks.per_claim or rule.checks.devices)
@@ -49,7 +57,8 @@ class RuleSelection:
         return self._exclude_cached(excluded) if excluded else self
 
     def _exclude(self, excluded: frozenset[str]) -> "RuleSelection":
-        return RuleSelection(tuple(rule for rule in self.rules if rule.name not in excluded), self.unknown)
+        remaining = tuple(rule for rule in self.rules if rule.name not in excluded)
+        return RuleSelection(remaining, self.unknown, self.node_shapes)
 
     def get_checks(self, name: str) -> CompiledChecks:
         """Return the compiled checks of these rules for the resource of this name."""
@@ -72,14 +81,30 @@ class RuleIndex:
     def __init__(self, policies: PolicySet) -> None:
         self.targets = list_review_targets(policies)
         self._rules = policies.rules
+        self._node_shapes = policies.node_shapes
         self._selections: dict[tuple[tuple[str, ...], tuple[str, ...]], RuleSelection] = {}
         self.has_node_rules = any(rule.checks.advertised or rule.checks.schedulable for rule in policies.rules)
-        self.needs_labels = any(rule.match.namespaces and rule.match.namespaces.selector for rule in policies.rules)
+        self._needs_rule_labels = any(
+            rule.match.namespaces and rule.match.namespaces.selector for rule in policies.rules
+        )
+        self._implied = ImpliedIndex(policies) if policies.implied_requests else None
+        self.needs_labels = self._needs_rule_labels or (self._implied is not None and self._implied.needs_labels)
         self._select = lru_cache(maxsize=_MAX_CACHED_NAMESPACES)(self._create_selection)
+
+    def decode(self, request: AdmissionRequest, labels: Labels | None) -> DecodedRequest:
+        """Return a request with its review target and the implied requests in its namespace.
+
+        `labels` are the labels of the namespace, None if unknown. The object is decoded on first use.
+        """
+        return DecodedRequest(request, self.targets, self.select_implied(request.namespace, labels))
+
+    def select_implied(self, namespace: str, labels: Labels | None) -> ImpliedRequests:
+        """Return the implied requests in a namespace with these labels, None if unknown."""
+        return NO_IMPLIED if self._implied is None else self._implied.select(namespace, labels)
 
     def select(self, kind: str, namespace: str, labels: Labels | None) -> RuleSelection:
         """Return the rules for a kind in a namespace; `labels` are the labels of the namespace, None if unknown."""
-        label_items = frozenset(labels.items()) if labels is not None and self.needs_labels else None
+        label_items = frozenset(labels.items()) if labels is not None and self._needs_rule_labels else None
         return self._select(kind, namespace, label_items)
 
     def select_node_rules(self, kind: str, namespace: str, labels: Labels | None) -> RuleSelection | None:
@@ -104,7 +129,7 @@ class RuleIndex:
         key = (tuple(rule.name for rule in rules), tuple(rule.name for rule in unknown))
         if len(self._selections) >= _MAX_CACHED_NAMESPACES:
             self._selections.clear()
-        return self._selections.setdefault(key, RuleSelection(rules, unknown))
+        return self._selections.setdefault(key, RuleSelection(rules, unknown, self._node_shapes))
 
 
 def _is_in_scope(rule: ResourceRule, kind: str, namespace: str, labels: Labels | None) -> bool | None:

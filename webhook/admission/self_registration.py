@@ -112,11 +112,13 @@ def create_webhooks(  # noqa: PLR0913  # each is a part of the registration
     token: str,
     choose_bundle: Callable[[str], str],
     workload_resources: Sequence[WorkloadResource] = (),
+    implies_requests: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the exact webhooks of a configuration.
 
     `namespace` is the gate's own, and `choose_bundle` returns the `caBundle` (base64) of a webhook from the stored one
-    of the same name, "" without one. `workload_resources` are the served ones of other projects.
+    of the same name, "" without one. `workload_resources` are the served ones of other projects. If a policy
+    `implies_requests`, the mutating phase has to see each new pod.
     """
     created = create_webhook_configurations(
         choices.get_target(namespace),
@@ -125,6 +127,7 @@ def create_webhooks(  # noqa: PLR0913  # each is a part of the registration
         exempt_namespaces=choices.exempt_namespaces,
         token=token,
         workload_resources=workload_resources,
+        implies_requests=implies_requests,
     )
     (webhooks,) = (each["webhooks"] for each in created if each["kind"] == configuration["kind"])
     stored_bundles = {

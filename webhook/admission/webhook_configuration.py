@@ -67,7 +67,8 @@ _NAMESPACE_CHANGES = (
 )
 
 # The API server skips the mutating phase for a pod without missing entries and without entries that the built-in
-# validation between the phases would reject with a worse message; the validating phase sees every pod. A pod outside
+# validation between the phases would reject with a worse message; the validating phase sees every pod. Where a policy
+# implies requests, nearly every new pod lacks one, so that the condition would only cost time. A pod outside
 # these simple forms goes to both phases. The bounds keep hostile objects within the cost limit of a condition.
 _NATIVE_RESOURCES = "['cpu', 'memory', 'ephemeral-storage']"
 _DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -124,16 +125,18 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     exempt_namespaces: Iterable[str] = (),
     token: str = "",
     workload_resources: Sequence[WorkloadResource] = (),
+    implies_requests: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the mutating and the validating configuration, as plain objects.
 
     `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for everything but nodes,
     `own_namespace` the namespace of the gate, which its webhooks must not block, as little as `exempt_namespaces`, and
-    `token` the secret segment of its paths, or empty. `workload_resources` are those of other projects.
+    `token` the secret segment of its paths, or empty. `workload_resources` are those of other projects. If a policy
+    `implies_requests`, the mutating phase has to see each new pod.
     """
     excluded = tuple(dict.fromkeys(("kube-system", own_namespace, *exempt_namespaces)))
     create_conditions = {
-        Phase.MUTATING: _create_match_conditions("may-be-mended", _MAY_BE_MUTATED),
+        Phase.MUTATING: {} if implies_requests else _create_match_conditions("may-be-mended", _MAY_BE_MUTATED),
         Phase.VALIDATING: {},
     }
     validating_only = {

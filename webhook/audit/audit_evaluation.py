@@ -13,6 +13,7 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import evaluate_decoded_request
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED, create_missing_verdict, creates_pod
 from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest, Phase, ReviewError, Verdict
@@ -33,6 +34,7 @@ from tallygate.webhook.gate.cap_messages import create_missing_limit_problem, cr
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.workload_forecast import forecast_cap
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ForecastEnforcement, PolicySet
@@ -41,6 +43,7 @@ from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
 
 _NO_AMOUNTS = Amounts()
+_NODE = "Node"  # it controls the copies of its static pods
 
 EvaluatedProblem = tuple[Enforcement, Problem]
 
@@ -64,7 +67,8 @@ class ObjectEvaluator:
 
     def decode(self, request: AdmissionRequest) -> DecodedRequest:
         """Return a request with its review target; the object is decoded on first use."""
-        return DecodedRequest(request, self._rules.targets)
+        labels = self._labels(request.namespace) if request.namespace else None
+        return self._rules.decode(request, labels)
 
     def evaluate(self, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
         """Yield the problems of an object with their enforcement.
@@ -74,8 +78,12 @@ class ObjectEvaluator:
         """
         request, target = decoded_request.request, decoded_request.target
         labels = self._labels(request.namespace) if request.namespace else None
+        yield from self._check_implied(decoded_request)
         # In this phase a request that a rule fills in is not missing.
-        verdicts = [evaluate_decoded_request(decoded_request, self._rules, labels, Phase.MUTATING)]
+        as_written = decoded_request
+        if creates_pod(request) and decoded_request.implied is not NO_IMPLIED:
+            as_written = DecodedRequest(request, self._rules.targets)
+        verdicts = [evaluate_decoded_request(as_written, self._rules, labels, Phase.MUTATING)]
         creates_pods = target is not None and target.creates_pods
         if self._snapshots is not None and (creates_pods or request.kind in CLAIM_KINDS):
             selection = self._rules.select_node_rules(request.kind, request.namespace, labels)
@@ -93,6 +101,24 @@ class ObjectEvaluator:
                 )
             for cap in matching.caps:
                 yield from _evaluate_cap(cap, decoded_request)
+
+    def _check_implied(self, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
+        """Yield the problems of a stored pod that lacks implied requests; static pods get none.
+
+        The user who created the pod is unknown, so no exemption applies.
+        """
+        request, target, implied = decoded_request.request, decoded_request.target, decoded_request.implied
+        if target is None or not target.list_pods(decoded_object := decoded_request.get_object(target)):
+            return
+        for remark in implied.describe_unknown(request.namespace):
+            self._coverage.add_remark(remark)
+        if not isinstance(decoded_object, Pod) or not creates_pod(request):
+            return
+        owner = get_controller(decoded_object.metadata or ObjectMeta())
+        if owner is None or owner.kind != _NODE:
+            missing = implied.find_missing(decoded_object)
+            for _, problem in _list_problems(create_missing_verdict(missing, is_stored=True)):
+                yield Enforcement.WARN, problem
 
 
 def _list_problems(verdict: Verdict) -> Iterator[EvaluatedProblem]:
@@ -114,7 +140,7 @@ def _evaluate_cap(cap: ActiveCap, decoded_request: DecodedRequest) -> Iterator[E
     if isinstance(decoded_object, ResourceClaim) and not find_pod_uid(decoded_object.metadata or ObjectMeta()):
         for name in cap.list_unknown_products(decoded_object):
             yield Enforcement.DENY, create_unknown_product_problem(cap, name)
-    pod_views = target.list_pods(decoded_object)
+    pod_views = decoded_request.list_pods(target)
     if not pod_views:
         return
     try:
@@ -158,7 +184,10 @@ class AuditEvaluator:
         self.coverage = AuditCoverage()
         self._excluded_namespaces = excluded_namespaces
         self._evaluator = ObjectEvaluator(caps, policies, labels, nodes, self.coverage)
-        self._policy_reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
+        self._policy_reasons: Mapping[str, str] = {
+            **{implied.name: implied.reason for implied in policies.implied_requests},
+            **{rule.name: rule.reason for rule in policies.rules},
+        }
         self._problems_by_owner = ProblemsByOwner()
 
     @property
@@ -274,7 +303,7 @@ class AuditEvaluator:
             self.findings.add(finding)
 
     def _create_finding(self, object_ref: ObjectRef, enforcement: Enforcement, problem: Problem) -> AuditFinding:
-        policy_reason = self._policy_reasons.get(problem.rule, "") if problem.policy_kind == "rule" else ""
+        policy_reason = "" if problem.policy_kind == "cap" else self._policy_reasons.get(problem.rule, "")
         return AuditFinding(object_ref, enforcement, problem, object_ref.namespace, policy_reason)
 
     def _count_unreadable(self, remark: str) -> None:

@@ -49,6 +49,8 @@ def completion(ctx: click.Context, shell: str) -> None:
         "headroom": ("tallygate.webhook.cli.headroom", "Show the number of further copies of a pod that fit."),
         "usage": ("tallygate.webhook.cli.usage.command", "Show the limits of caps, and what is used and reserved."),
         "audit": ("tallygate.webhook.cli.audit.command", "Evaluate the stored objects of a cluster."),
+        "advertise": ("tallygate.webhook.cli.advertise.command", "Advertise counted resources on nodes."),
+        "withdraw": ("tallygate.webhook.cli.advertise.command", "Withdraw counted resources from nodes."),
         "snapshot": ("tallygate.webhook.cli.snapshot", "Write the current state of a cluster into one file."),
         "doctor": (
             "tallygate.webhook.cli.doctor.command",
@@ -56,6 +58,7 @@ def completion(ctx: click.Context, shell: str) -> None:
         ),
         "schema": ("tallygate.webhook.cli.schema_files", "Print the JSON schema of policies, or of scenarios."),
         "serve": ("tallygate.webhook.cli.serve.command", "Answer a cluster's admission reviews."),
+        "device-plugin": ("tallygate.webhook.cli.device_plugin", "Publish devices of a node to its kubelet."),
         "certs": ("tallygate.webhook.cli.certs.command", "Make, look at, renew and publish serving certificates."),
         "completion": ("tallygate.webhook.cli.app", "Print a script that completes in your shell."),
     },

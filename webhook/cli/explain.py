@@ -31,6 +31,7 @@ from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.resource_quota import compute_claim_quota_charge, compute_quota_charge
 from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.implied_requests import ImpliedIndex, add_requests, describe_amount
 from tallygate.webhook.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.webhook.cli.manifests.claim_manifests import (
@@ -53,6 +54,7 @@ from tallygate.webhook.objects.core import Pod, PodSpec
 from tallygate.webhook.policy.model import PolicySet
 
 _POD = "pod"
+_DEFAULT_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,12 @@ class PodCalculation:
 
 @dataclass(frozen=True, slots=True)
 class _ClaimSources:
-    """The templates of claims and the extended resource of each class among the manifests, and the caps."""
+    """The templates of claims and the extended resource of each class among the manifests, caps, implied requests."""
 
     templates: ClaimTemplates
     resources_by_class: Mapping[str, str]
     caps: CapIndex
+    implied: ImpliedIndex
 
     def charge_pod(self, pod: Pod, namespace: str) -> tuple[tuple[str, ExplainedAmount], ...]:
         """Return the amounts of a pod under the caps of its namespace, and those that select it by unknown labels."""
@@ -123,11 +126,18 @@ def calculate_pod(  # noqa: PLR0913, PLR0917  # what a calculation is of
 ) -> PodCalculation:
     """Calculate requests, limits, quota charge and caps of a pod or template, and the quota charge of its claims.
 
+    The pod has the requests that are implied for it.
+
     Raises:
         QuantityError: if a quantity is invalid.
     """
+    implied = sources.implied.select(namespace or _DEFAULT_NAMESPACE, None)
+    missing = implied.find_missing(pod)
+    pod = add_requests(pod, missing) if missing else pod
     spec = pod.spec or PodSpec()
     claims, notes = sources.charge_claims(pod, namespace)
+    notes += tuple(f"{describe_amount(each)} is implied" for each in missing)
+    notes += implied.describe_unknown(namespace or _DEFAULT_NAMESPACE)
     requests, limits, quota = compute_pod_requests(spec), compute_pod_limits(spec), compute_quota_charge(pod, None)
     caps = sources.charge_pod(pod, namespace)
     return PodCalculation(title, location, field, requests, limits, quota, claims, notes, caps)
@@ -218,7 +228,7 @@ def calculate_pods(
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
     classes = index_classes(collect_classes(loaded.manifests, DEFAULT_LIMITS))
     templates = ClaimTemplates(collect_templates(loaded.manifests, "", DEFAULT_LIMITS))
-    sources = _ClaimSources(templates, classes, CapIndex(policies, None, classes))
+    sources = _ClaimSources(templates, classes, CapIndex(policies, None, classes), ImpliedIndex(policies))
     targets = {**list_review_targets(policies), **find_defined_targets(loaded.manifests)}
     unread_count = report_unread_kinds(loaded.manifests, "", targets)
     calculations = [each for manifest in loaded.manifests for each in _calculate_manifest(manifest, sources, targets)]
@@ -285,8 +295,8 @@ def explain(
     The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
     on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
     ResourceQuota for the pod, and for the claims that templates in the files make for it. With --policies it also shows
-    the amounts of the pod under the caps of its namespace. A WorkloadKind in the files or policies defines where the
-    pods are in objects of its kind.
+    the amounts of the pod under the caps of its namespace, and counts the requests that are implied for it. A
+    WorkloadKind in the files or policies defines where the pods are in objects of its kind.
 
     Exit codes: 0 explained, 1 an object with pods is of a kind that is not read, 2 misuse, or a file cannot be read.
     """

@@ -259,12 +259,12 @@ class LazyGroup(Group):
         return [*super().list_commands(ctx), *self._modules]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of this name, which has the same name in its module."""
+        """Return the command of this name, which has the same name in its module, with _ for -."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
         module, help_line = self._modules[cmd_name]
         try:
-            command = getattr(import_module(module), cmd_name)
+            command = getattr(import_module(module), cmd_name.replace("-", "_"))
         except ModuleNotFoundError as error:
             return _create_incomplete_command(cmd_name, help_line, error)
         return command if isinstance(command, click.Command) else None

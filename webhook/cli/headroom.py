@@ -8,6 +8,8 @@ import click
 from rich.console import Group
 from rich.text import Text
 
+from tallygate.webhook.accounting.cluster.node_pools import merge_shapes
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
@@ -16,11 +18,21 @@ from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, escape_control
 from tallygate.webhook.cli.predict import prediction_json
 from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
+from tallygate.webhook.cli.predict.new_node_lines import format_capacities
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
+from tallygate.webhook.cli.predict.prediction_text import format_unhealthy
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import combine_files, connection_options, files_options, snapshot_option
+from tallygate.webhook.cli.sources.options import (
+    combine_files,
+    connection_options,
+    files_options,
+    load_usable_policies,
+    policies_option,
+    snapshot_option,
+)
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.model import PolicySet
 
 
 @click.command(
@@ -38,6 +50,7 @@ from tallygate.webhook.errors import TallygateError
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with "
     "-o json or -o yaml, instead of a cluster."
 )
+@policies_option
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def headroom(  # noqa: PLR0913 -- one argument for each option
@@ -50,13 +63,17 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     context: str | None,
     in_cluster: bool,
     snapshot: Path | None,
+    policies: tuple[Path, ...],
     output: str,
 ) -> None:
     """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
 
     The command places copies as kube-scheduler would, until no further copy fits; each of several pods is placed
-    by itself, and nothing is preempted. A WorkloadKind in the files defines where the pods are in objects of its kind.
-    The message is the beginning of the scheduler's message for the next copy. The needed rights and the versions of
+    by itself, and nothing is preempted. With --policies, pods have the requests that are implied for them. A
+    WorkloadKind in the files defines where the pods are in objects of its kind.
+    The message is the beginning of the scheduler's message for the next copy. With NodeShapes, in the files or by
+    --policies, the output has the number of copies for a new node of each shape; pools of nodes have shapes by
+    themselves. The needed rights and the versions of
     Kubernetes are those of `tallygate predict`.
 
     Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
@@ -65,10 +82,13 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
     files = combine_files(paths, filenames, snapshot)
     in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
-    all_pods = [pods.copy_unscheduled() for pods in in_files.pods]
+    policy_set = load_usable_policies(policies) if policies else PolicySet()
     cluster_input = read_cluster_input(source)
+    all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster_input.cluster)]
+    written = (*in_files.shapes, *policy_set.node_shapes)
+    shapes = merge_shapes(written, cluster_input.cluster.pools.list_shapes())
     in_files.put_claims(cluster_input.cluster)
-    capacities = list(_compute_capacities(all_pods, cluster_input))
+    capacities = list(_compute_capacities(all_pods, cluster_input, shapes))
     if output == "table":
         _print_capacities(capacities)
     else:
@@ -85,13 +105,14 @@ def _print_capacities(capacities: Sequence[tuple[PodsToPlace, RemainingCapacity]
 
 
 def _compute_capacities(
-    all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput
+    all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput, shapes: Sequence[NodeShape]
 ) -> Iterator[tuple[PodsToPlace, RemainingCapacity]]:
     cluster = cluster_input.cluster
     for pods in track("placing copies", all_pods):
         resolved = pods.with_default_priority(cluster.priority_classes)
         try:
-            capacity = compute_remaining_capacity(IncomingPod.from_pod(resolved.pod, cluster.priority_classes), cluster)
+            pod = IncomingPod.from_pod(resolved.pod, cluster.priority_classes)
+            capacity = compute_remaining_capacity(pod, cluster, shapes)
         except QuantityError as error:
             raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
         except TallygateError as error:
@@ -104,5 +125,10 @@ def _format_capacity(pods: PodsToPlace, capacity: RemainingCapacity) -> Group:
         f"{capacity.total} more fit, on {len(capacity.copies_by_node)} node{'s' * (len(capacity.copies_by_node) != 1)}"
     )
     heading = Text.assemble((f"{escape_control(str(pods.subject))}: ", "bold"), text)
-    lines = [capacity.message, *(f"not modelled: {question}" for question in capacity.unmodelled)]
+    lines = [
+        capacity.message,
+        *format_capacities(capacity.new_nodes),
+        *format_unhealthy(capacity.unhealthy),
+        *(f"not modelled: {question}" for question in capacity.unmodelled),
+    ]
     return Group(Paragraph(heading), *(Paragraph(Text(escape_control(line)), 4) for line in lines))

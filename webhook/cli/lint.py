@@ -32,7 +32,7 @@ from tallygate.webhook.policy.policy_codes import UNREADABLE
 @output_option
 @click.pass_context
 def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...], output: str, *, strict: bool) -> None:
-    """Check policy files: ResourceRules, NamespaceCaps and WorkloadKinds.
+    """Check policy files: ResourceRules, NamespaceCaps, WorkloadKinds and NodeShapes.
 
     Errors are what cannot be read, and what no request could ever meet; a gate refuses to load such a set. Warnings are
     what is legal and probably a slip. All files together are one set, as the gate would load them.
@@ -48,7 +48,7 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     policies = parsed.policies
     ended = lint_ended_overrides(policies, datetime.now(UTC))
     findings = [_convert_finding(finding) for finding in sorted({*parsed.findings, *ended})]
-    policy_count = len(policies.rules) + len(policies.caps) + len(policies.workload_kinds)
+    policy_count = policies.count_documents()
     run_summary = RunSummary("policy", len(policies.files), policy_count)
     if parsed.scenario_count:
         run_summary.notes.append(

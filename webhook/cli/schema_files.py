@@ -1,4 +1,4 @@
-"""The command `tallygate schema`: the JSON schemas of policies and scenarios, for editors and other tools."""
+"""The command `tallygate schema`: the JSON schemas of policies, scenarios and device plugins, for editors and tools."""
 
 from importlib.resources import files
 
@@ -7,7 +7,11 @@ import click
 from tallygate.webhook.cli.framework import Command
 from tallygate.webhook.policy.schema import SCHEMA_FILE_NAME
 
-_PACKAGES = {"policy": "tallygate.webhook.policy", "scenario": "tallygate.webhook.cli.scenarios"}
+_PACKAGES = {
+    "policy": "tallygate.webhook.policy",
+    "scenario": "tallygate.webhook.cli.scenarios",
+    "devices": "tallygate.webhook.device_plugin",
+}
 
 
 @click.command(
@@ -15,11 +19,12 @@ _PACKAGES = {"policy": "tallygate.webhook.policy", "scenario": "tallygate.webhoo
     examples=(
         ("tallygate schema > policies/schema.json", "for an editor that reads the policy files of this folder"),
         ("tallygate schema scenario > policies/tests/schema.json", "for the files of `tallygate test`"),
+        ("tallygate schema devices > devices.schema.json", "for the files of `tallygate device-plugin`"),
     ),
 )
-@click.argument("document", metavar="[policy|scenario]", type=click.Choice(tuple(_PACKAGES)), default="policy")
+@click.argument("document", metavar="[policy|scenario|devices]", type=click.Choice(tuple(_PACKAGES)), default="policy")
 def schema(document: str) -> None:
-    """Print the JSON schema of policies (the default), or of scenarios: that of this version.
+    """Print the JSON schema of policies (the default), of scenarios, or of device plugins: that of this version.
 
     Editors with YAML support complete and check a file that names its schema in the first line. `tallygate lint` and
     `tallygate test` check by the same schema, and much that a schema cannot express. The first line is:

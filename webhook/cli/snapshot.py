@@ -51,7 +51,7 @@ def snapshot(file: str, kubeconfig: Path | None, context: str | None, *, in_clus
     annotations, so that it can be shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it
     also contains CapLedgers, persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and
     attachments, priority classes, disruption budgets, and classes of devices, claims for them, templates of claims, and
-    the attributes and capacities of devices in ResourceSlices.
+    the attributes and capacities of devices in ResourceSlices; and NodePools and NodeClaims of Karpenter.
 
     Exit codes: 0 written, 2 failed.
     """

@@ -32,8 +32,10 @@ class ActivePolicySet:
         self.rules = RuleIndex(policies)
         self.caps = CapIndex(policies, now, resources_by_class, annotations)
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
-        self.reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules} | {
-            cap.name: cap.reason for cap in policies.caps
+        self.reasons: Mapping[str, str] = {
+            **{implied.name: implied.reason for implied in policies.implied_requests},
+            **{rule.name: rule.reason for rule in policies.rules},
+            **{cap.name: cap.reason for cap in policies.caps},
         }
 
     def has_annotations(self, annotations: LimitAnnotations) -> bool:

@@ -6,7 +6,9 @@ from itertools import islice
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.device_messages import describe_missing_class
+from tallygate.webhook.gate.possible_nodes import PossibleNodes
 from tallygate.webhook.policy.matching import matches_resource
 from tallygate.webhook.policy.model import ResourceRule
 from tallygate.webhook.policy.suggest import suggest_resource
@@ -16,18 +18,26 @@ _MAX_NODES = 3
 _MAX_NAMES = 200
 
 
+def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
+    """Return whether a node advertises a resource; True too if the nodes are unknown."""
+    with snapshots.open_snapshot(pods=False) as snapshot:
+        if snapshot is None or not len(snapshot.cluster.nodes):
+            return True
+        return snapshot.cluster.nodes.is_advertised(resource)
+
+
 class AdvertisedNames:
-    """The names that a pod requests and no node of a cluster advertises.
+    """The names that a pod requests and no node of a cluster advertises, nor any of the shapes of nodes that may come.
 
     `unserved` are those for which no known device class exists. `served` are the others, with the name of the class.
     """
 
-    def __init__(self, incoming: IncomingPod, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, incoming: IncomingPod, cluster: Cluster, possible_nodes: PossibleNodes) -> None:
+        self._cluster, self._possible_nodes = cluster, possible_nodes
         self.unserved: list[str] = []
         self.served: list[tuple[str, str]] = []
         for name in incoming.requests:
-            if not cluster.nodes.is_advertised(name):
+            if not (cluster.nodes.is_advertised(name) or possible_nodes.find_advertising(name)):
                 class_name = cluster.device_classes.find_class(name)
                 if class_name is None:
                     self.unserved.append(name)
@@ -53,10 +63,13 @@ class AdvertisedNames:
             return describe_missing_class(name.removeprefix(DEVICE_CLASS_PREFIX), self._cluster.device_classes.by_name)
         nodes = self._cluster.nodes
         known_names = list(islice((each for each in nodes.list_advertised_resources() if each != PODS), _MAX_NAMES))
-        suggestion = suggest_resource(name, known_names)
+        suggestion = suggest_resource(name, sorted({*known_names, *self._possible_nodes.list_resources()} - {PODS}))
         if suggestion is None:
             return f"no node advertises {name}, so no node can run this pod"
         advertising = nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
+        if not advertising:
+            shapes = f"nodes of shape {self._possible_nodes.find_advertising(suggestion)} will"
+            return f"no node advertises {name}: did you mean {suggestion}? {shapes} advertise it"
         more = " and others" if len(advertising) > _MAX_NODES else ""
         verb = "advertise" if len(advertising) > 1 else "advertises"
         node_list = f"node{'s' * (len(advertising) > 1)} {', '.join(advertising[:_MAX_NODES])}{more}"

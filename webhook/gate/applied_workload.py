@@ -7,6 +7,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmountsReview
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedObject, ReviewTarget, decode_object
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.admission.request import AdmissionRequest
@@ -115,20 +116,24 @@ def create_workload(
 
 
 def decode_workloads(
-    request: AdmissionRequest, pod_target: ReviewTarget, *, with_controlled: bool = False
+    request: AdmissionRequest,
+    pod_target: ReviewTarget,
+    *,
+    implied: ImpliedRequests = NO_IMPLIED,
+    with_controlled: bool = False,
 ) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
-    """Return the workload of a request and the one that it replaces.
+    """Return the workload of a request and the one that it replaces; their pods have the implied requests.
 
     Raises:
         ReviewError: if the object is not of the kind that it states.
     """
     decoded_object = decode_object(pod_target, request, request.object)
-    new_views = pod_target.list_pods(decoded_object)
+    new_views = implied.complete_views(pod_target.list_pods(decoded_object))
     new = create_workload(decoded_object, new_views, with_controlled=with_controlled)
     if new is None or request.old_object is None:
         return new, None
     decoded_object = decode_object(pod_target, request, request.old_object)
-    old_views = pod_target.list_pods(decoded_object)
+    old_views = implied.complete_views(pod_target.list_pods(decoded_object))
     old = create_workload(decoded_object, old_views, with_controlled=with_controlled)
     new_contents = {each.identity: _read_template(each, request.object) for each in new_views}
     old_contents = {each.identity: _read_template(each, request.old_object) for each in old_views}

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission import response
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.active_policies import ActivePolicySet
@@ -68,12 +69,13 @@ class UndecidedError(TallygateError):
 
 
 class ReviewContext(msgspec.Struct, frozen=True):
-    """One review under the active policies."""
+    """One review under the active policies; `implied` are the implied requests in its namespace."""
 
     request: AdmissionRequest
     phase: Phase
     policy_set: ActivePolicySet
     verdict: Verdict
+    implied: ImpliedRequests = NO_IMPLIED
 
 
 def _create_message_context(context: ReviewContext) -> response.ResponseSubject:

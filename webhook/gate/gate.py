@@ -12,6 +12,7 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.resource_quota import requests_any
 from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
+from tallygate.webhook.admission.implied_requests import creates_pod
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
 from tallygate.webhook.gate.active_policies import ActivePolicies
@@ -139,17 +140,22 @@ class Gate:
 
         Raises:
             ReviewError: if the body is not a review with a possible decision.
-            UndecidedError: if a cap cannot be charged: its store or the namespace's labels are unavailable.
+            UndecidedError: if a cap cannot be charged: its store or the namespace's labels are unavailable; or if it is
+                unknown whether a new pod gets an implied request.
         """
         request, policy_set = decode_review(body), self._active_policies.start_review()
         labels = self._namespaces.labels(request.namespace) if policy_set.needs_labels and request.namespace else None
-        decoded_request = DecodedRequest(request, policy_set.rules.targets)
-        context = ReviewContext(
-            request,
-            phase,
-            policy_set,
-            evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase),
-        )
+        decoded_request = policy_set.rules.decode(request, labels)
+        implied = decoded_request.implied
+        if implied.unknown and phase is Phase.MUTATING and creates_pod(request):
+            raise UndecidedError(
+                f"implied request {implied.unknown[0]} selects namespaces by label, and the labels of namespace "
+                f"{request.namespace} are unknown here",
+                request.uid,
+                is_transient=self._usage_lister is not None,
+            )
+        verdict = evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase)
+        context = ReviewContext(request, phase, policy_set, verdict, implied)
         if phase is not Phase.VALIDATING:
             return decide_by_rules(context)
         if context.verdict.is_allowed and self._evaluate_node_rules is not None:

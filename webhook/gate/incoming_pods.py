@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from tallygate.webhook.admission.implied_requests import ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTarget
 from tallygate.webhook.admission.pod_view import PodView, read_template
 from tallygate.webhook.admission.request import AdmissionRequest
@@ -78,7 +79,7 @@ def find_incoming_pods(decoded_request: DecodedRequest) -> Sequence[IncomingPods
     try:
         if (request.group, request.kind) == ("", "Pod"):
             return tuple(_read_pod(request)) if request.old_object is None else ()
-        return tuple(_read_workload(request, pod_target)) if pod_target.creates_pods else ()
+        return tuple(_read_workload(request, pod_target, decoded_request.implied)) if pod_target.creates_pods else ()
     except msgspec.DecodeError:
         return ()
 
@@ -91,15 +92,17 @@ def _read_pod(request: AdmissionRequest) -> Iterator[IncomingPods]:
         yield IncomingPods(pod, _NO_TEMPLATE, is_deferred=is_deferred)
 
 
-def _read_workload(request: AdmissionRequest, pod_target: ReviewTarget) -> Iterator[IncomingPods]:
+def _read_workload(
+    request: AdmissionRequest, pod_target: ReviewTarget, implied: ImpliedRequests
+) -> Iterator[IncomingPods]:
     """Yield the pods of a new workload, the additional pods of a changed one, or one pod of a rollout."""
-    workload, old_workload = decode_workloads(request, pod_target)
+    workload, old_workload = decode_workloads(request, pod_target, implied=implied)
     old_counts = {pods.view.identity: pods.replicas.count for pods in (old_workload.pod_sets if old_workload else ())}
     for pods in workload.pod_sets if workload is not None else ():
         increase = pods.replicas.count - old_counts.get(pods.view.identity, 0)
         if old_workload is not None and not pods.is_rollout and increase <= 0:
             continue
-        pod = _decode_pod(pods.view, request)
+        pod = implied.complete(_decode_pod(pods.view, request))
         spec = pod.spec or SchedulingPodSpec()
         noun = f"more {pods.replicas.noun}" if old_workload else pods.replicas.noun
         is_deferred = (

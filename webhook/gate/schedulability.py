@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tallygate.webhook.accounting.allocation.planned_requests import TOO_MUCH_WORK
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
@@ -55,6 +56,7 @@ from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.device_reasons import describe_missing_devices, may_reach_incomplete_pool
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
+from tallygate.webhook.gate.possible_nodes import PossibleNodes
 from tallygate.webhook.policy.matching import matches_resource
 from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
 
@@ -69,11 +71,12 @@ _MAX_SCANNED_GROUPS = 30_000  # groups of equal pods; the scans take a tenth of 
 
 
 class _Sources(NamedTuple):
-    """The nodes and the devices, and the work that devices may cost for the pods of one template."""
+    """The nodes, the devices and the shapes of nodes, and the work that devices may cost for the pods of a template."""
 
     snapshots: SnapshotProvider
     devices: DeviceLister | None
     device_work: int
+    shapes: tuple[NodeShape, ...]
 
 
 def check_schedulability(
@@ -98,7 +101,7 @@ def check_schedulability(
         return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
     if len(all_pods) > _MAX_POD_SETS:
         return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
-    sources = _Sources(snapshots, devices, _MAX_DEVICE_WORK // max(len(all_pods), 1))
+    sources = _Sources(snapshots, devices, _MAX_DEVICE_WORK // max(len(all_pods), 1), selection.node_shapes)
     verdict = ALLOWED
     for incoming_pods in all_pods:
         found = _check_incoming_pods(request, incoming_pods, selection, sources)
@@ -131,14 +134,6 @@ def _check_incoming_pods(
     return verdict if claims_verdict is ALLOWED else claims_verdict.merge(verdict)
 
 
-def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
-    """Return whether a node advertises a resource; True too if the nodes are unknown."""
-    with snapshots.open_snapshot(pods=False) as snapshot:
-        if snapshot is None or not len(snapshot.cluster.nodes):
-            return True
-        return snapshot.cluster.nodes.is_advertised(resource)
-
-
 def _remove_schedulable(rules: Sequence[ResourceRule], verdict: Verdict) -> tuple[ResourceRule, ...]:
     """Return the rules, without the check of nodes in those that have a problem: the first one is sufficient."""
     names = {each.rule for each in (*verdict.problems, *verdict.warnings, *verdict.audits)}
@@ -169,7 +164,7 @@ def _evaluate_rules(
         if snapshot is None:
             return ALLOWED
         cluster = snapshot.cluster
-        check = _PodCheck(incoming_pods, incoming, cluster, complexity)
+        check = _PodCheck(incoming_pods, incoming, PossibleNodes(cluster, sources.shapes), cluster, complexity)
         if not snapshot.has_devices and check.names.unserved:
             return ALLOWED
         now = checks_free_room and snapshot.has_pods
@@ -224,12 +219,20 @@ class _PodCheck:
     `complexity` is the cost of placing one pod. `names` are the requested names that no node advertises.
     """
 
-    def __init__(self, incoming_pods: IncomingPods, incoming: IncomingPod, cluster: Cluster, complexity: int) -> None:
+    def __init__(
+        self,
+        incoming_pods: IncomingPods,
+        incoming: IncomingPod,
+        nodes: PossibleNodes,
+        cluster: Cluster,
+        complexity: int,
+    ) -> None:
         self._incoming_pods = incoming_pods
         self._pod = incoming
         self._cluster = cluster
         self._complexity = complexity
-        self.names = AdvertisedNames(incoming, cluster)
+        self._possible_nodes = nodes
+        self.names = AdvertisedNames(incoming, cluster, nodes)
 
     def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[RuleViolation]:
         """Yield the violations of the rules; with `now`, also those of the current free amounts.
@@ -289,10 +292,10 @@ class _PodCheck:
             is_never = prediction.feasibility is Feasibility.NEVER and not prediction.placed_count
             return (
                 f"no eligible node can ever run this pod: {_strip_period(prediction.message)}"
-                if is_never and not prediction.unmodelled
+                if is_never and not prediction.unmodelled and not self._possible_nodes.may_run(self._daemon_pod)
                 else ""
             )
-        is_never = can_never_run(self._pod, self._cluster)
+        is_never = can_never_run(self._pod, self._cluster) and not self._possible_nodes.may_run(self._pod)
         return f"no node can ever run this pod: {self._describe_never()}" if is_never else ""
 
     def _describe_never(self) -> str:
@@ -304,7 +307,8 @@ class _PodCheck:
         if not maximums:
             return self._add_devices(_strip_period(format_fit_error(self._diagnosis)), ever=True)
         requested = " and ".join(
-            f"{format_amount(name, self._pod.requests[name])} {name}, {_describe_largest(name, largest)}"
+            f"{format_amount(name, self._pod.requests[name])} {name}, "
+            + self._possible_nodes.describe_largest(name, largest)
             for name, largest in maximums.items()
         )
         return f"it requests {requested}"
@@ -315,6 +319,7 @@ class _PodCheck:
         prediction = self._shortage
         return (
             self._add_devices(f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}", ever=False)
+            + ("" if self._incoming_pods.copies is None else self._possible_nodes.describe_fit(self._pod))
             if prediction and prediction.candidate is None and not _waits_for_claim(prediction)
             else ""
         )
@@ -370,18 +375,17 @@ class _PodCheck:
         return prediction if has_shortage and not prediction.unmodelled else None
 
     @cached_property
+    def _daemon_pod(self) -> IncomingPod:
+        return IncomingPod.from_pod(with_default_priority(with_daemon_tolerations(self._incoming_pods.pod)))
+
+    @cached_property
     def _daemon_set_prediction(self) -> Prediction:
-        pod = IncomingPod.from_pod(with_default_priority(with_daemon_tolerations(self._incoming_pods.pod)))
-        return predict_daemon_set(pod, self._cluster, run_filters(pod, self._cluster))
+        return predict_daemon_set(self._daemon_pod, self._cluster, run_filters(self._daemon_pod, self._cluster))
 
 
 def _replace_deny(rule: ResourceRule) -> ResourceRule:
     """Return the rule with the enforcement warn in place of deny: preemption of other pods is no reason to deny one."""
     return replace(rule, enforcement=Enforcement.WARN) if rule.enforcement is Enforcement.DENY else rule
-
-
-def _describe_largest(name: str, largest: int) -> str:
-    return f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
 
 
 def _waits_for_claim(prediction: Prediction) -> bool:

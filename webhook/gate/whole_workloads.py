@@ -15,6 +15,7 @@ from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTarget, ReviewTargets
 from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.admission.rule_codes import WORKLOAD_NOT_WHOLE
@@ -80,7 +81,11 @@ def read_none() -> None:
 
 
 def drop_counted_by_owners(
-    request_charges: RequestCharges, controllers: Sequence[Controller], targets: ReviewTargets, reader: WorkloadReader
+    request_charges: RequestCharges,
+    controllers: Sequence[Controller],
+    targets: ReviewTargets,
+    reader: WorkloadReader,
+    implied: ImpliedRequests = NO_IMPLIED,
 ) -> RequestCharges | None:
     """Return the charges of a workload without those under caps that one of its controllers reserves under; or None.
 
@@ -95,7 +100,9 @@ def drop_counted_by_owners(
         target = targets.get((each.group, each.kind))
         if charges and target is not None and target.starts_together:
             pods = _list_pods(reader, request_charges.consumer.namespace, each, target)
-            charges = [charge for charge in charges if not any(_counts_pod(charge.cap, pod) for pod in pods)]
+            charges = [
+                charge for charge in charges if not any(_counts_pod(charge.cap, implied.complete(pod)) for pod in pods)
+            ]
     return replace(request_charges, charges=charges) if charges else None
 
 

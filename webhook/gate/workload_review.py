@@ -10,7 +10,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, ReviewTargets, find_review_target
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
 from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.webhook.gate.applied_workload import ForecastWorkload, add_claims, decode_workloads
 from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge
@@ -107,7 +107,9 @@ class WorkloadReviewer:
         if whole_caps and self._owner_chains is None:
             unknown = describe_unwatched(whole_caps, request.kind)
             whole_caps = ()
-        workload, old_workload = decode_workloads(request, pod_target, with_controlled=bool(whole_caps))
+        workload, old_workload = decode_workloads(
+            request, pod_target, implied=context.implied, with_controlled=bool(whole_caps)
+        )
         if workload is None:
             return None
         metadata = _METADATA.decode(request.object).metadata if whole_caps else None
@@ -124,7 +126,7 @@ class WorkloadReviewer:
             charges = compute_workload_charges(request, workload, old_workload, whole_caps, self._nonce())
         if is_controlled(metadata):
             if charges is not None:
-                charges = self._drop_counted_by_owners(charges, metadata, targets)
+                charges = self._drop_counted_by_owners(charges, metadata, context)
             return ReviewedWorkload((), (), charges=charges)
         by_cap = [(cap, cap in whole_caps) for cap in forecast_caps]
         denied, warnings = self._forecast(request.namespace, workload, old_workload, by_cap, deadline)
@@ -134,12 +136,13 @@ class WorkloadReviewer:
         return ReviewedWorkload(denied, warnings, unknown, charges)
 
     def _drop_counted_by_owners(
-        self, charges: RequestCharges, metadata: ObjectMeta | None, targets: ReviewTargets
+        self, charges: RequestCharges, metadata: ObjectMeta | None, context: ReviewContext
     ) -> RequestCharges | None:
         assert self._owner_chains is not None  # noqa: S101  # there are whole caps
         assert self._workload_reader is not None  # noqa: S101  # the chains read by it
+        targets = context.policy_set.rules.targets
         controllers = self._owner_chains.list_controllers(charges.consumer.namespace, metadata, targets)
-        return drop_counted_by_owners(charges, controllers, targets, self._workload_reader)
+        return drop_counted_by_owners(charges, controllers, targets, self._workload_reader, context.implied)
 
     def _forecast(
         self,

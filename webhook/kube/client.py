@@ -41,7 +41,6 @@ _OVERDUE_WATCH_SECONDS = 90.0  # added to the duration of a watch: its socket th
 _CHUNK_BYTES = 1024 * 1024
 _MAX_ERROR_BYTES = 64 * 1024
 _MIN_TIMEOUT_SECONDS = 0.001  # a socket with a timeout of 0 does not block at all
-_OK = 200
 _CONNECTION = re.compile(r"HTTPS?Connection(?:Pool)?\(host='[^']*', port=\d+\): |(?<=: )\[Errno -?\d+\] ")
 _BROKEN = (HTTPError, OSError, ValueError)  # ValueError: closed while reading
 _ENDED = (OSError, ValueError, RuntimeError)  # a shutdown of a response that has just ended
@@ -198,9 +197,11 @@ class ApiClient:
         """Replace the object at a path."""
         return self._exchange("PUT", path, query, body, {"Accept": accept, "Content-Type": JSON}, timeout)
 
-    def patch(self, path: str, body: bytes, query: Mapping[str, str] | None = None) -> Response:
-        """Apply a JSON patch (RFC 6902) to the object at a path."""
-        return self._exchange("PATCH", path, query, body, {"Accept": JSON, "Content-Type": JSON_PATCH}, None)
+    def patch(
+        self, path: str, body: bytes, query: Mapping[str, str] | None = None, *, content_type: str = JSON_PATCH
+    ) -> Response:
+        """Patch the object at a path, by default by a JSON patch (RFC 6902)."""
+        return self._exchange("PATCH", path, query, body, {"Accept": JSON, "Content-Type": content_type}, None)
 
     def delete(self, path: str, body: bytes, *, accept: str = JSON, timeout: float | None = None) -> Response:
         """Delete the object at a path; `body` are the DeleteOptions."""
@@ -213,7 +214,7 @@ class ApiClient:
             ApiError: if neither arrives.
         """
         response = self._send("GET", path, query, None, {"Accept": JSON}, self._limits)
-        if response.status == _OK:
+        if response.status == HTTPStatus.OK:
             _set_read_timeout(response, float(query.get("timeoutSeconds", "0")) + _OVERDUE_WATCH_SECONDS)
             return ThreadedWatchStream(response, lambda: self._release(response))
         return self._read(response, self._limits._replace(max_bytes=_MAX_ERROR_BYTES), time.monotonic())

@@ -5,7 +5,7 @@ API server offers a token to continue at the present one (k8s.io/apiserver pkg/s
 object is listed twice then, since pages are ordered by name; an object that was created meanwhile may be missing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -106,9 +106,12 @@ _PAGE_DECODER: Final = msgspec.json.Decoder(_RawPage)
 _STATUS_DECODER: Final = msgspec.json.Decoder(_ExpiredStatus)
 
 
-def list_raw_pages(transport: Transport, path: str, size: int, wait: WaitFunction) -> Iterator[list[msgspec.Raw]]:
+def list_raw_pages(
+    transport: Transport, path: str, size: int, wait: WaitFunction, selectors: Mapping[str, str] | None = None
+) -> Iterator[list[msgspec.Raw]]:
     """Yield the pages of a list, `size` objects each; no page if the API server does not serve the resource.
 
+    `selectors` are the `labelSelector` and `fieldSelector` of the list.
     Transient failures, such as those of a busy API server, are retried after `wait`.
 
     Raises:
@@ -116,7 +119,7 @@ def list_raw_pages(transport: Transport, path: str, size: int, wait: WaitFunctio
     """
     continue_token, continued = "", 0
     while True:
-        query = {"limit": f"{size}", **({"continue": continue_token} if continue_token else {})}
+        query = {"limit": f"{size}", **(selectors or {}), **({"continue": continue_token} if continue_token else {})}
         response = _get_with_retry(transport, path, query, wait)
         if response.status == _NOT_FOUND:
             return

@@ -73,6 +73,7 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     os: PodOS | None = None
     scheduling_group: PodGroupReference | None = None
     scheduler_name: str | None = None
+    host_network: bool | None = None
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -173,7 +173,6 @@ class SchedulingPodSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True
     priority: int | None = None
     preemption_policy: str | None = None
     runtime_class_name: str | None = None
-    host_network: bool | None = None
     host_users: bool | None = None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from jsonschema import FormatChecker
 
-from tallygate.webhook.accounting.name_rules import NameContext, find_name_problems
+from tallygate.webhook.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
 from tallygate.webhook.accounting.names import (
     DEVICE_CLASS_PREFIX,
     DEVICES_SUFFIX,
@@ -33,7 +33,7 @@ from tallygate.webhook.policy.policy_codes import (
     BAD_QUANTITY,
     BAD_TIME,
 )
-from tallygate.webhook.policy.suggest import suggest_resource
+from tallygate.webhook.policy.suggest import format_resource_suggestion
 from tallygate.webhook.policy.times import TimeError, parse_end_time
 from tallygate.webhook.policy.workload_kinds import MAX_COUNT, FieldPath, PathError
 
@@ -240,11 +240,16 @@ def check_counted_name(text: str) -> None:
     if name in _OBJECT_COUNT_NAMES or name.startswith("count/") or "storageclass.storage.k8s.io/" in name:
         advice = "caps count the requests of pods; limit objects and storage with a ResourceQuota"
         raise FormatError(BAD_COUNTED_NAME, f"{quote_text(text)} is not counted here: {advice}")
-    problems = find_name_problems(name, NameContext.CONTAINER)
-    if problems:
-        suggestion = suggest_resource(name)
-        hint = f'; did you mean "{prefix}{suggestion}"?' if suggestion else ""
+    if problems := find_name_problems(name, NameContext.CONTAINER):
+        hint = format_resource_suggestion(name, prefix)
         raise FormatError(BAD_COUNTED_NAME, f"no pod can request {quote_text(name)}: {problems[-1].message}{hint}")
+
+
+def check_allocatable_name(text: str) -> None:
+    """Check the name of a resource that a node has."""
+    if problems := find_advertised_name_problems(text):
+        hint = format_resource_suggestion(text)
+        raise FormatError(BAD_NAME, f"no pod can request {quote_text(text)}: {problems[-1].message}{hint}")
 
 
 def check_capacity_name(text: str) -> None:
@@ -316,6 +321,12 @@ def check_pod_count(text: str) -> None:
         raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is not a number of pods; write one from 0 to {MAX_COUNT}")
 
 
+def check_node_count(text: str) -> None:
+    """Check a number of nodes: a whole number from 1 on."""
+    if not _POD_COUNT.fullmatch(text) or not 1 <= int(text) <= MAX_COUNT:
+        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is not a number of nodes; write one from 1 on, as in 10")
+
+
 def check_weight(text: str) -> None:
     """Check a weight: a whole number from 1 on."""
     if not _WEIGHT.fullmatch(text) or not 1 <= int(text) <= MAX_WEIGHT:
@@ -362,8 +373,10 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "noun": check_noun,
     "field-path": check_field_path,
     "pod-count": check_pod_count,
+    "allocatable-name": check_allocatable_name,
+    "node-count": check_node_count,
 }
-_NUMBER_FORMATS = frozenset({"quantity", "pod-count", "weight"})
+_NUMBER_FORMATS = frozenset({"quantity", "pod-count", "weight", "node-count"})
 
 
 def create_format_checker() -> FormatChecker:

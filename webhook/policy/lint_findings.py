@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from tallygate.webhook.policy.model import NamespaceCap, ResourceRule, SourceLocation
+from tallygate.webhook.policy.model import ImpliedRequest, NamespaceCap, ResourceRule, SourceLocation
 
 
 class Severity(StrEnum):
@@ -63,9 +63,11 @@ def create_warning(field: str, code: str, text: str) -> FieldProblem:
     return FieldProblem(field, code, Severity.WARNING, text)
 
 
-def create_finding(policy: ResourceRule | NamespaceCap, problem: FieldProblem) -> LintFinding:
+_NOUNS = {ResourceRule: "rule", NamespaceCap: "cap", ImpliedRequest: "implied request"}
+
+
+def create_finding(policy: ResourceRule | NamespaceCap | ImpliedRequest, problem: FieldProblem) -> LintFinding:
     """Return the finding for a problem, at the location of its field and with the name of the policy."""
-    kind = "rule" if isinstance(policy, ResourceRule) else "cap"
     prefix = f"{problem.field}: " if problem.field else ""
-    message = f'{kind} "{policy.name}": {prefix}{problem.text}'
+    message = f'{_NOUNS[type(policy)]} "{policy.name}": {prefix}{problem.text}'
     return LintFinding.create(policy.get_location(problem.field), problem.code, problem.severity, message)

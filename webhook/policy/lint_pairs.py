@@ -30,6 +30,7 @@ from tallygate.webhook.policy.model import (
     DeviceDefinition,
     Enforcement,
     Equality,
+    ImpliedRequest,
     NamespaceCap,
     PolicySet,
     ResourceRule,
@@ -284,7 +285,7 @@ class _ResourceUse:
     """One field of a policy that names a resource."""
 
     name: str
-    policy: ResourceRule | NamespaceCap
+    policy: ResourceRule | NamespaceCap | ImpliedRequest
     field: str
 
 
@@ -312,6 +313,9 @@ def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
                 if resource != PODS_RESOURCE and name not in own_names:
                     yield _ResourceUse(resource, cap, join_path(field, name))
         yield from _list_counted_resources(cap)
+    for implied in policies.implied_requests:
+        if "/" in implied.resource:  # else an error has the suggestion
+            yield _ResourceUse(implied.resource, implied, "spec.resource")
 
 
 def _list_counted_resources(cap: NamespaceCap) -> Iterator[_ResourceUse]:

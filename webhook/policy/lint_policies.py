@@ -35,6 +35,7 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
+from tallygate.webhook.policy.lint_implied import lint_implied_requests
 from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
 from tallygate.webhook.policy.model import (
     CLAIM_KINDS,
@@ -46,6 +47,7 @@ from tallygate.webhook.policy.model import (
     PolicySet,
     ResourceRule,
 )
+from tallygate.webhook.policy.node_resource_definitions import lint_node_resources
 from tallygate.webhook.policy.policy_codes import (
     CHECK_WITHOUT_KIND,
     CHECKS_NOTHING,
@@ -68,7 +70,9 @@ def lint_policies(policies: PolicySet) -> tuple[LintFinding, ...]:
         *(finding for cap in policies.caps for finding in lint_cap(cap)),
         *lint_pairs(policies.rules),
         *lint_redundant_caps(policies.caps),
+        *(lint_implied_requests(policies.implied_requests) if policies.implied_requests else ()),
         *lint_names(policies),
+        *lint_node_resources(policies.node_resources),
     }
     return tuple(sorted(findings))
 

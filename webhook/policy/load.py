@@ -47,7 +47,7 @@ def load_policies(
             total += len(content)
     parsed = parse(contents, extra_documents)
     policies = parsed.policies
-    if contents and parsed.is_usable and not (policies.rules or policies.caps or policies.workload_kinds):
+    if contents and parsed.is_usable and not policies.count_documents():
         # An editor empties a file before it writes it; a gate that used the empty file would accept every request.
         findings.extend(
             _create_unreadable_finding(Path(name), "says no policy, nor does any file beside it")

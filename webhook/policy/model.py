@@ -1,4 +1,4 @@
-"""The model of policies: rules, caps and sets of both.
+"""The model of policies: rules, caps, implied requests, and sets of them.
 
 All are immutable values with every default filled in. `webhook.policy.schema` defines their written form,
 `webhook.admission` applies them to objects.
@@ -10,7 +10,9 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.policy.node_resources import NodeResource
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 POLICY_GROUP = "tallygate.dev"
@@ -213,6 +215,29 @@ class ResourceRule:
 
 
 @dataclass(frozen=True, slots=True)
+class ImpliedRequest:
+    """A request that each matching pod gets which does not request the resource itself: `per_pod`, a whole number.
+
+    With `unless_host_network`, pods in the network of their node get none. `enforcement` is the consequence for a new
+    pod that lacks the request although it matches. `reason` is the administrator's text for the user.
+    """
+
+    name: str
+    resource: str
+    per_pod: Quantity
+    match: Match
+    enforcement: Enforcement
+    location: SourceLocation
+    unless_host_network: bool = False
+    reason: str = ""
+    locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
+
+    def get_location(self, path: str) -> SourceLocation:
+        """Return the location of a field (`spec.perPod`), or of the policy if the field is missing."""
+        return self.locations.get(path, self.location)
+
+
+@dataclass(frozen=True, slots=True)
 class PodFilter:
     """A selection of pods that a cap counts: every given condition must match; an empty filter counts every pod."""
 
@@ -344,6 +369,14 @@ class PolicySet:
     digest: str = ""
     files: tuple[str, ...] = field(default=())
     workload_kinds: tuple[WorkloadKind, ...] = ()
+    node_resources: tuple[NodeResource, ...] = ()
+    node_shapes: tuple[NodeShape, ...] = ()
+    implied_requests: tuple[ImpliedRequest, ...] = ()
+
+    def count_documents(self) -> int:
+        """Return the number of policies of all kinds."""
+        definitions = self.workload_kinds, self.node_resources, self.node_shapes
+        return sum(map(len, (self.rules, self.caps, self.implied_requests, *definitions)))
 
     @property
     def needs_slices(self) -> bool:

@@ -1,4 +1,4 @@
-"""The parser: from the bytes of policy files to a set of rules, caps and kinds, with all findings.
+"""The parser: from the bytes of policy files to a set of rules, caps, kinds and shapes, with all findings.
 
 It does not stop at the first error, so that one run shows every finding of every file.
 
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.documents.composer import compose_policies
-from tallygate.webhook.documents.scalars import Number
 from tallygate.webhook.documents.syntax_tree import (
     DocumentError,
     ErrorKind,
@@ -21,30 +21,36 @@ from tallygate.webhook.documents.syntax_tree import (
     Node,
     Position,
     Scalar,
-    join_path,
-    truncate_text,
 )
-from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
 from tallygate.webhook.policy.count_definitions import check_count_definitions
 from tallygate.webhook.policy.device_definitions import LIMIT_SECTIONS, check_device_definitions
-from tallygate.webhook.policy.formats import quote_text, split_counted_name
+from tallygate.webhook.policy.formats import split_counted_name
 from tallygate.webhook.policy.kind_definitions import build_workload_kind, check_kind_definition, check_kind_names
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
-from tallygate.webhook.policy.model import POLICY_GROUP, NamespaceCap, PolicySet, ResourceRule, SourceLocation
-from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
+from tallygate.webhook.policy.model import (
+    POLICY_GROUP,
+    ImpliedRequest,
+    NamespaceCap,
+    PolicySet,
+    ResourceRule,
+    SourceLocation,
+)
+from tallygate.webhook.policy.node_resource_definitions import build_node_resource, check_node_resource
+from tallygate.webhook.policy.node_resources import NodeResource
+from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_implied_request, build_rule
 from tallygate.webhook.policy.policy_codes import (
-    AMBIGUOUS_NUMBER,
     DUPLICATE_KEY,
     DUPLICATE_POLICY,
     KIND_IS_READ,
     NAMED_TWICE,
     SYNTAX,
-    TEXT_CUT,
     TOO_LARGE,
     UNREADABLE,
     YAML_FEATURE,
 )
+from tallygate.webhook.policy.scalar_checks import check_ambiguous_numbers, check_cut_texts
 from tallygate.webhook.policy.schema import check_shape
+from tallygate.webhook.policy.shape_definitions import build_node_shape, check_shape_definition
 from tallygate.webhook.policy.valid_parts import lint_valid_parts
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
@@ -67,12 +73,16 @@ LIMITS = Limits(size=MAX_FILE_BYTES, depth=32, documents=2 * MAX_NODES, nodes=MA
 """A policy nests eight deep; its documents are limited over all files, by `MAX_DOCUMENTS`."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
-_ANCHOR = re.compile(r"&\S+")
 _CODES = {
     ErrorKind.SYNTAX: SYNTAX,
     ErrorKind.TOO_LARGE: TOO_LARGE,
     ErrorKind.FEATURE: YAML_FEATURE,
     ErrorKind.DUPLICATE_KEY: DUPLICATE_KEY,
+}
+_DEFINITION_CHECKS = {
+    "WorkloadKind": check_kind_definition,
+    "NodeResource": check_node_resource,
+    "NodeShape": check_shape_definition,
 }
 
 
@@ -99,8 +109,11 @@ class _ParseState:
     """The result so far, over all files."""
 
     rules: list[ResourceRule] = field(default_factory=list)
+    implied_requests: list[ImpliedRequest] = field(default_factory=list)
     caps: list[NamespaceCap] = field(default_factory=list)
     workload_kinds: list[WorkloadKind] = field(default_factory=list)
+    node_resources: list[NodeResource] = field(default_factory=list)
+    node_shapes: list[NodeShape] = field(default_factory=list)
     kind_names: list[tuple[SourceLocation, int, str]] = field(default_factory=list)
     defined_kinds: set[str] = field(default_factory=set)
     kind_locations: dict[tuple[str, str], SourceLocation] = field(default_factory=dict)
@@ -134,6 +147,9 @@ def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[st
         digest=_compute_digest(files),
         files=tuple(name for name, _ in files),
         workload_kinds=tuple(state.workload_kinds),
+        node_resources=tuple(state.node_resources),
+        node_shapes=tuple(state.node_shapes),
+        implied_requests=tuple(state.implied_requests),
     )
     return ParseResult(policies, tuple(_limit_per_file(sorted(state.findings))), state.scenario_count)
 
@@ -193,7 +209,7 @@ def _parse_file(name: str, content: bytes, state: _ParseState) -> None:
             state.scenario_count += 1
         elif not (isinstance(document, Scalar) and document.value is None):
             _parse_document(name, document, state, {(finding.line, finding.column) for finding in findings})
-            state.findings.update(_check_cut_texts(name, document, lines))
+            state.findings.update(check_cut_texts(name, document, lines))
 
 
 def read_policy_text(name: str, content: bytes) -> tuple[list[Node], list[LintFinding]]:
@@ -255,9 +271,10 @@ def _parse_document(name: str, document: Node, state: _ParseState, reported: set
     _check_named_twice(name, document, state)
     fields = Fields(document)
     kind, spec = fields.get_text("kind"), fields.get_fields("spec")
-    if kind == "WorkloadKind":
-        state.defined_kinds.add(spec.get_text("kind"))
-        mistakes = check_kind_definition(name, document)
+    if kind in _DEFINITION_CHECKS:
+        if kind == "WorkloadKind":
+            state.defined_kinds.add(spec.get_text("kind"))
+        mistakes = tuple(_DEFINITION_CHECKS[kind](name, document))
         state.findings.update(mistakes)
         if not shape_findings and all(each.severity is not Severity.ERROR for each in mistakes):
             _add_policy(name, fields, document, state)
@@ -284,6 +301,12 @@ def _add_policy(name: str, fields: Fields, document: Node, state: _ParseState) -
         state.rules.append(build_rule(fields, location))
     elif kind == "NamespaceCap":
         state.caps.append(build_cap(fields, location))
+    elif kind == "NodeResource":
+        state.node_resources.append(build_node_resource(fields, location))
+    elif kind == "NodeShape":
+        state.node_shapes.append(build_node_shape(fields))
+    elif kind == "ImpliedRequest":
+        state.implied_requests.append(build_implied_request(fields, location))
     else:
         _add_workload_kind(build_workload_kind(fields), location, state)
 
@@ -297,66 +320,6 @@ def _add_workload_kind(workload_kind: WorkloadKind, location: SourceLocation, st
     else:
         message = f"{workload_kind.kind} of {workload_kind.group} is defined at {first} already; keep one of the two"
         state.add_finding(location, KIND_IS_READ, message)
-
-
-def check_ambiguous_numbers(name: str, document: Node) -> Iterator[LintFinding]:
-    """Yield a warning for each number that other YAML readers read as a different number."""
-    for number in _find_ambiguous_numbers(document):
-        message = (
-            f"{quote_text(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
-        )
-        yield LintFinding.create(SourceLocation(name, *number.position), AMBIGUOUS_NUMBER, Severity.WARNING, message)
-
-
-def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:
-    """Numbers that begin with a zero they do not need."""
-    if isinstance(node, Scalar):
-        if isinstance(node.value, Number) and re.match(r"[-+]?0[0-9]", node.text):
-            yield node
-    elif isinstance(node, SequenceNode):
-        for item in node.items:
-            yield from _find_ambiguous_numbers(item)
-    else:
-        for entry in node.entries:
-            yield from _find_ambiguous_numbers(entry.value)
-
-
-def _check_cut_texts(name: str, document: Node, lines: Sequence[str]) -> Iterator[LintFinding]:
-    """Yield a warning for each annotation without quotes that a comment ends: an author often means one text."""
-    annotations = Fields(document).get_fields("metadata").get_node("annotations")
-    for entry in annotations.entries if isinstance(annotations, Mapping) else ():
-        value = entry.value
-        position = _find_comment(value, lines) if isinstance(value, Scalar) and value.plain and value.text else None
-        if position is not None:
-            comment = truncate_text(lines[position.line - 1][position.column - 1 :].rstrip())
-            field = join_path("metadata.annotations", entry.name)
-            message = (
-                f"{field}: the text ends before {quote_text(comment)}, which is a comment of YAML; put the whole text "
-                "in quotes, or the comment on a line of its own"
-            )
-            yield LintFinding.create(SourceLocation(name, *position), TEXT_CUT, Severity.WARNING, message)
-
-
-def _find_comment(scalar: Scalar, lines: Sequence[str]) -> Position | None:
-    """Return the position of the comment that ends a plain scalar on its last line, or None."""
-    row, column = scalar.position.line - 1, scalar.position.column - 1
-    anchor = _ANCHOR.match(lines[row], column)
-    column = anchor.end() if anchor else column
-    for word in scalar.text.split():
-        column = _skip_blanks(lines[row], column)
-        while column == len(lines[row]) and row + 1 < len(lines):
-            row, column = row + 1, _skip_blanks(lines[row + 1], 0)
-        if not lines[row].startswith(word, column):
-            return None
-        column += len(word)
-    after = _skip_blanks(lines[row], column)
-    return Position(row + 1, after + 1) if after > column and lines[row].startswith("#", after) else None
-
-
-def _skip_blanks(line: str, column: int) -> int:
-    while column < len(line) and line[column].isspace():
-        column += 1
-    return column
 
 
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:

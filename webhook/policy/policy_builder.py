@@ -1,4 +1,4 @@
-"""The policy builder: from a document of the right shape to a rule or a cap, with every default filled in.
+"""The policy builder: from a document of the right shape to a rule, a cap or an implied request.
 
 The schema has validated the document already. The builder replaces missing fields by their defaults and validates
 nothing again.
@@ -22,6 +22,7 @@ from tallygate.webhook.policy.model import (
     Enforcement,
     Equality,
     ForecastEnforcement,
+    ImpliedRequest,
     LabelRequirement,
     LimitOverride,
     Match,
@@ -161,6 +162,23 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         overrides=tuple(_build_override(Fields(item)) for item in spec.get_items("overrides")),
         annotation=_build_annotation(spec.get_fields("overrideAnnotation")),
         surge=_build_surge(spec.get_fields("surge")),
+        reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
+        locations=document.list_locations(location.file),
+    )
+
+
+def build_implied_request(document: Fields, location: SourceLocation) -> ImpliedRequest:
+    """Return the implied request of a document."""
+    metadata, spec = document.get_fields("metadata"), document.get_fields("spec")
+    per_pod = spec.get_quantity("perPod")
+    return ImpliedRequest(
+        name=metadata.get_text("name"),
+        resource=spec.get_text("resource"),
+        per_pod=Quantity.from_int(1) if per_pod is None else per_pod,
+        match=_build_match(spec.get_fields("match")),
+        enforcement=Enforcement(spec.get_text("enforcement", Enforcement.WARN)),
+        location=location,
+        unless_host_network=spec.get_fields("unless").get_flag("hostNetwork", default=False),
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
     )

@@ -92,7 +92,7 @@ CODES: tuple[Code, ...] = (
         UNKNOWN_KIND,
         "policy-unknown-kind",
         "A document does not say, or not rightly, what it is.",
-        "There are three kinds, ResourceRule, NamespaceCap and WorkloadKind, of apiVersion tallygate.dev/v1alpha1.",
+        "The kinds are ResourceRule, NamespaceCap, WorkloadKind and NodeShape, of apiVersion tallygate.dev/v1alpha1.",
         "apiVersion: tallygate.dev/v1\nkind: ResourceRules",
         "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule",
     ),

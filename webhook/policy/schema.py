@@ -81,7 +81,8 @@ def get_policy_schema() -> DocumentSchema:
     return DocumentSchema(
         load_json_schema(),
         create_format_checker(),
-        required_head="apiVersion: tallygate.dev/v1alpha1 and kind: ResourceRule, NamespaceCap or WorkloadKind",
+        required_head="apiVersion: tallygate.dev/v1alpha1 and kind: ResourceRule, NamespaceCap, ImpliedRequest, "
+        "WorkloadKind, NodeResource or NodeShape",
         document_form="a document must be a mapping with apiVersion, kind, metadata and spec",
     )
 

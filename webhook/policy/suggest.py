@@ -53,6 +53,12 @@ def format_suggestion(word: str, candidates: Iterable[str]) -> str:
     return f'; did you mean "{suggestion}"?' if suggestion else ""
 
 
+def format_resource_suggestion(name: str, prefix: str = "") -> str:
+    """Return `; did you mean "x"?` with a prefix before the resource, or an empty text."""
+    suggestion = suggest_resource(name)
+    return f'; did you mean "{prefix}{suggestion}"?' if suggestion else ""
+
+
 def suggest_resource(name: str, candidates: Iterable[str] = WELL_KNOWN_RESOURCES) -> str | None:
     """Return the resource whose misspelling a name probably is: by its last part (`gpu`), or by the whole name."""
     names = tuple(candidates)

@@ -11,9 +11,10 @@ from tallygate.webhook.documents.syntax_tree import START, Entry, Mapping, Node,
 from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
 from tallygate.webhook.policy.lint_caps import lint_cap
 from tallygate.webhook.policy.lint_findings import LintFinding
+from tallygate.webhook.policy.lint_implied import lint_implied_request
 from tallygate.webhook.policy.lint_policies import lint_rule
 from tallygate.webhook.policy.model import API_VERSION, SourceLocation
-from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
+from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_implied_request, build_rule
 from tallygate.webhook.policy.schema import check_shape
 
 
@@ -32,6 +33,9 @@ def lint_valid_parts(name: str, document: Mapping, shape_findings: set[LintFindi
     policy_name = metadata.get_text("name")
     if fields.get_text("kind") == "ResourceRule":
         yield from lint_rule(replace(build_rule(fields, location), name=policy_name), frozenset(pruning.sections))
+    elif fields.get_text("kind") == "ImpliedRequest":
+        implied = replace(build_implied_request(fields, location), name=policy_name)
+        yield from lint_implied_request(implied, frozenset(pruning.sections))
     else:
         yield from lint_cap(replace(build_cap(fields, location), name=policy_name), frozenset(pruning.sections))
 

@@ -44,6 +44,7 @@ class RegistrationParts:
         is_leader: returns whether this replica writes.
         list_statuses: returns the results of all readiness checks.
         list_workload_kinds: returns the kinds of other projects that are registered if they are served.
+        implies_requests: returns whether a policy gives new pods requests that they do not write.
     """
 
     namespace: str
@@ -52,6 +53,7 @@ class RegistrationParts:
     is_leader: Callable[[], bool]
     list_statuses: Callable[[], Iterable[ReadinessStatus]]
     list_workload_kinds: Callable[[], Sequence[WorkloadKind]]
+    implies_requests: Callable[[], bool] = lambda: False
 
 
 class BackgroundPart(Protocol):

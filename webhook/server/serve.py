@@ -58,6 +58,8 @@ def create_standalone_gate(
     """
     if settings.ledgers == "kubernetes":
         raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
+    if settings.publish_nodes == "on":
+        raise ServeError("amounts can be published only where there are nodes: name the cluster by --cluster")
     if settings.audit_interval:
         raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
     path = settings.namespaces_file
@@ -141,6 +143,7 @@ def _create_registration(
         is_leader=gate_parts.is_leader,
         list_statuses=lambda: get_lifecycle().list_statuses(),
         list_workload_kinds=lambda: (*KNOWN_KINDS, *policy_reloader.store.get_policies().workload_kinds),
+        implies_requests=lambda: bool(policy_reloader.store.get_policies().implied_requests),
     )
     return create_registration(parts, telemetry.log)
 

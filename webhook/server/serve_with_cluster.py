@@ -6,16 +6,21 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 
+from tallygate.webhook.gate.advertised_names import may_be_advertised
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.leader_election import LeaderElector
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
-from tallygate.webhook.gate.schedulability import check_schedulability, may_be_advertised
+from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from tallygate.webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from tallygate.webhook.server.controllers.ledger_controller import LeaseController, LedgerController
+from tallygate.webhook.server.controllers.node_resource_controller import (
+    NodeResourceController,
+    PublicationSchedule,
+)
 from tallygate.webhook.server.controllers.registration_controller import CaSource, create_registration_factory
 from tallygate.webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
 from tallygate.webhook.server.https.request_threads import release_turn
@@ -27,6 +32,7 @@ from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, 
 from tallygate.webhook.server.telemetry.json_log import Logger
 from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.webhook.server.telemetry.metrics import Telemetry
+from tallygate.webhook.server.telemetry.node_resource_metrics import NodeResourceMetrics
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.kubernetes.lease_store import KubernetesLeaseStore
@@ -86,8 +92,18 @@ def create_cluster_gate(
     auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
     controllers = (ledger_controller, _create_lease_controller(elector, telemetry.log), event_recorder, auditor)
     background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
+    if settings.publish_nodes == "on":
+        background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+
+
+def _create_node_controller(
+    client_config: ClientConfig, policy_reloader: PolicyReloader, reconciler: LedgerReconciler, telemetry: Telemetry
+) -> NodeResourceController:
+    metrics = NodeResourceMetrics(telemetry.metrics.registry, reconciler.is_leader)
+    schedule = PublicationSchedule(policy_reloader.store.get_policies, reconciler.is_leader, time.monotonic)
+    return NodeResourceController(client_config, schedule, telemetry.log, metrics)
 
 
 def _create_ledger_controller(

@@ -1,8 +1,8 @@
 """The supervised background thread of the server: it runs a task at intervals and after a wake, until it is stopped.
 
-The ledger controller, the lease controller, the event recorder, the audit controller, the certificate controller and
-the check for slow connections each have one. An exception of the task ends neither the thread nor the process: it is
-logged when it changes, and readiness shows it until a run succeeds.
+The ledger controller, the lease controller, the event recorder, the audit controller, the controller of amounts on
+nodes, the certificate controller and the check for slow connections each have one. An exception of the task ends
+neither the thread nor the process: it is logged when it changes, and readiness shows it until a run succeeds.
 """
 
 import random

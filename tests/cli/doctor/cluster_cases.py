@@ -9,10 +9,12 @@ from tests.cli.doctor.fact_changes import (
     UNKNOWN,
     WARN,
     Cases,
+    change_first_replica,
     create_cap_limits,
     exclude_permissions,
     quota,
 )
+from tests.cli.doctor.healthy_gate import with_check
 
 
 def parse_caps(hard: str = "{nvidia.com/gpu: 4}", **spec: str) -> PolicySet:
@@ -22,6 +24,10 @@ def parse_caps(hard: str = "{nvidia.com/gpu: 4}", **spec: str) -> PolicySet:
     return parse_policies(f"{head}  namespaces: {{include: [team-a]}}\n  hard: {hard}\n{fields}")
 
 
+PUBLISHED = parse_policies(
+    "apiVersion: tallygate.dev/v1alpha1\nkind: NodeResource\nmetadata: {name: seats}\n"
+    "spec: {resources: {example.com/seat: 4}}\n"
+)
 BY_ALLOCATION = parse_caps(hard="{h100: 4}", devices="{h100: {selector: 'true'}}")
 CASES: Cases = {
     "a permission is missing": (
@@ -81,6 +87,27 @@ CASES: Cases = {
     "classes of devices exist, and no policies are known": (
         {"device_classes": {"gpu": "nvidia.com/gpu"}, "policies": UNAVAILABLE},
         {"devices": UNKNOWN, "workload-kinds": UNKNOWN},
+    ),
+    "a policy defines amounts, and no replica publishes them": ({"policies": PUBLISHED}, {"node-resources": WARN}),
+    "a device plugin prevents an amount": (
+        change_first_replica(
+            readiness=with_check("node-resources", ready=True, leader=True, problems=["node n: x: a plugin"])
+        ),
+        {"node-resources": WARN},
+    ),
+    "pods use more than a policy leaves": (
+        change_first_replica(
+            readiness=with_check("node-resources", ready=True, leader=True, retained=["node n: x: 3 stay"])
+        ),
+        {"node-resources": WARN},
+    ),
+    "no replica that publishes leads": (
+        change_first_replica(readiness=with_check("node-resources", ready=True, leader=False)),
+        {"node-resources": UNKNOWN},
+    ),
+    "a policy defines amounts, and the replicas cannot be reached": (
+        {"policies": PUBLISHED, "replicas": UNAVAILABLE},
+        {"node-resources": UNKNOWN, "replicas": UNKNOWN, "policies": UNKNOWN, "watches": UNKNOWN, "ledgers": UNKNOWN},
     ),
     "classes of devices cannot be listed": ({"device_classes": UNAVAILABLE}, {"devices": UNKNOWN}),
     "the gate may not list slices of devices": (

@@ -3,6 +3,7 @@
 import msgspec
 
 from tallygate.webhook.cli.doctor.facts import DryRun
+from tests.admission.case import parse_policies
 from tests.cli.doctor.fact_changes import (
     CHANGES,
     FAIL,
@@ -31,6 +32,13 @@ _REGISTRATION_CHECKS = (
     "excluded-namespaces",
     "workload-kinds",
 )
+
+_IMPLIED = """
+apiVersion: tallygate.dev/v1alpha1
+kind: ImpliedRequest
+metadata: {name: one-address-each}
+spec: {resource: example.com/ip}
+"""
 
 CASES: Cases = {
     "the validating configuration is missing": (
@@ -74,6 +82,17 @@ CASES: Cases = {
     "an exact version only": (
         change_webhook("validate", VALIDATE, matchPolicy="Exact"),
         {"conditions": WARN},
+    ),
+    "a policy implies requests, and the mutating phase does not see every new pod": (
+        {"policies": parse_policies(_IMPLIED)},
+        {"conditions": WARN},
+    ),
+    "a policy implies requests, and the mutating phase sees every new pod": (
+        {
+            "policies": parse_policies(_IMPLIED),
+            **create_registration(lambda mutating, _: webhook(mutating, MUTATE).pop("matchConditions")),
+        },
+        {},
     ),
     "an unknown match condition": (
         change_webhook("validate", VALIDATE, matchConditions=[{"name": "mine", "expression": "false"}]),

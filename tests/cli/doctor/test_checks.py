@@ -20,12 +20,13 @@ from tests.cli.doctor.fact_changes import (
     FAIL,
     WARN,
     Cases,
+    change_first_replica,
     create_cap_limits,
     create_other_configuration,
     exclude_permissions,
     quota,
 )
-from tests.cli.doctor.healthy_gate import ARGUMENTS, create_facts, deployment, find_failures, run_check
+from tests.cli.doctor.healthy_gate import ARGUMENTS, create_facts, deployment, find_failures, run_check, with_check
 
 TABLES: tuple[Cases, ...] = (
     registration_cases.CASES,
@@ -84,6 +85,7 @@ def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expecte
         {"other_configurations": (create_other_configuration("aa"), create_other_configuration("zz"))},
         {"device_classes": {"gpu": "nvidia.com/gpu", "nic": ""}, "policies": cluster_cases.parse_caps()},
         {"published_devices": 8, "policies": cluster_cases.BY_ALLOCATION},
+        change_first_replica(readiness=with_check("node-resources", ready=True, leader=True)),
         {"namespaces": (LabelledNamespace("default", {}), LabelledNamespace("kube-system", {}))},
         {
             "permissions": exclude_permissions("create secrets", "list cronjobs.batch"),

@@ -65,6 +65,8 @@ def test_no_other_component_grants_the_gate_anything() -> None:
         (("--cluster=kubeconfig", "--ledgers=kubernetes"), {Feature.CLUSTER, Feature.EVENTS, Feature.CLUSTER_LEDGERS}),
         (("--tls-secret=$(NAMESPACE)/tallygate-tls", "--threads", "4"), {Feature.CERTIFICATES}),
         (("--cluster=in-cluster", "--events=off", "--audit-interval=1h"), {Feature.CLUSTER, Feature.AUDIT}),
+        (("--publish-nodes=on",), {Feature.PUBLICATION}),
+        (("--publish-nodes=off",), set()),
     ],
 )
 def test_arguments_of_the_gate_determine_the_features(arguments: tuple[str, ...], expected: set[Feature]) -> None:

@@ -63,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
         self.scripted.connections.add(self.client_address)
         self.scripted.responders.pop(0)(self)
 
-    do_GET = do_PUT = do_POST = do_DELETE = _respond  # noqa: N815  # the names that http.server looks for
+    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _respond  # noqa: N815  # the names that http.server looks for
 
     def log_message(self, *_: Any) -> None:
         """Log nothing."""

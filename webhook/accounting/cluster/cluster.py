@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.cluster.node_columns import NodeColumns, PriorityUsage
+from tallygate.webhook.accounting.cluster.node_pools import NodePools
 from tallygate.webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
 from tallygate.webhook.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
 from tallygate.webhook.accounting.cluster.scheduler_version import (
@@ -93,7 +94,8 @@ class Cluster:
     `label_index` has the scheduling groups of pods on nodes, `anti_affinity_index` the terms by which these pods repel
     others. `selector_counts` counts the pods that a selector matches, `priority_usage` the amounts that pods use, by
     priority. `storage` stays None while no object about volumes is known, and `devices` while the slices and claims of
-    devices are not; `devices_problem` is then the reason, if it is known. `fork_changes` has the pods that a fork
+    devices are not; `devices_problem` is then the reason, if it is known. `pools` has the pools of
+    the nodes that `ingest` put in. `fork_changes` has the pods that a fork
     removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`). `scheduler_version` is the
     version of the scheduler whose rules apply, `git_version` the version that the cluster reports, as `v1.37.2`, or
     None. `now` is the time of this state, None if it is not known.
@@ -103,6 +105,7 @@ class Cluster:
         self.scheduler_version = scheduler_version
         self.git_version: str | None = None
         self.nodes = NodeColumns()
+        self.pools = NodePools()
         self.groups = SchedulingGroupInterner(scheduler_version)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.priority_classes: dict[str, PriorityClass] = {}

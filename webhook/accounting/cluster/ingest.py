@@ -10,6 +10,7 @@ from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex, StorageObject
 from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from tallygate.webhook.objects.karpenter import KarpenterNodePool, NodeClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
     PodDisruptionBudget,
@@ -84,12 +85,19 @@ def _create_storage_handler(object_type: type[StorageObject]) -> Callable[[Clust
 
 
 _NODE_DECODER, _POD_DECODER = msgspec.json.Decoder(SchedulingNode), msgspec.json.Decoder(SchedulingPod)
+_NODE_POOL_DECODER, _NODE_CLAIM_DECODER = msgspec.json.Decoder(KarpenterNodePool), msgspec.json.Decoder(NodeClaim)
 _NAMESPACE_DECODER = msgspec.json.Decoder(Namespace)
 _DEVICE_CLASS_DECODER = msgspec.json.Decoder(DeviceClass)
 _PRIORITY_CLASS_DECODER, _BUDGET_DECODER = (
     msgspec.json.Decoder(PriorityClass),
     msgspec.json.Decoder(PodDisruptionBudget),
 )
+
+
+def _put_node(cluster: Cluster, content: ObjectJson) -> None:
+    node = _NODE_DECODER.decode(content)
+    cluster.put_node(node)
+    cluster.pools.put_node(node)
 
 
 def _put_pod(cluster: Cluster, content: ObjectJson) -> None:
@@ -126,7 +134,9 @@ def _put_priority_class(cluster: Cluster, content: ObjectJson) -> None:
 
 
 _HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
-    "Node": lambda cluster, content: cluster.put_node(_NODE_DECODER.decode(content)),
+    "Node": _put_node,
+    "NodePool": lambda cluster, content: cluster.pools.put_node_pool(_NODE_POOL_DECODER.decode(content)),
+    "NodeClaim": lambda cluster, content: cluster.pools.put_node_claim(_NODE_CLAIM_DECODER.decode(content)),
     "Pod": _put_pod,
     "Namespace": _put_namespace,
     "PriorityClass": _put_priority_class,

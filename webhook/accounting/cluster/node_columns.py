@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.cluster.columns import CategoryColumn, IntegerColumn
-from tallygate.webhook.accounting.node_fit import parse_allocatable
+from tallygate.webhook.accounting.node_fit import count_unhealthy, parse_allocatable
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import NodeSpec, SchedulingNode, Taint
 
@@ -22,7 +22,8 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 class NodeColumns:
     """Nodes by index. A node keeps its index as long as it exists or a pod names it.
 
-    Amounts are the scheduler's: milli-cpu, else whole units.
+    Amounts are the scheduler's: milli-cpu, else whole units. `unhealthy` has the nodes with more of an extended
+    resource than they can allocate, and the differences.
     """
 
     def __init__(self) -> None:
@@ -35,6 +36,7 @@ class NodeColumns:
         self._indices: NDArray[np.intp] | None = None
         self._allocatable: dict[str, IntegerColumn] = {}
         self._used: dict[str, IntegerColumn] = {}
+        self.unhealthy: dict[int, Amounts] = {}
         self._by_label: dict[str, CategoryColumn[str]] = {}
         self.taints: CategoryColumn[tuple[Taint, ...]] = CategoryColumn(_INITIAL_SIZE)
         self.features: CategoryColumn[frozenset[str]] = CategoryColumn(_INITIAL_SIZE)
@@ -103,6 +105,7 @@ class NodeColumns:
         meta, spec, amounts = node.metadata or ObjectMeta(), node.spec or NodeSpec(), parse_allocatable(node)
         index = self.acquire_index(meta.name or "")
         self._put_allocatable(index, amounts)
+        self._put_unhealthy(index, count_unhealthy(node))
         self._put_labels(index, meta.labels or _NO_LABELS)
         self.taints.put(index, tuple(spec.taints) if spec.taints else None)
         features = node.status.declared_features if node.status else None
@@ -118,6 +121,7 @@ class NodeColumns:
         if index is None:
             return
         self._put_allocatable(index, Amounts())
+        self._put_unhealthy(index, Amounts())
         self._put_labels(index, _NO_LABELS)
         self.taints.put(index, None)
         self.features.put(index, None)
@@ -158,6 +162,12 @@ class NodeColumns:
                 self._allocatable[name] = IntegerColumn(self._size)
         for name, column in self._allocatable.items():
             column[index] = amounts.get(name, 0)
+
+    def _put_unhealthy(self, index: int, amounts: Amounts) -> None:
+        if amounts:
+            self.unhealthy[index] = amounts
+        else:
+            self.unhealthy.pop(index, None)
 
     def _put_labels(self, index: int, labels: Mapping[str, str]) -> None:
         for key in self._labels[index].keys() - labels.keys():

@@ -39,6 +39,7 @@ from tallygate.webhook.accounting.scheduling.scoring import (
 )
 
 _PODS = "pods"
+_COPY = "copy"
 _DO_NOT_SCHEDULE = "DoNotSchedule"
 _INT64_LIMIT = 1 << 62  # a request may exceed 64 bits where the numbers of the columns do not
 
@@ -89,10 +90,13 @@ def count_max_copies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
 
 
 class PlacementSession:
-    """Copies of pods that are on a cluster temporarily, on the nodes that `scoring` prefers."""
+    """Copies of pods that are on a cluster temporarily, on the nodes that `scoring` prefers.
 
-    def __init__(self, cluster: Cluster, scoring: Scoring = DEFAULT_SCORING) -> None:
-        self._cluster, self._scoring = cluster, scoring
+    Sessions that are open on one cluster at a time have different names.
+    """
+
+    def __init__(self, cluster: Cluster, scoring: Scoring = DEFAULT_SCORING, name: str = _COPY) -> None:
+        self._cluster, self._scoring, self._name = cluster, scoring, name
         self.devices = AssumedDevices(cluster)
         self.placed_pods: list[PodInfo] = []
 
@@ -243,7 +247,7 @@ class PlacementSession:
         if not self.devices.take(pod, node_index):
             return False
         copy = PodInfo(
-            f"copy {len(self.placed_pods)}",
+            f"{self._name} {len(self.placed_pods)}",
             pod.name,
             self._cluster.groups.intern(pod.pod),
             self._cluster.nodes.get_name(node_index),
@@ -255,9 +259,11 @@ class PlacementSession:
 
 
 @contextmanager
-def open_placement_session(cluster: Cluster, scoring: Scoring = DEFAULT_SCORING) -> Iterator[PlacementSession]:
+def open_placement_session(
+    cluster: Cluster, scoring: Scoring = DEFAULT_SCORING, name: str = _COPY
+) -> Iterator[PlacementSession]:
     """Yield a session and remove every pod that it placed on exit."""
-    session = PlacementSession(cluster, scoring)
+    session = PlacementSession(cluster, scoring, name)
     try:
         yield session
     finally:

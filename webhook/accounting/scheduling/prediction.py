@@ -268,13 +268,20 @@ _UNRESOLVABLE_FILTERS: Sequence[Filter] = (
     node_eligibility.filter_taint_toleration,
     node_eligibility.filter_node_affinity,
     _filter_allocatable,
-    dynamic_resources.filter_published_devices,
 )
-"""The filters whose result does not depend on other pods."""
+"""The filters whose result depends neither on other pods nor on devices."""
 
 
 def _mask_unresolvable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Mask:
     """Return a mask of the nodes on which the pod can never run in its present form, regardless of the other pods."""
+    unresolvable = mask_unresolvable_without_devices(pod, cluster, nodes)
+    for status in dynamic_resources.filter_published_devices(pod, cluster, nodes):
+        unresolvable |= status.rejected
+    return unresolvable
+
+
+def mask_unresolvable_without_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Mask:
+    """Return a mask of the nodes that their own fields exclude for the pod: labels, taints and amounts."""
     unresolvable = np.zeros(len(nodes), dtype=np.bool_)
     node_names = node_eligibility.list_named_nodes(pod)
     if node_names is not None:

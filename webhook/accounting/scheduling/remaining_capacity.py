@@ -1,16 +1,18 @@
 """The number of further copies of a pod that fit, on each node and in all, and the limiting reasons."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeCapacity, find_new_node_capacities
 from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
 from tallygate.webhook.accounting.scheduling.placement import (
     count_max_copies,
@@ -22,6 +24,7 @@ from tallygate.webhook.accounting.scheduling.placement import (
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
 from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
 from tallygate.webhook.accounting.scheduling.scoring import ExactIntegerArray
+from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices, list_unhealthy_devices
 
 _PODS = "pods"
 
@@ -31,13 +34,16 @@ class RemainingCapacity:
     """The number of copies by node, without zeros; `message` is the fit error of the next copy.
 
     The message is the first part of the scheduler's own. `limiting_reasons` has the number of nodes for each reason.
-    `unmodelled` names the features that were not evaluated.
+    `unmodelled` names the features that were not evaluated. `new_nodes` has the copies on new nodes, by shape, and
+    `unhealthy` the unhealthy devices of the resources.
     """
 
     copies_by_node: Mapping[str, int]
     message: str
     limiting_reasons: Mapping[str, int] = field(default_factory=dict)
     unmodelled: tuple[str, ...] = ()
+    new_nodes: tuple[NewNodeCapacity, ...] = ()
+    unhealthy: tuple[UnhealthyDevices, ...] = ()
 
     @property
     def total(self) -> int:
@@ -45,8 +51,12 @@ class RemainingCapacity:
         return sum(self.copies_by_node.values())
 
 
-def compute_remaining_capacity(pod: IncomingPod, cluster: Cluster) -> RemainingCapacity:
-    """Return the number of copies of a pod that fit. The cluster is unchanged afterwards.
+def compute_remaining_capacity(
+    pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape] = ()
+) -> RemainingCapacity:
+    """Return the number of copies of a pod that fit, and for each shape the number that would on a new node.
+
+    The cluster is unchanged afterwards.
 
     Raises:
         QuantityError: if the size of a claim or volume is invalid.
@@ -61,7 +71,12 @@ def compute_remaining_capacity(pod: IncomingPod, cluster: Cluster) -> RemainingC
         else format_reason_counts(len(diagnosis.nodes), reason_counts)
     )
     return RemainingCapacity(
-        copies_by_node, message, dict(reason_counts.most_common()), tuple(find_unmodelled(pod, cluster))
+        copies_by_node,
+        message,
+        dict(reason_counts.most_common()),
+        tuple(find_unmodelled(pod, cluster)),
+        find_new_node_capacities(pod, cluster, shapes),
+        list_unhealthy_devices(pod, cluster),
     )
 
 

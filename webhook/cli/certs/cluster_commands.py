@@ -33,7 +33,7 @@ from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.config import load_client_config
 from tallygate.webhook.kube.discovery import Discovery
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import WorkloadKind
+from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.server.settings.token_file import read_tokens
 
 _NO_POLICIES = (
@@ -153,8 +153,7 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
     metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A policy file of the gate, or a folder of them, to register the kinds that they define too; may be given "
-    "several times.",
+    help="A policy file of the gate, or a folder of them, to register what they need too; may be given several times.",
 )
 @connection_options
 def publish(  # noqa: PLR0913, PLR0917  # each is an option
@@ -175,7 +174,8 @@ def publish(  # noqa: PLR0913, PLR0917  # each is an option
 
     A configuration without webhooks that is left to the gate is completed, if a replica of the gate is ready: for a
     gate that may not do this itself. It gets the served kinds of other projects that are known, or that --policies
-    define. Needed rights: get and patch on both kinds, and to complete them update, and get on the gate's Deployment.
+    define. If these imply requests, the mutating phase gets every new pod. Needed rights: get and patch on both kinds,
+    and to complete them update, and get on the gate's Deployment.
 
     Exit codes: 0 published, or nothing to do; 2 it could not be done.
     """
@@ -184,8 +184,7 @@ def publish(  # noqa: PLR0913, PLR0917  # each is an option
     with convert_errors():
         ca_bundle = read_ca_bundle(folder, datetime.now(UTC))
         client = create_client(load_client_config(kubeconfig, context, in_cluster=in_cluster))
-        kinds = () if given is None else given.workload_kinds
-        registrar = _Registrar(client, folder, ca_bundle, _read_token(token_file), kinds)
+        registrar = _Registrar(client, folder, ca_bundle, _read_token(token_file), given or PolicySet())
         outcomes = set()
         for result in publish_bundle(client, name, ca_bundle, registrar.create_webhooks):
             click.echo(f"{result.kind} {result.name}: {result.outcome}")
@@ -201,15 +200,13 @@ def _read_token(path: Path | None) -> str:
 class _Registrar:
     """The registration of a gate with the certificate in a folder, for the administrator in place of the gate."""
 
-    def __init__(
-        self, client: ApiClient, folder: Path, ca_bundle: bytes, token: str, kinds: Sequence[WorkloadKind]
-    ) -> None:
+    def __init__(self, client: ApiClient, folder: Path, ca_bundle: bytes, token: str, policies: PolicySet) -> None:
         self._client = client
         self._discovery = Discovery(client)
         self._folder = folder
         self._encoded_bundle = base64.b64encode(ca_bundle).decode("ascii")
         self._token = token
-        self._kinds = kinds
+        self._policies = policies
 
     def create_webhooks(self, configuration: Any) -> list[dict[str, Any]] | None:
         """Return the webhooks of a configuration, or None if it is not left to the gate.
@@ -232,11 +229,12 @@ class _Registrar:
             token=self._token,
             choose_bundle=lambda _: self._encoded_bundle,
             workload_resources=self._select_workload_resources(),
+            implies_requests=bool(self._policies.implied_requests),
         )
 
     def _select_workload_resources(self) -> Sequence[WorkloadResource]:
         try:
-            return select_resources((*KNOWN_KINDS, *self._kinds), self._discovery.read())
+            return select_resources((*KNOWN_KINDS, *self._policies.workload_kinds), self._discovery.read())
         except ApiError as error:
             raise UsageError(f"{self._client.server} does not report the kinds that it serves: {error}") from error
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
+from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.admission.evaluate import evaluate_request
+from tallygate.webhook.admission.evaluate import evaluate_decoded_request, evaluate_request
+from tallygate.webhook.admission.implied_requests import find_implied_for_pods
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets, list_review_targets
 from tallygate.webhook.admission.request import ALLOWED, Phase, Verdict
 from tallygate.webhook.admission.resource_fields import list_resource_fields
@@ -86,7 +88,10 @@ NodeCheck = Callable[[DecodedRequest, RuleSelection, KnownDevices, bool], Verdic
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """The object as it would be stored, its problems, and the messages on checks that were not evaluated."""
+    """The object as it would be stored, its problems, and the messages on checks that were not evaluated.
+
+    The pods of its templates have the requests that are implied for them.
+    """
 
     typed: TypedObject
     problems: tuple[ReportedProblem, ...]
@@ -100,14 +105,19 @@ class RuleChecker:
         self._index = RuleIndex(policies)
         self._fill_index = RuleIndex(_select_fill_rules(policies))
         self._why_by_rule: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
+        self._why_by_implied: Mapping[str, str] = {each.name: each.reason for each in policies.implied_requests}
 
     def evaluate(self, typed: TypedObject, labels: Labels | None) -> RuleResult:
         """Evaluate the creation of an object by both webhooks; `labels` are those of its namespace, None if unknown."""
+        remarks = find_implied_for_pods(self._index.select_implied(typed.subject.namespace, labels), typed.views)
         patch = evaluate_request(typed.request, self._fill_index, labels, Phase.MUTATING).patch
         if patch:
             typed = replace_body(typed, apply_patch(typed.body, patch))
-        verdict = evaluate_request(typed.request, self._index, labels, Phase.VALIDATING)
-        return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
+        decoded_request = self._index.decode(typed.request, labels)
+        verdict = evaluate_decoded_request(decoded_request, self._index, labels, Phase.VALIDATING)
+        notes = [self._convert_problem(each, FindingSeverity.NOTE) for each in remarks]
+        completed = replace(typed, views=tuple(decoded_request.implied.complete_views(typed.views)))
+        return RuleResult(completed, (*self._convert_problems(verdict), *notes), verdict.unknown)
 
     def check_nodes(
         self,
@@ -118,7 +128,7 @@ class RuleChecker:
         """Return the problems of the rules that require a node for the pods of an object."""
         request = typed.request
         selection = self._index.select_node_rules(request.kind, request.namespace, labels)
-        decoded_request = DecodedRequest(request, self._index.targets)
+        decoded_request = self._index.decode(request, labels)
         verdict = ALLOWED if selection is None else check_nodes(decoded_request, selection)
         return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
@@ -129,9 +139,13 @@ class RuleChecker:
             (verdict.audits, FindingSeverity.NOTE),
         ):
             for problem in problems:
-                yield ReportedProblem(
-                    problem, f"rule {problem.rule}", severity, self._why_by_rule.get(problem.rule, "")
-                )
+                yield self._convert_problem(problem, severity)
+
+    def _convert_problem(self, problem: Problem, severity: FindingSeverity) -> ReportedProblem:
+        why_by_name = self._why_by_rule if problem.policy_kind == "rule" else self._why_by_implied
+        return ReportedProblem(
+            problem, f"{problem.policy_kind} {problem.rule}", severity, why_by_name.get(problem.rule, "")
+        )
 
 
 def _select_fill_rules(policies: PolicySet) -> PolicySet:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.admission.implied_requests import IMPLIED_FOR_PODS
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.documents.syntax_tree import FieldLocation
 
@@ -59,7 +60,11 @@ def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem
     candidates = [
         each for each in unique_problems if each.location.exact or _create_key(each.reported) not in written_keys
     ]
-    rule_problems = [each for each in candidates if each.reported.problem.rule]
+    rule_problems = [
+        each
+        for each in candidates
+        if each.reported.problem.rule and each.reported.problem.code != IMPLIED_FOR_PODS.number  # a remark covers none
+    ]
     for candidate in candidates:
         if candidate.reported.problem.rule:
             reported = candidate.reported

@@ -22,6 +22,7 @@ from tallygate.webhook.cli.doctor.checks import (
     device_classes,
     ledgers,
     lockout,
+    node_amounts,
     reachability,
     registered_kinds,
     registration,
@@ -47,6 +48,7 @@ CHECKS: tuple[Check[GateFacts], ...] = (
     *conflicts.CHECKS,
     *device_classes.CHECKS,
     *registered_kinds.CHECKS,
+    *node_amounts.CHECKS,
 )
 
 _STYLES = {

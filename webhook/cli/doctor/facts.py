@@ -266,6 +266,7 @@ def detect_features(facts: GateFacts) -> frozenset[Feature] | None:
         "leader-election": Feature.CLUSTER_LEDGERS,
         "events": Feature.EVENTS,
         "audit": Feature.AUDIT,
+        "node-resources": Feature.PUBLICATION,
     }
     return frozenset(
         feature for name, feature in features_by_check.items() if any(name in checks for checks in check_names)

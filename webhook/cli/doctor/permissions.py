@@ -30,6 +30,7 @@ class Feature(StrEnum):
     EVENTS = "--events"
     CERTIFICATES = "--tls-secret"
     AUDIT = "--audit-interval"
+    PUBLICATION = "--publish-nodes"
 
     @property
     def manifest_path(self) -> str:
@@ -37,7 +38,7 @@ class Feature(StrEnum):
         return f"deploy/kustomize/components/{_COMPONENTS.get(self, 'cluster-access')}/rbac.yaml"
 
 
-_COMPONENTS = {Feature.CERTIFICATES: "self-signed", Feature.AUDIT: "audit"}
+_COMPONENTS = {Feature.CERTIFICATES: "self-signed", Feature.AUDIT: "audit", Feature.PUBLICATION: "publish-nodes"}
 
 
 class Permission(NamedTuple):
@@ -116,6 +117,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     *(Permission("list", kind.group, kind.resource, Feature.AUDIT) for kind in KNOWN_KINDS),
     *_create_permissions(_REPORT_VERBS, "openreports.io", "reports clusterreports", Feature.AUDIT),
     *_create_permissions(_REPORT_VERBS, "wgpolicyk8s.io", "policyreports clusterpolicyreports", Feature.AUDIT),
+    *_create_permissions("patch", "", "nodes/status", Feature.PUBLICATION),
 )
 
 
@@ -137,6 +139,8 @@ def parse_features(arguments: tuple[str, ...]) -> frozenset[Feature]:
     """Return the features that these arguments enable. Events are on unless an argument turns them off."""
     options = dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
     enabled = {feature for feature in (Feature.CERTIFICATES, Feature.AUDIT) if options.get(feature)}
+    if options.get(Feature.PUBLICATION) == "on":
+        enabled.add(Feature.PUBLICATION)
     if options.get(Feature.CLUSTER_LEDGERS) == "kubernetes":
         enabled.add(Feature.CLUSTER_LEDGERS)
     if options.get(Feature.CLUSTER, "none") != "none":

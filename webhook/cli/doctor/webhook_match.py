@@ -124,9 +124,18 @@ def list_registered_resources(
 class ExpectedConfigurations:
     """The two webhook configurations of a gate as `tallygate` registers them."""
 
-    def __init__(self, location: GateLocation, workload_resources: Sequence[WorkloadResource] = ()) -> None:
+    def __init__(
+        self,
+        location: GateLocation,
+        workload_resources: Sequence[WorkloadResource] = (),
+        *,
+        implies_requests: bool = False,
+    ) -> None:
         configurations = create_webhook_configurations(
-            ServiceTarget(), own_namespace=location.namespace, workload_resources=workload_resources
+            ServiceTarget(),
+            own_namespace=location.namespace,
+            workload_resources=workload_resources,
+            implies_requests=implies_requests,
         )
         self._configurations = dict(zip((MUTATING, VALIDATING), configurations, strict=True))
 

@@ -1,9 +1,10 @@
-"""Definitions of kinds among manifests, and the objects whose kind has none, for the commands about pods."""
+"""Definitions of kinds and shapes among manifests, and the objects whose kind has none, for the commands about pods."""
 
 from collections.abc import Iterable
 
 import click
 
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
@@ -12,7 +13,7 @@ from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.policy.lint_findings import Severity
-from tallygate.webhook.policy.model import POLICY_GROUP
+from tallygate.webhook.policy.model import POLICY_GROUP, PolicySet
 from tallygate.webhook.policy.parse import parse
 
 
@@ -22,19 +23,32 @@ def find_defined_targets(manifests: Iterable[Manifest]) -> ReviewTargets:
     Raises:
         UsageError: if a definition has mistakes; the text has each of them.
     """
+    return list_review_targets(_parse_definitions(manifests, "WorkloadKind"))
+
+
+def find_defined_shapes(manifests: Iterable[Manifest]) -> tuple[NodeShape, ...]:
+    """Return the shapes of nodes that each NodeShape among the manifests defines.
+
+    Raises:
+        UsageError: if a definition has mistakes; the text has each of them.
+    """
+    return _parse_definitions(manifests, "NodeShape").node_shapes
+
+
+def _parse_definitions(manifests: Iterable[Manifest], kind: str) -> PolicySet:
     definitions = [
         (
             f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}",
             to_json(manifest.node, DEFAULT_LIMITS.expanded),
         )
         for manifest in manifests
-        if (manifest.group, manifest.kind) == (POLICY_GROUP, "WorkloadKind")
+        if (manifest.group, manifest.kind) == (POLICY_GROUP, kind)
     ]
     parsed = parse(definitions)
     errors = [each for each in parsed.findings if each.severity is Severity.ERROR]
     if errors:
         raise UsageError("\n".join(f"{each.file}: {each.message} ({each.code})" for each in errors))
-    return list_review_targets(parsed.policies)
+    return parsed.policies
 
 
 def report_unread_kinds(manifests: Iterable[Manifest], namespace: str, targets: ReviewTargets) -> int:

@@ -7,9 +7,12 @@ import difflib
 
 from tallygate.webhook.accounting import kubernetes_codes as accounting
 from tallygate.webhook.accounting.problem import Code
+from tallygate.webhook.admission import implied_requests
 from tallygate.webhook.admission import rule_codes as admission
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.policy import policy_codes as policy
+from tallygate.webhook.policy.implied_codes import IMPLIED_CODES
+from tallygate.webhook.policy.node_resource_codes import NODE_RESOURCE_CODES
 
 NOT_YAML = Code(
     "TG401",
@@ -138,7 +141,15 @@ MANIFEST_CODES: tuple[Code, ...] = (
 
 ALL_CODES: tuple[Code, ...] = tuple(
     sorted(
-        (*accounting.CODES, *admission.CODES, *policy.CODES, *MANIFEST_CODES),
+        (
+            *accounting.CODES,
+            *admission.CODES,
+            *implied_requests.CODES,
+            *policy.CODES,
+            *IMPLIED_CODES,
+            *NODE_RESOURCE_CODES,
+            *MANIFEST_CODES,
+        ),
         key=lambda code: code.number,
     )
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.node_shape import DEFAULT_MAX_PODS, HOSTNAME
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
@@ -20,9 +21,6 @@ _NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
 _AMOUNTS_DECODER = msgspec.json.Decoder(ResourceList)
 _ADD_PATTERN = re.compile(r"\s*(\d{1,6})\s*x\s*(\{.*\})\s*", re.ASCII | re.DOTALL)
 _MAX_ADDED_NODES = 100_000
-_DEFAULT_MAX_PODS = msgspec.Raw(b'"110"')
-"""The kubelet's default limit of pods (maxPods in pkg/kubelet/apis/config/v1beta1/defaults.go)."""
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], limits: Limits) -> None:
@@ -59,11 +57,11 @@ def add_nodes(cluster: Cluster, option_value: str, option_number: int, limits: L
         )
     for index, amounts in enumerate(_parse_amounts(option_value, match[2], limits) * count):
         name = f"added-{option_number}-{index + 1}"
-        meta = ObjectMeta(name=name, labels={_HOSTNAME: name})
+        meta = ObjectMeta(name=name, labels={HOSTNAME: name})
         _put_node(
             cluster,
             SchedulingNode(
-                metadata=meta, status=SchedulingNodeStatus(allocatable={"pods": _DEFAULT_MAX_PODS, **amounts})
+                metadata=meta, status=SchedulingNodeStatus(allocatable={"pods": DEFAULT_MAX_PODS, **amounts})
             ),
             "--add",
         )

@@ -14,6 +14,8 @@ import msgspec
 from msgspec import Meta
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.node_pools import merge_shapes
+from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.placement import open_placement_session
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility
@@ -38,16 +40,24 @@ from tallygate.webhook.cli.predict.cluster_input import (
     read_cluster_input,
     split_pod_names,
 )
+from tallygate.webhook.cli.predict.new_node_lines import add_new_nodes, format_shape_rows
 from tallygate.webhook.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, is_placed, read_pods_to_place
 from tallygate.webhook.cli.predict.prediction_details import PredictionDetails, predict_pods
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import combine_files, connection_options, files_options, snapshot_option
+from tallygate.webhook.cli.sources.options import (
+    combine_files,
+    connection_options,
+    files_options,
+    load_usable_policies,
+    policies_option,
+    snapshot_option,
+)
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.policy.model import PolicyLabelSelector
+from tallygate.webhook.policy.model import PolicyLabelSelector, PolicySet
 from tallygate.webhook.policy.suggest import find_nearest
 
 _SYNTAX = (
@@ -184,6 +194,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     multiple=True,
     help='Add N nodes, each with this allocatable, as in "4 x {cpu: 8, nvidia.com/gpu: 2}".',
 )
+@policies_option
 @click.option(
     "--scoring",
     metavar="STRATEGY",
@@ -210,6 +221,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     snapshot: Path | None,
     nodes: tuple[Path, ...],
     added: tuple[str, ...],
+    policies: tuple[Path, ...],
     scoring: str | None,
     verbose: bool,
     output: str,
@@ -225,7 +237,10 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
     nodes are listed with -v, and for one object. For pods with claims for devices the output shows the devices that
     nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too. A WorkloadKind
-    in the files defines where the pods are in objects of its kind.
+    in the files defines where the pods are in objects of its kind. With --policies, the pods in files have the requests
+    that are implied for them. With NodeShapes, in the files or by --policies, the
+    output has the number of new nodes that the pods without a node would need, for each shape by itself. Pools of
+    nodes have shapes by themselves: NodePools of Karpenter, and groups of nodes by the labels of providers.
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
     reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,
@@ -239,12 +254,12 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.choose_namespace(namespace)
-    in_files = PodsInFiles()
+    in_files, policy_set = PodsInFiles(), load_usable_policies(policies) if policies else PolicySet()
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
         in_files = read_pods_to_place(manifests, chosen_namespace or "", replicas, selector)
-        all_pods = [each for each in in_files.pods if not is_placed(each)]
         cluster_input = read_cluster_input(source, nodes, added)
+        all_pods = [each for each in in_files.complete(policy_set, cluster_input.cluster) if not is_placed(each)]
         in_files.put_claims(cluster_input.cluster)
     else:
         cluster_input = read_cluster_input(source, nodes, added)
@@ -254,14 +269,20 @@ def predict(  # noqa: PLR0913 -- one argument for each option
                 f"no such pod is pending{f' in namespace {chosen_namespace}' if chosen_namespace else ''}", err=True
             )
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
-    predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, with_node_lines=with_node_lines))
+    shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster_input.cluster.pools.list_shapes())
+    in_session = _predict_all(all_pods, cluster_input, parsed_scoring, shapes, with_node_lines=with_node_lines)
+    predictions = list(in_session)
     _print_predictions(predictions, cluster_input.cluster, output, verbose=verbose)
     all_fit = all(each.prediction.feasibility is Feasibility.NOW for each in predictions)
     ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
 
 
 def _check_arguments(
-    names: tuple[str, ...] | None, files: tuple[str, ...], replicas: int | None, *, all_namespaces: bool
+    names: tuple[str, ...] | None,
+    files: tuple[str, ...],
+    replicas: int | None,
+    *,
+    all_namespaces: bool,
 ) -> None:
     """Check the arguments.
 
@@ -280,7 +301,12 @@ def _check_arguments(
 
 
 def _predict_all(
-    all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput, scoring: Scoring, *, with_node_lines: bool
+    all_pods: Sequence[PodsToPlace],
+    cluster_input: ClusterInput,
+    scoring: Scoring,
+    shapes: Sequence[NodeShape],
+    *,
+    with_node_lines: bool,
 ) -> Iterator[PredictionDetails]:
     """Yield the prediction of each, placed one after the other in one session.
 
@@ -290,13 +316,14 @@ def _predict_all(
     with open_placement_session(cluster_input.cluster, scoring) as session:
         for pods in track("placing pods", all_pods):
             try:
-                yield predict_pods(
+                details = predict_pods(
                     pods.with_default_priority(cluster_input.cluster.priority_classes),
                     cluster_input.cluster,
                     session,
                     scoring,
                     with_node_lines=with_node_lines,
                 )
+                yield add_new_nodes(details, cluster_input.cluster, scoring, shapes) if shapes else details
             except QuantityError as error:
                 raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
             except TallygateError as error:
@@ -319,3 +346,5 @@ def _print_predictions(
         elif verbose and details.node_lines:
             rows = prediction_text.format_rows(details.node_lines)
             click.echo("\n".join([*rows, *prediction_text.format_pool_rows(details.node_lines)]))
+        if verbose and details.new_nodes:
+            click.echo("\n".join(format_shape_rows(details.new_nodes)))

@@ -9,10 +9,21 @@ import click
 import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.node_shape import NodeShape
+from tallygate.webhook.admission.implied_requests import (
+    ImpliedIndex,
+    ImpliedRequests,
+    add_requests,
+    describe_amount,
+)
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.manifests.kind_manifests import find_defined_targets, report_unread_kinds
+from tallygate.webhook.cli.manifests.kind_manifests import (
+    find_defined_shapes,
+    find_defined_targets,
+    report_unread_kinds,
+)
 from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import load_manifests
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
@@ -27,7 +38,7 @@ from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTempla
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
 from tallygate.webhook.policy.matching import matches_labels
-from tallygate.webhook.policy.model import PolicyLabelSelector
+from tallygate.webhook.policy.model import PolicyLabelSelector, PolicySet
 
 _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 _ONE_PER_NODE = ("apps", "DaemonSet")
@@ -51,6 +62,20 @@ class PodsToPlace:
     def from_pod(pod: SchedulingPod, namespace: str, name: str) -> "PodsToPlace":
         """Create the object for one stored pod."""
         return PodsToPlace(FindingSubject(kind="Pod", namespace=namespace, name=name), pod)
+
+    def complete(self, implied: ImpliedRequests) -> "PodsToPlace":
+        """Return new pods with the requests that are implied for them; a pod that was read from a cluster has its own.
+
+        The additions are reported on stderr.
+        """
+        if self.pod.metadata is not None and self.pod.metadata.uid:
+            return self
+        missing = implied.find_missing(self.pod)
+        for each in missing:
+            click.echo(f"tallygate: {self.subject}: each pod gets {describe_amount(each)}", err=True)
+        questions = implied.describe_unknown(self.subject.namespace)
+        pod = add_requests(self.pod, missing) if missing else self.pod
+        return replace(self, pod=pod, unmodelled=(*self.unmodelled, *questions))
 
     def copy_unscheduled(self) -> "PodsToPlace":
         """Return a copy; if the pod was read from a cluster, the copy has neither a UID nor a node."""
@@ -120,12 +145,21 @@ def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
 class PodsInFiles:
     """The pods that files create, and the number of objects whose pods are unknown, since their kind is not read.
 
-    `claims` are the claims for devices in the files, and the templates of claims.
+    `claims` are the claims for devices in the files, and the templates of claims. `shapes` are the shapes of nodes.
     """
 
     pods: tuple[PodsToPlace, ...] = ()
     unread_count: int = 0
     claims: tuple[ResourceClaim | ResourceClaimTemplate, ...] = ()
+    shapes: tuple[NodeShape, ...] = ()
+
+    def complete(self, policies: PolicySet, cluster: Cluster) -> Sequence[PodsToPlace]:
+        """Return the pods with the implied requests of these policies, by the labels of the namespaces of a cluster."""
+        index = ImpliedIndex(policies)
+        return [
+            each.complete(index.select(each.subject.namespace, cluster.namespaces.get(each.subject.namespace)))
+            for each in self.pods
+        ]
 
     def put_claims(self, cluster: Cluster) -> None:
         """Add the claims and the templates to a cluster whose devices are known; a claim that exists stays."""
@@ -158,7 +192,8 @@ def read_pods_to_place(
         raise UsageError(
             f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read{condition}"
         )
-    return PodsInFiles(all_pods, unread_count, tuple(_list_claims(all_manifests, namespace)))
+    claims, shapes = tuple(_list_claims(all_manifests, namespace)), find_defined_shapes(all_manifests)
+    return PodsInFiles(all_pods, unread_count, claims, shapes)
 
 
 def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[ResourceClaim | ResourceClaimTemplate]:

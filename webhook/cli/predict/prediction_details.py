@@ -13,6 +13,7 @@ from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption, find_eviction_options
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeFit
 from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeDiagnosis, diagnose_node
 from tallygate.webhook.accounting.scheduling.placement import PlacementSession
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
@@ -27,6 +28,7 @@ from tallygate.webhook.accounting.scheduling.prediction import (
 )
 from tallygate.webhook.accounting.scheduling.remedies import Remedy, find_remedies
 from tallygate.webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
+from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices, list_unhealthy_devices
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.policy.suggest import suggest_resource
 
@@ -58,8 +60,10 @@ class PredictionDetails:
     If a copy cannot run, the other fields describe the first such copy: `closest_nodes` are the nodes with the smallest
     shortfalls among those where evictions help, and those that lack the fewest devices. `evictions` and `remedies` are
     the changes that would help, `preemption` is the choice of the scheduler's preemption, `suggestions` are probable
-    names for resources that no node advertises. `node_lines` are the nodes one by one, if requested: before the first
-    copy if all can run, else before the first copy that cannot. `claims_by_copy` has the devices of each placed copy.
+    names for resources that no node advertises, `unhealthy` the unhealthy devices of its resources. `node_lines` are
+    the nodes one by one, if requested: before the first copy if all can run, else before the first copy that cannot.
+    `claims_by_copy` has the devices of each placed copy. `new_nodes` are the nodes that would come for the copies
+    without a node, for each shape by itself.
     """
 
     pods: PodsToPlace
@@ -69,8 +73,10 @@ class PredictionDetails:
     remedies: tuple[Remedy, ...] = ()
     preemption: EvictionOption | None = None
     suggestions: Mapping[str, str] = field(default_factory=dict)
+    unhealthy: tuple[UnhealthyDevices, ...] = ()
     node_lines: tuple[NodeLine, ...] = ()
     claims_by_copy: tuple[CopyClaims, ...] = ()
+    new_nodes: tuple[NewNodeFit, ...] = ()
 
     @property
     def feasible_count(self) -> int:
@@ -146,6 +152,7 @@ def _add_explanation(
         remedies=find_remedies(pod, cluster, diagnosis.nodes[diagnosis.rejected]),
         preemption=EvictionOption(cluster.nodes.get_name(chosen.node_index), chosen.victims) if chosen else None,
         suggestions=dict(_suggest_resources(prediction, cluster)),
+        unhealthy=list_unhealthy_devices(pod, cluster),
     )
 
 

@@ -20,6 +20,8 @@ from tallygate.webhook.accounting.scheduling.plugins.resource_claims import get_
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.accounting.scheduling.released_claims import ReleasedClaim
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
+from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices
+from tallygate.webhook.cli.predict.new_node_lines import convert_fits, convert_new_node_capacities
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 from tallygate.webhook.cli.predict.prediction_text import get_node_feasibility
@@ -51,6 +53,17 @@ def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[st
         "message": capacity.message,
         "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in capacity.limiting_reasons.items()],
         "unknown": list(capacity.unmodelled),
+        "newNodes": convert_new_node_capacities(capacity.new_nodes),
+        "unhealthy": [_unhealthy_to_dict(each) for each in capacity.unhealthy],
+    }
+
+
+def _unhealthy_to_dict(devices: UnhealthyDevices) -> dict[str, Any]:
+    return {
+        "node": devices.node,
+        "resource": devices.resource,
+        "unhealthy": devices.unhealthy,
+        "capacity": devices.capacity,
     }
 
 
@@ -72,6 +85,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
         "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_allocatable.items()],
         "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
+        "unhealthy": [_unhealthy_to_dict(each) for each in details.unhealthy],
         "unknown": list(prediction.unmodelled),
         "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
         "evictions": [
@@ -79,6 +93,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
             for each in details.evictions
         ],
         "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
+        "newNodes": convert_fits(details.new_nodes),
     }
     return content | (
         {"nodes": [_node_line_to_dict(line) for line in details.node_lines]} if details.node_lines else {}

@@ -16,7 +16,9 @@ from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import MAX_CONSUMERS, NodeConsumer, NodeDiagnosis
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility, Prediction
+from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
+from tallygate.webhook.cli.predict.new_node_lines import format_new_nodes
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 
@@ -65,6 +67,7 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
             yield format_shortfalls(diagnosis)
         yield from _format_device_shortfalls(diagnosis)
     yield from _format_largest(details.prediction.largest_allocatable, details.suggestions)
+    yield from format_unhealthy(details.unhealthy)
     if details.preemption:
         yield (f"the scheduler preempts pods on {details.preemption.node}: {_format_pods(details.preemption.pods)}")
     evictions = [
@@ -73,8 +76,18 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
     yield from map(_format_eviction, evictions)
     for remedy in details.remedies[:_MAX_NAMES]:
         yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
+    if details.new_nodes:
+        yield from format_new_nodes(details)
     yield from _format_bind_errors(details.prediction)
     yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
+
+
+def format_unhealthy(unhealthy: Sequence[UnhealthyDevices]) -> Iterator[str]:
+    """Yield a line with the unhealthy devices of the requested resources, which no pod can get."""
+    if unhealthy:
+        more = len(unhealthy) - _MAX_NAMES
+        others = f", and on {more} more" if more > 0 else ""
+        yield f"{', '.join(map(str, unhealthy[:_MAX_NAMES]))}{others}"
 
 
 def _format_bind_errors(prediction: Prediction) -> Iterator[str]:

@@ -24,8 +24,9 @@ from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar
 from tallygate.webhook.policy.formats import FormatError, create_format_checker, quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
-from tallygate.webhook.policy.parse import MAX_FILE_BYTES, check_ambiguous_numbers, is_policy, read_policy_text
+from tallygate.webhook.policy.parse import MAX_FILE_BYTES, is_policy, read_policy_text
 from tallygate.webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, BAD_TIME, TOO_LARGE, UNREADABLE
+from tallygate.webhook.policy.scalar_checks import check_ambiguous_numbers
 from tallygate.webhook.policy.schema import DocumentSchema, check_shape
 from tallygate.webhook.policy.times import TimeError, parse_time
 from tallygate.webhook.server.settings.value_types import DurationError, parse_duration

@@ -32,6 +32,18 @@ def snapshot_option(help_text: str) -> Callable[[F], F]:
     )
 
 
+def policies_option(command: F) -> F:
+    """Add `--policies` to a command that places pods."""
+    return click.option(
+        "--policies",
+        metavar="PATH",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="A policy file, or a folder of them: new pods get the requests of its ImpliedRequests, and its NodeShapes "
+        "are nodes that may come; may be given several times.",
+    )(command)
+
+
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 

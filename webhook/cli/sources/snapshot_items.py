@@ -1,7 +1,7 @@
 """The fields of each object that a snapshot stores: those that tallygate reads, and no others.
 
-No environment, no command line, no image, and only the annotations that locate a volume or mark a claim of
-kube-scheduler: a snapshot cannot disclose a field that it does not have.
+No environment, no command line, no image, and only the annotations that locate a volume, mark a claim of
+kube-scheduler or name the group of a node: a snapshot cannot disclose a field that it does not have.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tallygate.webhook.accounting.cluster.ingest import STORAGE_TYPES, VERSION_KIND
+from tallygate.webhook.accounting.cluster.node_pools import GROUP_ANNOTATION
 from tallygate.webhook.accounting.cluster.storage_index import StorageObject
 from tallygate.webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
@@ -23,6 +24,7 @@ from tallygate.webhook.objects.devices import (
     ResourceClaimTemplateSpec,
     ResourceSlice,
 )
+from tallygate.webhook.objects.karpenter import KarpenterNodePool, NodeClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
     PodDisruptionBudget,
@@ -55,6 +57,8 @@ SchedulingObject = (
     | ResourceClaim
     | ResourceClaimTemplate
     | ResourceSlice
+    | KarpenterNodePool
+    | NodeClaim
 )
 """The objects that scheduling depends on, besides pods, nodes and namespaces."""
 
@@ -65,6 +69,7 @@ _KEPT_ANNOTATIONS = frozenset(
         "pv.kubernetes.io/bind-completed",
         "storage.alpha.kubernetes.io/migrated-plugins",
         EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+        GROUP_ANNOTATION,
     }
 )
 
@@ -171,11 +176,15 @@ _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
     ("resource.k8s.io/v1", "resourceslices", "ResourceSlice"),
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    ("karpenter.sh/v1", "nodepools", "NodePool"),
+    ("karpenter.sh/v1", "nodeclaims", "NodeClaim"),
 )
 _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     **STORAGE_TYPES,
     "PriorityClass": PriorityClass,
     "PodDisruptionBudget": PodDisruptionBudget,
+    "NodePool": KarpenterNodePool,
+    "NodeClaim": NodeClaim,
     "DeviceClass": DeviceClass,
     "ResourceClaim": ResourceClaim,
     "ResourceClaimTemplate": ResourceClaimTemplate,
@@ -221,7 +230,7 @@ SCHEDULING_CODECS = tuple(
     for resource in _RESOURCES
     if resource[2] not in STORAGE_TYPES and resource[2] not in _CLAIM_KINDS
 )
-"""The codecs of the other kinds that scheduling depends on: priorities, device classes and budgets."""
+"""The codecs of the other kinds that scheduling depends on: priorities, device classes, budgets and pools of nodes."""
 
 CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in _CLAIM_KINDS)
 """The codecs of claims for devices, of their templates and of slices, to list in this order after the pods."""

@@ -10,6 +10,8 @@ Only the leader writes, so that two versions do not overwrite each other in a ro
 the latest when the older one has ended. The same is true after a step back to an older version, for which a rule such
 as "the newest version writes" would leave the webhooks of a version that does not run any more.
 
+While a policy implies requests, the mutating phase is registered for every new pod.
+
 The kinds of other projects are registered while the API server serves them. If that cannot be read, the registered ones
 stay. A kind that is not served any more stays for half a minute: an API server that has just started may not know all
 definitions yet, and a rule for a missing kind matches nothing.
@@ -278,6 +280,7 @@ class RegistrationController:
             token=tokens[0].decode("ascii") if tokens else "",
             choose_bundle=_BundleChoice(self._parts, self._ca_source, choices, known_bundles).choose,
             workload_resources=resources,
+            implies_requests=self._parts.implies_requests(),
         )
         if are_stored(webhooks, configuration):
             self._resources = resources

@@ -174,6 +174,12 @@ class Settings:
         "them (docs/operate/audit.md). One of several replicas audits. Without it, or with 0, nothing is audited. "
         "It needs a cluster.",
     )
+    publish_nodes: str = _create_field(
+        create_choice("on", "off"),
+        "off",
+        "Whether the leading replica publishes the amounts of every NodeResource in the status of nodes "
+        "(docs/tasks/publish-on-nodes.md). It needs a cluster, and the right to patch nodes/status.",
+    )
     drain_delay: float = _create_field(
         DURATION,
         "3s",

@@ -128,6 +128,7 @@ def _create_group_pod(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None)
             resource_claims=spec.resource_claims,
             priority_class_name=spec.priority_class_name,
             node_selector=spec.node_selector,
+            host_network=spec.host_network,
         ),
         status=_create_resize_status(status) if status is not None else None,
     )

@@ -4,12 +4,18 @@
 {{- if gt (int .Values.replicas) 1 }}
 {{- fail (printf "replicas: with ledgers=memory each of %d replicas would admit as much as a cap allows; set replicas=1, or ledgers=kubernetes" (int .Values.replicas)) }}
 {{- end }}
+{{- if (.Values.publishNodes).enabled }}
+{{- fail "publishNodes.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or publishNodes.enabled=false" }}
+{{- end }}
 {{- if (.Values.audit).enabled }}
 {{- fail "audit.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or audit.enabled=false" }}
 {{- end }}
 {{- end }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail "serviceAccount.name: with serviceAccount.create=false the chart makes no ServiceAccount; set the name of one that exists" }}
+{{- end }}
+{{- if and (.Values.devicePlugin).enabled (not .Values.devicePlugin.config.resources) }}
+{{- fail "devicePlugin.config.resources: a device plugin without a resource does nothing; set resources, or devicePlugin.enabled=false" }}
 {{- end }}
 {{- include "tallygate.checkRelay" . }}
 {{- include "tallygate.checkPorts" . }}

@@ -7,6 +7,7 @@
 {{- if eq .Values.certificates "self-signed" }}{{ $parts = append $parts "self-signed-rbac" }}{{ end }}
 {{- if eq .Values.certificates "cert-manager" }}{{ $parts = append $parts "cert-manager" }}{{ end }}
 {{- if (.Values.audit).enabled }}{{ $parts = append $parts "audit-rbac" }}{{ end }}
+{{- if (.Values.publishNodes).enabled }}{{ $parts = append $parts "publish-nodes-rbac" }}{{ end }}
 {{- if (.Values.networkPolicy).enabled }}{{ $parts = append $parts "network" }}{{ end }}
 {{- if (.Values.flowControl).enabled }}{{ $parts = append $parts "flow-control" }}{{ end }}
 {{- if (.Values.serviceMonitor).enabled }}{{ $parts = concat $parts (list "metrics-service" "servicemonitor") }}{{ end }}

@@ -144,7 +144,8 @@ def _find_bypasses(
         reason = f"{webhook.name} has matchPolicy {webhook.match_policy}: another version of an API gets past it"
         yield create_warning(reason, format_fix("matchPolicy", "Equivalent"))
     resources = list_registered_resources(configuration, facts.workloads.known)
-    expected = ExpectedConfigurations(facts.location, resources)
+    implies_requests = not isinstance(facts.policies, Unavailable) and bool(facts.policies.implied_requests)
+    expected = ExpectedConfigurations(facts.location, resources, implies_requests=implies_requests)
     expected_webhook = expected.find_webhook(kind, webhook.name)
     if expected_webhook is not None and (
         unexpected := _format_unexpected(expected_webhook.match_conditions, webhook.match_conditions)

@@ -1,0 +1,1 @@
+"""`tallygate usage` and `tallygate snapshot`."""

@@ -1,0 +1,165 @@
+"""Shapes of nodes in rules: a pool of zero nodes is no reason for a warning, and nothing fits now by a shape."""
+
+from typing import Any
+
+import pytest
+
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
+from tests.accounting.scheduling.clusters import decode_node
+from tests.admission.case import parse_policies
+from tests.gate.gate_fixture import GPU, GateFixture, pod
+from tests.gate.test_schedulability import ADVERTISED, NEVER, NOT_NOW, RULE, cluster, get_message, place_pod
+from tests.gate.test_workload_forecast import list_warnings, workload
+
+SHAPE = """
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NodeShape
+metadata: {name: gpu-8}
+spec:
+  labels: {gpu: h100}
+  taints: [{key: gpu, effect: NoSchedule}]
+  allocatable: {cpu: 64, memory: 512Gi, nvidia.com/gpu: 8, example.com/link: 1}
+  most: 10
+"""
+TOLERATES = {"tolerations": [{"key": "gpu", "operator": "Exists"}]}
+DAEMON_SET = {"group": "apps", "kind": "DaemonSet"}
+CLAIM = {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+
+
+def create_fixture(*gpus: int, checks: str = NEVER, shapes: str = SHAPE, full: bool = False) -> GateFixture:
+    """Return a gate with one rule, shapes, and nodes with these GPUs, which other pods use if `full`."""
+    nodes = cluster(*gpus)
+    for name, amount in zip("abcdef", gpus if full else (), strict=False):
+        place_pod(nodes, name, amount)
+    return GateFixture(RULE % ("deny", checks) + shapes, snapshots=FixedSnapshot(nodes))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "spec", "denial"),
+    [
+        (8, TOLERATES, ""),
+        (8, TOLERATES | {"nodeSelector": {"gpu": "h100"}}, ""),
+        (9, TOLERATES, "it requests 9 nvidia.com/gpu, the largest node has 4, a new node of shape gpu-8 has 8"),
+        (8, {}, "it requests 8 nvidia.com/gpu, the largest node has 4"),
+        (1, TOLERATES | {"nodeSelector": {"gpu": "a100"}}, "node(s) didn't match Pod's node affinity/selector"),
+        (9, TOLERATES | CLAIM, ""),
+    ],
+)
+def test_a_pod_is_denied_if_neither_a_node_nor_a_new_node_can_run_it(
+    gpus: int, spec: dict[str, Any], denial: str
+) -> None:
+    message = get_message(create_fixture(4), pod("u", gpus, **spec))
+    assert (denial in message) if denial else (message == "")
+    assert ("TG113" in message) is bool(denial)
+
+
+def test_without_the_shape_the_pod_is_denied() -> None:
+    assert "TG113" in get_message(create_fixture(4, shapes=""), pod("u", 8, **TOLERATES))
+
+
+def test_a_pod_that_waits_for_a_new_node_does_not_fit_now() -> None:
+    assert get_message(create_fixture(4, checks=NOT_NOW, full=True), pod("u", 2, **TOLERATES)).endswith(
+        "1 No preemption victims found for incoming pod; a new node of shape gpu-8 (at most 10 more) would fit "
+        "(TG114, rule placed)"
+    )
+    message = get_message(create_fixture(4, checks=NOT_NOW), pod("u", 8, **TOLERATES))
+    assert "no node is feasible for this pod now: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu" in message
+    assert "a new node of shape gpu-8 (at most 10 more) would fit (TG114" in message
+
+
+def test_a_shape_that_does_not_fit_is_not_named() -> None:
+    message = get_message(create_fixture(4, checks=NOT_NOW, full=True), pod("u", 2))
+    assert "TG114" in message
+    assert "gpu-8" not in message
+
+
+def test_replicas_wait_for_new_nodes() -> None:
+    body = workload(2, replicas=3)
+    body["spec"]["template"]["spec"] |= TOLERATES
+    (warning,) = list_warnings(
+        GateFixture(RULE % ("warn", NOT_NOW) + SHAPE, snapshots=FixedSnapshot(cluster(4))),
+        body,
+    )
+    assert "only 2 of 3 replicas fit now" in warning
+    assert "a new node of shape gpu-8 (at most 10 more) would fit (TG114" in warning
+
+
+@pytest.mark.parametrize(("gpus", "is_denied"), [(8, False), (9, True)])
+def test_a_daemon_set_may_be_for_new_nodes(gpus: int, *, is_denied: bool) -> None:
+    body = workload(gpus) | {"kind": "DaemonSet"}
+    body["spec"]["template"]["spec"] |= TOLERATES
+    assert ("TG113" in get_message(create_fixture(4), body, kind=DAEMON_SET)) is is_denied
+
+
+def _request(name: str) -> dict[str, Any]:
+    body = pod("u", 1, **TOLERATES)
+    body["spec"]["containers"][0]["resources"] = {"limits": {name: "1"}}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("name", "denial"),
+    [
+        (GPU, ""),
+        ("example.com/link", ""),
+        ("example.com/links", "did you mean example.com/link? nodes of shape gpu-8 will advertise it (TG112"),
+        ("example.org/other", "no node advertises example.org/other, so no node can run this pod (TG112"),
+    ],
+)
+def test_names_of_shapes_are_advertised(name: str, denial: str) -> None:
+    message = get_message(create_fixture(0, checks=f"{ADVERTISED}, {NEVER}"), _request(name))
+    assert (denial in message) if denial else (message == "")
+
+
+def test_a_rule_for_some_users_counts_shapes_too() -> None:
+    for_others = RULE.replace("checks:", "match: {exempt: {users: [joe]}}, checks:") % ("deny", NEVER)
+    fixture = GateFixture(for_others + SHAPE, snapshots=FixedSnapshot(cluster(4)))
+    assert get_message(fixture, pod("u", 8, **TOLERATES)) == ""
+    exempt = RULE.replace("checks:", "match: {exempt: {users: [jane]}}, checks:").replace("placed", "other")
+    both = GateFixture(for_others + "---" + exempt % ("deny", NEVER) + SHAPE, snapshots=FixedSnapshot(cluster(4)))
+    assert get_message(both, pod("u", 8, **TOLERATES)) == ""
+
+
+def create_pool_fixture(*, rule: str = NEVER) -> GateFixture:
+    """Return a gate with one rule, and a node of a pool of Karpenter with 4 GPUs in zone a."""
+    nodes, labels = Cluster(), {"karpenter.sh/nodepool": "gpu", "zone": "a"}
+    taints = [{"key": "gpu", "effect": "NoSchedule"}, {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+    allocatable = {"cpu": "7900m", "memory": "30Gi", "pods": "110", GPU: "4"}
+    node = {
+        "metadata": {"name": "a", "labels": labels},
+        "spec": {"taints": taints},
+        "status": {"allocatable": allocatable},
+    }
+    nodes.put_node(decode_node(node))
+    return GateFixture(RULE % ("deny", rule), snapshots=FixedSnapshot(nodes))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "spec", "is_denied"),
+    [
+        (8, TOLERATES, False),
+        (4, TOLERATES | {"nodeSelector": {"zone": "b"}}, False),
+        (4, TOLERATES | {"nodeSelector": {"zone": "b", "karpenter.sh/nodepool": "gpu"}}, False),
+        (4, TOLERATES | {"nodeSelector": {"karpenter.sh/nodepool": "cpu"}}, True),
+        (4, TOLERATES | {"nodeSelector": {"disk": "ssd"}}, True),
+        (4, {}, True),
+        (8, {}, True),
+    ],
+)
+def test_other_nodes_of_a_pool_of_karpenter_may_be_larger(gpus: int, spec: dict[str, Any], *, is_denied: bool) -> None:
+    assert ("TG113" in get_message(create_pool_fixture(), pod("u", gpus, **spec))) is is_denied
+
+
+def test_a_written_shape_of_that_name_settles_the_pool() -> None:
+    fixture = create_pool_fixture()
+    fixture.policies = parse_policies(RULE % ("deny", NEVER) + SHAPE.replace("gpu-8", "gpu"))
+    assert get_message(fixture, pod("u", 8, **TOLERATES)) == ""
+    assert "TG113" in get_message(fixture, pod("u", 9, **TOLERATES))
+
+
+def test_a_pod_for_a_larger_node_of_a_pool_does_not_fit_now() -> None:
+    message = get_message(create_pool_fixture(rule=NOT_NOW), pod("u", 8, **TOLERATES))
+    assert "no node is feasible for this pod now" in message
+    assert "a new node" not in message

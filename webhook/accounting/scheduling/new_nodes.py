@@ -1,0 +1,261 @@
+"""New nodes: whether a pod could run on nodes that do not exist yet, and how many of them its copies would need.
+
+A new node is put into the cluster for one trial and removed again, so that the filters are those of real nodes. It has
+no pods and no devices. The result is unknown for a pod that needs devices, that names a label whose value is open, or
+that is too large for the example of a shape, unless something else excludes the node. A new node gives no verdict about
+the present.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import NodeIndices
+from tallygate.webhook.accounting.node_shape import NodeShape
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.placement import (
+    count_max_copies,
+    count_max_pods,
+    is_independent,
+    open_placement_session,
+)
+from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import get_required_affinity
+from tallygate.webhook.accounting.scheduling.prediction import mask_unresolvable_without_devices
+from tallygate.webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring
+from tallygate.webhook.objects.scheduling import SchedulingPodSpec
+
+MAX_NEW_NODES = 100
+"""The new nodes of one shape that a trial adds one by one, for copies with constraints on each other."""
+
+_UNKNOWN_DEVICES = "a shape has no devices, and the pod needs some"
+_UNKNOWN_SIZE = "it is an example of its pool, whose other nodes may be larger"
+_DO_NOT_SCHEDULE = "DoNotSchedule"
+_COPY_NAME = "copy on new nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class NewNodeFit:
+    """Whether the copies without a node would fit on new nodes of a shape.
+
+    Of `count` copies, `copies` would fit on `node_count` new nodes together. If none would, `reasons` are those of the
+    scheduler for a new node, and `unknown` is the reason why there is no result. If `is_cut`, further new nodes were
+    not tried.
+    """
+
+    shape: NodeShape
+    count: int
+    copies: int = 0
+    node_count: int = 0
+    reasons: tuple[str, ...] = ()
+    unknown: str = ""
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewNodeCapacity:
+    """The copies that would fit on the first new node of a shape, after the existing nodes are full.
+
+    `unknown` is the reason why that is not known.
+    """
+
+    shape: NodeShape
+    copies: int
+    unknown: str = ""
+
+
+def select_shapes(pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape]) -> list[NodeShape]:
+    """Return the shapes whose labels, taints and amounts suffice for a pod, regardless of other pods and of devices.
+
+    A shape for which the result is unknown is among them.
+    """
+    if not shapes:
+        return []
+    with _add_new_nodes(cluster, shapes) as nodes:
+        is_excluded = mask_unresolvable_without_devices(pod, cluster, nodes).tolist()
+    return [
+        shape
+        for shape, excluded in zip(shapes, is_excluded, strict=True)
+        if not excluded or _find_unknown(pod, cluster, shape)
+    ]
+
+
+def fits_new_node(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> bool:
+    """Return whether one pod would fit on a new node beside the pods of the cluster; False if that is unknown.
+
+    Raises:
+        QuantityError: if the size of a claim or volume is invalid.
+    """
+    if _find_unknown(pod, cluster, shape):
+        return False
+    with _add_new_nodes(cluster, [shape]) as nodes:
+        return bool(len(run_filters(pod, cluster, nodes).feasible))
+
+
+def find_new_node_fits(
+    pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape], count: int, scoring: Scoring = DEFAULT_SCORING
+) -> tuple[NewNodeFit, ...]:
+    """Return for each shape by itself whether `count` copies, for which no node has room, fit on new nodes.
+
+    The cluster is unchanged afterwards.
+
+    Raises:
+        QuantityError: if the size of a claim or volume is invalid.
+    """
+    return tuple(_find_fit(pod, cluster, shape, count, scoring) for shape in shapes)
+
+
+def find_new_node_capacities(
+    pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape]
+) -> tuple[NewNodeCapacity, ...]:
+    """Return for each shape the copies that would fit on a new node after the existing nodes are full.
+
+    Raises:
+        QuantityError: if the size of a claim or volume is invalid.
+    """
+    return tuple(_find_capacity(pod, cluster, shape) for shape in shapes)
+
+
+def _find_fit(pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int, scoring: Scoring) -> NewNodeFit:
+    if unknown := _find_unknown(pod, cluster, shape):
+        return NewNodeFit(shape, count, unknown=unknown)
+    with _add_new_nodes(cluster, [shape]) as nodes:
+        diagnosis = run_filters(pod, cluster, nodes)
+        if not len(diagnosis.feasible):
+            return NewNodeFit(shape, count, reasons=_list_reasons(diagnosis))
+        if is_independent(pod):
+            copies_per_node = int(count_max_copies(pod, cluster, nodes)[0])
+            needed = -(-count // copies_per_node)
+            node_count = needed if shape.most is None else min(needed, shape.most)
+            return NewNodeFit(shape, count, min(count, copies_per_node * node_count), node_count)
+    return _place_on_new_nodes(pod, cluster, shape, count, scoring)
+
+
+def _place_on_new_nodes(
+    pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int, scoring: Scoring
+) -> NewNodeFit:
+    """Place copies with constraints on each other: a new node comes whenever no node has room for the next copy.
+
+    A copy may then find room on an existing node, too, as constraints on topologies change with each new node.
+    """
+    max_nodes = MAX_NEW_NODES if shape.most is None else min(MAX_NEW_NODES, shape.most)
+    placed_count = node_count = 0
+    new_names: list[str] = []
+    try:
+        with open_placement_session(cluster, scoring, _COPY_NAME) as session:
+            while placed_count < count and node_count < max_nodes:
+                new_names.append(_put_new_node(cluster, shape, node_count + 1))
+                placed = session.place(pod, count - placed_count, run_filters(pod, cluster)).nodes
+                if not placed:
+                    break
+                node_count += 1
+                placed_count += len(placed)
+    finally:
+        for name in new_names:
+            cluster.remove_node(name)
+    is_cut = placed_count < count and node_count == MAX_NEW_NODES != shape.most
+    return NewNodeFit(shape, count, placed_count, node_count, is_cut=is_cut)
+
+
+def _find_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NewNodeCapacity:
+    if unknown := _find_unknown(pod, cluster, shape):
+        return NewNodeCapacity(shape, 0, unknown)
+    if is_independent(pod):
+        with _add_new_nodes(cluster, [shape]) as nodes:
+            feasible = run_filters(pod, cluster, nodes).feasible
+            return NewNodeCapacity(shape, int(count_max_copies(pod, cluster, feasible).sum()))
+    name = ""
+    try:
+        with open_placement_session(cluster, name=_COPY_NAME) as session:
+            session.place(pod, count_max_pods(cluster), run_filters(pod, cluster))
+            name = _put_new_node(cluster, shape, 1)
+            return NewNodeCapacity(
+                shape, len(session.place(pod, count_max_pods(cluster), run_filters(pod, cluster)).nodes)
+            )
+    finally:
+        cluster.remove_node(name)
+
+
+def _find_unknown(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> str:
+    """Return the reason why a new node is unknown for a pod; empty if the filters decide.
+
+    What is open cannot exclude the node; if something else does, nothing is unknown.
+    """
+    reasons, settled = [], pod
+    if named := sorted(shape.open_labels & {*(pod.spec.node_selector or ()), *_list_constraint_keys(pod)}):
+        reasons.append(f"the value of {', '.join(named)} on a new node is not known")
+        settled = replace(settled, spec=_drop_open_constraints(pod, shape))
+    if _lacks_devices(pod, cluster, shape):
+        reasons.append(_UNKNOWN_DEVICES)
+    if shape.is_example and any(shape.get_amount(name) < amount for name, amount in pod.requests.items()):
+        reasons.append(_UNKNOWN_SIZE)
+        lacking = {name: amount for name, amount in pod.requests.items() if not shape.advertises(name)}
+        settled = replace(settled, requests=Amounts(lacking))
+    if not reasons:
+        return ""
+    with _add_new_nodes(cluster, [shape]) as nodes:
+        is_excluded = mask_unresolvable_without_devices(settled, cluster, nodes).any()
+    return "" if is_excluded else "; ".join(reasons)
+
+
+def _drop_open_constraints(pod: IncomingPod, shape: NodeShape) -> SchedulingPodSpec:
+    """Return the spec of a pod without the selected labels that are open, and without affinity if that names one."""
+    selector = {key: value for key, value in (pod.spec.node_selector or {}).items() if key not in shape.open_labels}
+    is_open = any(key in shape.open_labels for key in _list_constraint_keys(pod))
+    return msgspec.structs.replace(
+        pod.spec, node_selector=selector or None, affinity=None if is_open else pod.spec.affinity
+    )
+
+
+def _list_constraint_keys(pod: IncomingPod) -> Iterator[str]:
+    """Yield the keys of the labels of nodes in the required affinity of a pod, and in its constraints on topologies."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    required = get_required_affinity(pod)
+    for term in (required.node_selector_terms if required else None) or ():
+        yield from (each.key for each in term.match_expressions or ())
+    for constraint in spec.topology_spread_constraints or ():
+        if constraint.when_unsatisfiable == _DO_NOT_SCHEDULE:
+            yield constraint.topology_key
+    for rule in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
+        terms = (rule.required_during_scheduling_ignored_during_execution if rule else None) or ()
+        yield from (each.topology_key for each in terms)
+
+
+def _lacks_devices(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> bool:
+    """Return whether a pod needs devices on a new node: by claims, or since the shape lacks what a class backs."""
+    find_class = cluster.device_classes.find_class
+    return bool(pod.spec.resource_claims) or any(
+        find_class(name) is not None and not shape.advertises(name) for name in pod.requests
+    )
+
+
+def _list_reasons(diagnosis: Diagnosis) -> tuple[str, ...]:
+    if diagnosis.pre_filter_status is not None:
+        return (diagnosis.pre_filter_status.reason,)
+    return tuple(sorted(diagnosis.count_reasons()))
+
+
+@contextmanager
+def _add_new_nodes(cluster: Cluster, shapes: Sequence[NodeShape]) -> Iterator[NodeIndices]:
+    """Yield the indices of new nodes, one of each shape in order, which are removed on exit."""
+    names: list[str] = []
+    try:
+        names.extend(_put_new_node(cluster, shape, 1) for shape in shapes)
+        indices = [index for name in names if (index := cluster.nodes.find_index(name)) is not None]
+        yield np.array(indices, dtype=np.intp)
+    finally:
+        for name in names:
+            cluster.remove_node(name)
+
+
+def _put_new_node(cluster: Cluster, shape: NodeShape, number: int) -> str:
+    node = shape.create_node(number)
+    cluster.put_node(node)
+    return (node.metadata.name if node.metadata else None) or ""
