@@ -253,7 +253,7 @@ class CapIndex:
         resources_by_class: Mapping[str, str] = NO_CLASSES,
         annotations: LimitAnnotations = NO_LIMIT_ANNOTATIONS,
     ) -> None:
-        annotated = {cap.name: read_overrides(cap, annotations) for cap in policies.caps}
+        annotated = {cap.name: read_overrides(cap, annotations) if cap.annotation else {} for cap in policies.caps}
         caps = (_create_active_cap(cap, now, resources_by_class, annotated[cap.name]) for cap in policies.caps)
         self._caps = tuple(sorted(caps, key=lambda active_cap: active_cap.key))
         overrides = (each for cap in policies.caps for each in (*cap.overrides, *annotated[cap.name].values()))
