@@ -271,6 +271,15 @@ WORKLOAD_NOT_WHOLE = Code(
     "# cap gpus: admit: whole, hard: {nvidia.com/gpu: 20}, used 12\nkind: Job\nspec:\n"
     "  parallelism: 8  # of 1 GPU each\n",
 )
+LIMIT_ANNOTATION = Code(
+    "TG216",
+    "limit-annotation",
+    "The annotation of a namespace that sets limits of a cap is changed by another user, or is not valid.",
+    "`spec.overrideAnnotation` of a cap names its users and its largest limits. It allows tenants no change of their "
+    "limits, also no removal. An annotation that no cap reads is denied too: a cap that comes later would read it.",
+    'kind: Namespace\nmetadata:\n  annotations: {limits.tallygate.dev/gpus: "12"}\n',
+    "kind: Namespace\nmetadata:\n  annotations: {limits.tallygate.dev/gpus: nvidia.com/gpu=12 until=2026-12-04}\n",
+)
 NAMESPACE_OVER_CAP = Code(
     "TG207",
     "namespace-over-cap",
@@ -387,5 +396,6 @@ CODES: tuple[Code, ...] = (
     CLAIMS_OVER_QUOTA,
     WORKLOAD_AUTOSCALED_OVER_CAP,
     WORKLOAD_NOT_WHOLE,
+    LIMIT_ANNOTATION,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""
