@@ -110,12 +110,19 @@ def test_a_cluster_can_register_nodes_while_the_gate_is_down() -> None:
             assert webhook["failurePolicy"] == ("Ignore" if may_be_ignored else policy)
 
 
-def test_namespace_updates_are_sent_if_labels_change() -> None:
+def test_namespaces_are_sent_if_labels_change_or_annotations_that_set_limits() -> None:
     (webhook,) = (each for each in list_webhooks() if each["name"].startswith("namespaces."))
-    assert list_sent_requests([webhook]) == {("", "namespaces", "UPDATE", "Cluster")}
-    assert [each["expression"] for each in webhook["matchConditions"]] == [
-        "object.metadata.?labels != oldObject.metadata.?labels"
-    ]
+    assert list_sent_requests([webhook]) == {
+        ("", "namespaces", "CREATE", "Cluster"),
+        *(("", f"namespaces{part}", "UPDATE", "Cluster") for part in ("", "/finalize", "/status")),
+    }
+    sets_limits = ".metadata.?annotations.orValue({}).exists(key, key.startsWith('limits.tallygate.dev/'))"
+    (condition,) = webhook["matchConditions"]
+    assert condition["expression"] == (
+        f"request.operation != 'UPDATE' ? object{sets_limits} : object.metadata.?labels != oldObject.metadata.?labels"
+        " || (object.metadata.?annotations != oldObject.metadata.?annotations"
+        f" && (object{sets_limits} || oldObject{sets_limits}))"
+    )
 
 
 def test_scale_requests_are_sent_if_replicas_increase() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.paths.runs import RUNS, run_cold
 
-_MAX_MODULES = {"create": 50, "predict": 60, "policy-edit": 28, "ledger-write": 11}
+_MAX_MODULES = {"create": 50, "predict": 60, "policy-edit": 31, "ledger-write": 11}
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -2,7 +2,18 @@
 
 import sys
 
-from tests.bench import decisions, devices, gate_devices, groups, headroom, pipeline, relay, schedulability, scheduling
+from tests.bench import (
+    decisions,
+    devices,
+    gate_devices,
+    groups,
+    headroom,
+    node_shapes,
+    pipeline,
+    relay,
+    schedulability,
+    scheduling,
+)
 from tests.bench.audit import audit_bench
 from tests.bench.cluster import informer_bench
 
@@ -14,6 +25,7 @@ _BENCHES = {
     "gate_devices": gate_devices.main,
     "groups": groups.main,
     "headroom": headroom.main,
+    "node_shapes": node_shapes.main,
     "pipeline": pipeline.main,
     "scheduling": scheduling.main,
     "relay": relay.main,

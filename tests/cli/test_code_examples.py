@@ -17,7 +17,11 @@ from tallygate.webhook.policy.load import SHIPPED_POLICIES
 _CONTAINER = {"resources"}
 _QUOTA = {"hard", "scopes", "scopeSelector"}
 NODE_CODES = ("TG112", "TG113", "TG114", "TG115")
-RULE_CODES = [code for code in code_catalog.ALL_CODES if code.number < "TG2" and code.number not in NODE_CODES]
+STORED_CODE = "TG121"
+"""The code of stored pods, which `check` does not find: it adds what is implied."""
+RULE_CODES = [
+    code for code in code_catalog.ALL_CODES if code.number < "TG2" and code.number not in {*NODE_CODES, STORED_CODE}
+]
 BOUNDS = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -45,6 +49,12 @@ spec:
   checks:
     perClaim: {max: 8}
     devices: {classes: [gpu.example.com], allocationModes: [ExactCount], adminAccess: {}, selectors: required}
+"""
+IMPLIED = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ImpliedRequest
+metadata: {name: one-address-each}
+spec: {resource: example.com/ip}
 """
 NOTHING = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -75,7 +85,7 @@ def check_fragment(folder: Path, code: Code, fragment: str) -> set[str]:
     """Return the codes that check finds in an object with the fragment, by policies for this code."""
     policies = folder / "policies.yaml"
     shipped = SHIPPED_POLICIES.joinpath("default.yaml").read_text()
-    policies.write_text(NOTHING if code.number < "TG1" else f"{shipped}---\n{BOUNDS}---\n{CLAIMS}")
+    policies.write_text(NOTHING if code.number < "TG1" else f"{shipped}---\n{BOUNDS}---\n{CLAIMS}---\n{IMPLIED}")
     arguments = ["check", "-o", "json", "--policies", str(policies), "-"]
     result = CliRunner().invoke(root, arguments, input=json.dumps(manifest(fragment)))
     return {finding["code"] for finding in json.loads(result.stdout)["findings"]}
@@ -143,6 +153,23 @@ def test_examples_of_codes_that_depend_on_nodes_are_right(tmp_path: Path, number
     code = code_catalog.get_code(number)
     assert check_with_node(tmp_path, number, code.invalid_example) == {number}
     assert check_with_node(tmp_path, number, code.valid_example) == set()
+
+
+def test_the_example_of_stored_pods_is_right(tmp_path: Path) -> None:
+    """Audit a stored pod with each of the examples."""
+    code = code_catalog.get_code(STORED_CODE)
+    (tmp_path / "policies.yaml").write_text(IMPLIED)
+    for fragment, expected in ((code.invalid_example, [code.number]), (code.valid_example, [])):
+        resources = yaml.safe_load(fragment)["resources"]
+        resources["requests"] = resources.get("limits", {})
+        metadata = {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": "3"}
+        pod = {"kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "a", "resources": resources}]}}
+        namespace = {"kind": "Namespace", "metadata": {"name": "default", "uid": "n", "resourceVersion": "2"}}
+        (tmp_path / "now.json").write_text(json.dumps({"kind": "List", "items": [namespace, pod]}))
+        options = ["--policies", str(tmp_path / "policies.yaml"), "--snapshot", str(tmp_path / "now.json")]
+        result = CliRunner().invoke(root, ["audit", "-o", "json", *options])
+        assert result.stdout, result.stderr
+        assert [each["code"] for each in json.loads(result.stdout)["findings"]] == expected
 
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"

@@ -14,6 +14,7 @@ from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
+from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
@@ -134,6 +135,7 @@ class ReplicaFixture(GateFixture):
             usage_lister=self.usage_lister,
             top_consumers=top_consumers,
             workload_reader=self.stored,
+            limit_annotations=self.namespaces.get_limit_annotations,
         )
         self.reconciler = LedgerReconciler(
             caps=self._get_caps,
@@ -166,6 +168,11 @@ class ReplicaFixture(GateFixture):
         """Create a namespace or change its labels, and deliver the watch event."""
         self.revision += 1
         self.namespaces.apply(Changed(_namespace(name, self.revision, labels), self.revision))
+
+    def annotate_namespace(self, name: str, **texts: str) -> None:
+        """Set the annotations of a namespace that set limits, by cap, and deliver the watch event."""
+        self.revision += 1
+        self.namespaces.apply(Changed(_namespace(name, self.revision, texts=texts), self.revision))
 
     def delete_namespace(self, name: str) -> None:
         """Delete a namespace, and deliver the watch event."""
@@ -287,8 +294,12 @@ def reserve_and_store(replica: ReplicaFixture, uid: str) -> None:
     replica.store_pod(uid)
 
 
-def _namespace(name: str, revision: int, labels: dict[str, str] | None = None) -> NamespaceRecord:
-    body = {"metadata": {"name": name, "uid": f"u-{name}", "resourceVersion": str(revision), "labels": labels or {}}}
+def _namespace(
+    name: str, revision: int, labels: dict[str, str] | None = None, texts: dict[str, str] | None = None
+) -> NamespaceRecord:
+    annotations = {f"{ANNOTATION_PREFIX}{cap}": text for cap, text in (texts or {}).items()}
+    metadata = {"name": name, "uid": f"u-{name}", "resourceVersion": str(revision), "labels": labels or {}}
+    body = {"metadata": metadata | {"annotations": {"other": "not kept"} | annotations}}
     event = NAMESPACE_CODEC.decode_event(json.dumps({"type": "ADDED", "object": body}).encode())
     assert isinstance(event, Changed)
     row: NamespaceRecord = event.item

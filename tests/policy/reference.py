@@ -99,6 +99,14 @@ spec:
   admit: whole
   showTopConsumers: false
   exceed: {users: [ada@example.com], groups: [gpu-admins], serviceAccounts: [ci/deployer]}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: team-gpus}
+spec:
+  namespaces: {include: ["team-*"]}
+  hard: {nvidia.com/gpu: 8}
+  overrideAnnotation: {setBy: {groups: [platform-admins]}, most: {nvidia.com/gpu: 16}} # without groupBy and shared
 """,
     "ImpliedRequest": """\
 apiVersion: tallygate.dev/v1alpha1

@@ -157,6 +157,15 @@ def test_a_set_without_any_policy_is_an_error(tmp_path: Path, content: str) -> N
     assert finding.severity is Severity.ERROR
 
 
+def test_a_file_with_shapes_alone_has_policies(tmp_path: Path) -> None:
+    file = tmp_path / "shapes.yaml"
+    file.write_text(
+        "apiVersion: tallygate.dev/v1alpha1\nkind: NodeShape\nmetadata: {name: a}\nspec: {allocatable: {cpu: 2}}\n"
+    )
+    loaded = load_policies([file])
+    assert (loaded.findings, [each.name for each in loaded.policies.node_shapes]) == ((), ["a"])
+
+
 def test_a_file_with_kinds_alone_has_policies(tmp_path: Path) -> None:
     file = tmp_path / "kinds.yaml"
     file.write_text(

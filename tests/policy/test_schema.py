@@ -201,6 +201,7 @@ spec:
   hard: {{a.b/c: 1, d: 1}}
   soft: {{a.b/c: 1, d: 1}}
   overrides: [{{groups: [a], namespaces: [b], hard: {{a.b/c: 2}}, until: 2026-12-04}}]
+  overrideAnnotation: {{setBy: {FULL_SUBJECTS}, most: {{a.b/c: 2}}}}
   surge: {{amounts: {{a.b/c: 1, d: 1}}, for: 1m}}
   devices: {{a.b/c: {{classes: [d.e]}}, d: {{selector: 'true', sum: m}}}}
   counts: {{e: {{weights: {{a.b/c: 1}}}}, f: {{product: [a.b/e, a.b/f]}}}}

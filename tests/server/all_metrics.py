@@ -13,6 +13,7 @@ from tallygate.webhook.server.events.event_recorder import EventRecorder
 from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
 from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.webhook.server.telemetry.metrics import ServerMetrics
+from tallygate.webhook.server.telemetry.node_resource_metrics import NodeResourceMetrics
 from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP
@@ -44,6 +45,7 @@ def create_registry() -> CollectorRegistry:
     EventRecorder(lambda _: True, "one", metrics.registry, log)
     AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = create_last_audit()
     CertificateMetrics(metrics.registry)
+    NodeResourceMetrics(metrics.registry, lambda: True)
     _count_events(metrics, controller_metrics)
     _write_ledger(cap_metrics, LedgerKey(caps.list_caps()[0].key, "team-a"))
     return metrics.registry

@@ -10,19 +10,20 @@ from prometheus_client import CollectorRegistry
 
 from tallygate.webhook.server.controllers.ledger_controller import LedgerController
 from tallygate.webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
-from tallygate.webhook.server.telemetry.json_log import create_logger
 from tallygate.webhook.server.telemetry.ledger_metrics import ObservedLedgers
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import DeviceStore
 from tests.gate.gate_fixture import CAP
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
+from tests.server.app_harness import Log
 
 RAISED = CAP + "  overrides: [{namespaces: [team-a], hard: {nvidia.com/gpu: 6}, until: 2026-12-04T18:00:00Z}]\n"
+ANNOTATED = CAP + "  overrideAnnotation: {setBy: {groups: [admins]}, most: {nvidia.com/gpu: 8}}\n"
 END = datetime(2026, 12, 4, 18, tzinfo=UTC)
 PERIOD = 300.0
 
 
-def _create_controller(replica: ReplicaFixture) -> LedgerController:
+def _create_controller(replica: ReplicaFixture, log: Log | None = None) -> LedgerController:
     informers = SimpleNamespace(
         pod_store=replica.pods,
         claim_store=ClaimStore(time.monotonic),
@@ -31,9 +32,9 @@ def _create_controller(replica: ReplicaFixture) -> LedgerController:
     )
     metrics = LedgerControllerMetrics(CollectorRegistry(), list, ObservedLedgers(time.monotonic), lambda: True)
     replica.follow_gate()
-    return LedgerController(
-        cast("Any", informers), replica.reconciler, replica.gate.get_active_caps, create_logger("error"), metrics
-    )
+    logger = (log or Log()).logger
+    caps = replica.gate.get_active_caps
+    return LedgerController(cast("Any", informers), replica.reconciler, caps, logger, metrics)
 
 
 def test_the_end_of_an_override_is_written_at_once_and_no_later_pass_restores_it(
@@ -54,3 +55,22 @@ def test_the_end_of_an_override_is_written_at_once_and_no_later_pass_restores_it
     replica.utc = END.replace(hour=17)  # the clock is set back
     assert reconcile_due()
     assert replica.read_ledger().hard == {"nvidia.com/gpu": 6}
+
+
+def test_an_annotation_is_written_at_once_and_one_that_is_not_valid_is_logged_once() -> None:
+    replica, log = create_active_replica(ANNOTATED), Log()
+    reconcile_due = _create_controller(replica, log)._reconcile_due  # noqa: SLF001  # one run, without its thread
+    replica.annotate_namespace("team-a", gpus="nvidia.com/gpu=7")
+    assert reconcile_due()
+    assert replica.read_ledger().hard == {"nvidia.com/gpu": 7}
+    replica.annotate_namespace("team-a", gpus="nvidia.com/gpu=9")
+    for _ in range(2):
+        assert reconcile_due()
+        assert replica.read_ledger().hard == {"nvidia.com/gpu": 4}
+    replica.annotate_namespace("team-b", gpus="nvidia.com/gpu=5")
+    assert reconcile_due()
+    (line,) = [each for each in log.lines if each["event"] == "limit-annotation-invalid"]
+    assert line["message"] == (
+        "the annotation limits.tallygate.dev/gpus of namespace team-a sets no limit: nvidia.com/gpu: 9 is more than an "
+        "annotation may give; write 8 or less"
+    )

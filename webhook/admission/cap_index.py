@@ -34,8 +34,9 @@ from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCa
 from tallygate.webhook.admission.limit_schedule import CurrentLimits, LimitSchedule
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.webhook.policy.limit_annotations import NO_LIMIT_ANNOTATIONS, LimitAnnotations, read_overrides
 from tallygate.webhook.policy.matching import counts_claim, counts_pod, matches_namespace
-from tallygate.webhook.policy.model import NamespaceCap, PodFilter, PolicySet
+from tallygate.webhook.policy.model import LimitOverride, NamespaceCap, PodFilter, PolicySet
 
 _MAX_CACHED_NAMESPACES = 4096
 _MAX_CACHED_GROUPS = 4096
@@ -242,19 +243,22 @@ class CapIndex:
     """An index of all caps of a policy set, with their limits at one time.
 
     Without a time (`now`) these are the limits after the ends of all overrides. `resources_by_class` has the extended
-    resource of each DeviceClass of the cluster, empty if it has none.
+    resource of each DeviceClass of the cluster, empty if it has none. `annotations` set limits of namespaces.
     """
 
     def __init__(
-        self, policies: PolicySet, now: datetime | None, resources_by_class: Mapping[str, str] = NO_CLASSES
+        self,
+        policies: PolicySet,
+        now: datetime | None,
+        resources_by_class: Mapping[str, str] = NO_CLASSES,
+        annotations: LimitAnnotations = NO_LIMIT_ANNOTATIONS,
     ) -> None:
-        self._caps = tuple(
-            sorted(
-                (_create_active_cap(cap, now, resources_by_class) for cap in policies.caps),
-                key=lambda active_cap: active_cap.key,
-            )
-        )
-        self._ends = sorted({each.until for cap in policies.caps for each in cap.overrides if each.until is not None})
+        annotated = {cap.name: read_overrides(cap, annotations) if cap.annotation else {} for cap in policies.caps}
+        caps = (_create_active_cap(cap, now, resources_by_class, annotated[cap.name]) for cap in policies.caps)
+        self._caps = tuple(sorted(caps, key=lambda active_cap: active_cap.key))
+        overrides = (each for cap in policies.caps for each in (*cap.overrides, *annotated[cap.name].values()))
+        self._ends = sorted({each.until for each in overrides if each.until is not None})
+        self.reads_annotations = any(cap.annotation for cap in policies.caps)
         self._ended = self._count_ended(now)
         self._caps_by_key = {cap.key: cap for cap in self._caps}
         self._grouped = tuple(cap for cap in self._caps if cap.definition.group_by)
@@ -344,10 +348,13 @@ def find_key_value(key: str) -> str | None:
 
 
 def _create_active_cap(
-    definition: NamespaceCap, now: datetime | None, resources_by_class: Mapping[str, str]
+    definition: NamespaceCap,
+    now: datetime | None,
+    resources_by_class: Mapping[str, str],
+    annotated: Mapping[str, LimitOverride],
 ) -> ActiveCap:
     hard, soft = compute_hard_limits(definition.hard), compute_hard_limits(definition.soft)
-    schedule = LimitSchedule(definition, now) if definition.overrides else None
+    schedule = LimitSchedule(definition, now, annotated) if definition.overrides or annotated else None
     limits = CurrentLimits(hard) if schedule is None else schedule.find_limits(None, "")
     names = hard.keys() | soft.keys()
     mapped_classes = {name: each.classes for name, each in definition.devices.items()}

@@ -1,13 +1,15 @@
 """The hard limits of a cap over time: those of its overrides until these end, then its own.
 
-For each name the first override counts that selects the group or namespace, has the name and has not ended. Each result
-depends on the time alone, whatever it was asked before: a clock that is set back brings a limit back.
+For each name the first override counts that selects the group or namespace, has the name and has not ended; the one of
+an annotation comes before those of the policy. Each result depends on the time and the annotations alone, whatever it
+was asked before: a clock that is set back brings a limit back.
 """
 
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import compute_hard_limits
@@ -15,6 +17,7 @@ from tallygate.webhook.policy.globs import matches
 from tallygate.webhook.policy.model import LimitOverride, NamespaceCap
 from tallygate.webhook.policy.times import format_time
 
+_NO_OVERRIDES: Mapping[str, LimitOverride] = MappingProxyType({})
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
@@ -64,28 +67,34 @@ class CurrentLimits:
 class LimitSchedule:
     """The limits of one cap by group or namespace at one time; at no time (None) every override with an end has ended.
 
-    Groups and namespaces that the same overrides select have the same limits object.
+    Groups and namespaces that the same overrides select have the same limits object. `annotated` are the overrides that
+    annotations give, by namespace.
     """
 
-    def __init__(self, definition: NamespaceCap, now: datetime | None) -> None:
+    def __init__(
+        self, definition: NamespaceCap, now: datetime | None, annotated: Mapping[str, LimitOverride] = _NO_OVERRIDES
+    ) -> None:
         self._now = now
+        self._annotated = {name: (each, compute_hard_limits(each.hard)) for name, each in annotated.items()}
         self._base = compute_hard_limits(definition.hard)
         self._overrides = tuple((each, compute_hard_limits(each.hard)) for each in definition.overrides)
-        self._by_selected: dict[tuple[int, ...], CurrentLimits] = {}
-        self.has_namespaces = any(each.namespaces for each in definition.overrides)
+        self._by_selected: dict[tuple[str, tuple[int, ...]], CurrentLimits] = {}
+        self.has_namespaces = bool(annotated) or any(each.namespaces for each in definition.overrides)
 
     def find_limits(self, group: str | None, namespace: str) -> CurrentLimits:
         """Return the limits of a group, or else of a namespace; without both, those that no selection changes."""
         selected = tuple(
             index for index, (each, _) in enumerate(self._overrides) if _is_selected(each, group, namespace)
         )
-        limits = self._by_selected.get(selected)
+        key = (namespace if namespace in self._annotated else "", selected)
+        limits = self._by_selected.get(key)
         if limits is None:
-            limits = self._by_selected[selected] = self._compute_limits(selected)
+            limits = self._by_selected[key] = self._compute_limits(*key)
         return limits
 
-    def _compute_limits(self, selected: tuple[int, ...]) -> CurrentLimits:
-        overrides = [self._overrides[index] for index in selected]
+    def _compute_limits(self, annotated: str, selected: tuple[int, ...]) -> CurrentLimits:
+        overrides = [self._annotated[annotated]] if annotated else []
+        overrides += [self._overrides[index] for index in selected]
         names = sorted({name for _, hard in overrides for name in hard if name in self._base})
         periods = {name: self._find_period(name, overrides) for name in names}
         return CurrentLimits(

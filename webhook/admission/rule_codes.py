@@ -113,7 +113,8 @@ NOT_ADVERTISED = Code(
     "A pod requests a resource that no node advertises, or a claim devices that no ResourceSlice publishes.",
     "A typing slip in a name, or a device plugin or driver that does not run: the pod would stay pending. The message "
     "suggests the nearest name that exists. Of a selector that no device passes, it has the condition and what the "
-    "devices have. Rules with `advertised` check the nodes, device classes and ResourceSlices that the gate watches.",
+    "devices have. Rules with `advertised` check the nodes, device classes and ResourceSlices that the gate watches, "
+    "and the NodeShapes of the policies: nodes that may come.",
     _format_limits_example("1", "nvidia.com/gpus"),
     _format_limits_example("1"),
 )
@@ -122,7 +123,8 @@ NEVER_SCHEDULABLE = Code(
     "never-schedulable",
     "No node can ever run the pod, whichever pods end.",
     "No node is large enough, or every large enough node rejects the pod: more nodes would help, waiting does not. "
-    "Rules with `schedulable` check the nodes that the gate watches. `tallygate predict` shows what would help.",
+    "Rules with `schedulable` check the nodes that the gate watches, and nodes that may come: the NodeShapes of the "
+    "policies. `tallygate predict` shows what would help.",
     "# the largest node has 8 GPUs\n" + _format_limits_example("16"),
     "# the largest node has 8 GPUs\n" + _format_limits_example("8"),
 )
@@ -269,6 +271,15 @@ WORKLOAD_NOT_WHOLE = Code(
     "# cap gpus: admit: whole, hard: {nvidia.com/gpu: 20}, used 12\nkind: Job\nspec:\n"
     "  parallelism: 8  # of 1 GPU each\n",
 )
+LIMIT_ANNOTATION = Code(
+    "TG216",
+    "limit-annotation",
+    "The annotation of a namespace that sets limits of a cap is changed by another user, or is not valid.",
+    "`spec.overrideAnnotation` of a cap names its users and its largest limits. It allows tenants no change of their "
+    "limits, also no removal. An annotation that no cap reads is denied too: a cap that comes later would read it.",
+    'kind: Namespace\nmetadata:\n  annotations: {limits.tallygate.dev/gpus: "12"}\n',
+    "kind: Namespace\nmetadata:\n  annotations: {limits.tallygate.dev/gpus: nvidia.com/gpu=12 until=2026-12-04}\n",
+)
 NAMESPACE_OVER_CAP = Code(
     "TG207",
     "namespace-over-cap",
@@ -385,5 +396,6 @@ CODES: tuple[Code, ...] = (
     CLAIMS_OVER_QUOTA,
     WORKLOAD_AUTOSCALED_OVER_CAP,
     WORKLOAD_NOT_WHOLE,
+    LIMIT_ANNOTATION,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""

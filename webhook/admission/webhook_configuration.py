@@ -15,6 +15,7 @@ from typing import Any
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
 from tallygate.webhook.admission.request import CREATE, UPDATE, Phase
 from tallygate.webhook.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, WorkloadResource
+from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
 
 CONFIGURATION_NAME = "tallygate"
 """The name of both configurations."""
@@ -58,6 +59,12 @@ _NODE_CHANGES = (  # `||` ignores the error on CREATE, where the old object is m
 _REPLICAS_INCREASE = "object.spec.?replicas.orValue(0) > oldObject.spec.?replicas.orValue(0)"
 _SELECTIONS = {"spec": ".?spec", "metadata": ".metadata"}
 _LABELS_CHANGE = "object.metadata.?labels != oldObject.metadata.?labels"
+_SETS_LIMITS = f"{{}}.metadata.?annotations.orValue({{{{}}}}).exists(key, key.startsWith('{ANNOTATION_PREFIX}'))"
+_NAMESPACE_CHANGES = (
+    f"request.operation != 'UPDATE' ? {_SETS_LIMITS.format('object')}"
+    f" : {_LABELS_CHANGE} || (object.metadata.?annotations != oldObject.metadata.?annotations"
+    f" && ({_SETS_LIMITS.format('object')} || {_SETS_LIMITS.format('oldObject')}))"
+)
 
 # The API server skips the mutating phase for a pod without missing entries and without entries that the built-in
 # validation between the phases would reject with a worse message; the validating phase sees every pod. Where a policy
@@ -235,11 +242,17 @@ def _create_node_webhook() -> dict[str, Any]:
 
 
 def _create_namespace_webhook() -> dict[str, Any]:
-    """Return the webhook of namespace updates, which warns of a cap that new labels select and never denies."""
+    """Return the webhook of namespaces whose labels change, or an annotation that sets limits.
+
+    It warns of a cap that new labels select, and denies such an annotation, also by a subresource.
+    """
     return {
         "failurePolicy": "Ignore",
-        **_create_match_conditions("changes-labels", _LABELS_CHANGE),
-        "rules": [_create_rule("", ["namespaces"], [UPDATE], "Cluster")],
+        **_create_match_conditions("changes-labels-or-limits", _NAMESPACE_CHANGES),
+        "rules": [
+            _create_rule("", ["namespaces"], [CREATE], "Cluster"),
+            _create_rule("", ["namespaces", "namespaces/finalize", "namespaces/status"], [UPDATE], "Cluster"),
+        ],
     }
 
 

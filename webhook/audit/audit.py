@@ -26,6 +26,7 @@ from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.policy.limit_annotations import find_invalid
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.named_stores import NamespaceStore
@@ -90,7 +91,12 @@ class Audit:
         self._scope = scope
         self._throttle = throttle
         self._evaluator = AuditEvaluator(
-            CapIndex(policies, audit_input.now, audit_input.resources_by_class),
+            CapIndex(
+                policies,
+                audit_input.now,
+                audit_input.resources_by_class,
+                audit_input.namespaces.get_limit_annotations(),
+            ),
             policies,
             audit_input.namespaces.labels,
             scope.excluded_namespaces,
@@ -134,6 +140,11 @@ class Audit:
             self._evaluator.coverage.add_remark(
                 f"allocated devices were not counted under {', '.join(uncounted)}: the ResourceSlices are not listed"
             )
+        annotations = self._input.namespaces.get_limit_annotations()
+        for cap in self._evaluator.caps.list_caps():
+            for invalid in find_invalid(cap.definition, annotations):
+                if invalid.namespace in names:
+                    self._evaluator.coverage.add_remark(str(invalid))
         skipped = [cap.definition.name for cap in self._evaluator.caps.list_caps() if cap.definition.shared]
         if not includes_shared and skipped:
             self._evaluator.coverage.add_remark(

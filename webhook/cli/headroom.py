@@ -27,12 +27,11 @@ from tallygate.webhook.cli.sources.options import (
     combine_files,
     connection_options,
     files_options,
-    load_usable_policies,
+    load_prediction_policies,
     policies_option,
     snapshot_option,
 )
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.policy.model import PolicySet
 
 
 @click.command(
@@ -82,7 +81,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
     files = combine_files(paths, filenames, snapshot)
     in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
-    policy_set = load_usable_policies(policies) if policies else PolicySet()
+    policy_set = load_prediction_policies(policies)
     cluster_input = read_cluster_input(source)
     all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster_input.cluster)]
     written = (*in_files.shapes, *policy_set.node_shapes)

@@ -4,16 +4,18 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from prometheus_client import start_http_server
 from watchfiles import watch
 
-from tallygate.webhook.device_plugin.device_config import DeviceResource
+from tallygate.webhook.device_plugin.device_config import MAX_DEVICES, DeviceResource
 from tallygate.webhook.device_plugin.device_discovery import HostFiles
 from tallygate.webhook.device_plugin.device_inventory import (
     FoundDevice,
@@ -30,13 +32,14 @@ from tallygate.webhook.device_plugin.kubelet_registration import KubeletRegistra
 from tallygate.webhook.device_plugin.resource_server import ResourceServer
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.server.settings.value_types import Address
-from tallygate.webhook.server.telemetry.json_log import Logger
+from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 
 LOOK_SECONDS: Final = 5.0
 """The time between two searches for devices without a notification of a change."""
 
 _TICK_SECONDS: Final = 0.5
-_WATCH_MILLISECONDS: Final = 60_000
+_FIRST_CHECKS_SECONDS: Final = 5.0
+_WATCH_MILLISECONDS: Final = 10_000
 _PARALLEL_CHECKS: Final = 8
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _NEVER: Final = float("inf")
@@ -81,14 +84,14 @@ class ResourceControl:
         self._inventory: Inventory = {}
         self._offered: tuple[OfferedDevice, ...] | None = None
         self._look_at = 0.0
+        self._overflow = FailureLog(partial(telemetry.log.warning, "devices-left-out", resource=resource.name))
         self._server = ResourceServer(resource, settings.folder, telemetry)
         self._registration = KubeletRegistration(self._server, telemetry, clock)
 
-    def prepare(self) -> None:
-        """Look for the devices, and check each once, for at most the timeout of a check, before the first list."""
+    def prepare(self) -> list[Future[None]]:
+        """Look for the devices, and start their first checks, so that the first list of the kubelet can have them."""
         self._look()
-        if self._resource.health is not None:
-            wait(self._start_checks(), timeout=self._resource.health.timeout)
+        return self._start_checks()
 
     def step(self, *, look: bool = False) -> None:
         """Do all that is due; `look` if a folder of devices has changed."""
@@ -114,6 +117,8 @@ class ResourceControl:
         now = self._clock()
         self._look_at = now + LOOK_SECONDS
         found = self._host.find_devices(self._resource)
+        left_out = len(found) - MAX_DEVICES // self._resource.replicas
+        self._overflow.update(f"{left_out} devices are left out: the list has room for {MAX_DEVICES}" * (left_out > 0))
         self._inventory = observe_devices(self._inventory, found, self._resource, now)
 
     def _start_checks(self) -> list[Future[None]]:
@@ -185,12 +190,13 @@ def run_device_plugin(resources: Sequence[DeviceResource], settings: PluginSetti
         changed.set()
         wake.set()
 
-    folders = [settings.folder, *settings.host.list_folders(resources)]
-    threading.Thread(target=_watch_folders, args=(folders, report_change, stop), name="watch", daemon=True).start()
+    def list_folders() -> list[Path]:
+        return [settings.folder, *settings.host.list_folders(resources)]
+
+    threading.Thread(target=_watch_folders, args=(list_folders, report_change, stop), name="watch", daemon=True).start()
     log.info("device-plugin-serving", resources=[resource.name for resource in resources], folder=str(settings.folder))
     try:
-        for control in controls:
-            control.prepare()
+        wait([check for control in controls for check in control.prepare()], timeout=_FIRST_CHECKS_SECONDS)
         while not stop.is_set():
             wake.clear()
             look = changed.is_set()
@@ -213,22 +219,36 @@ def _start_monitor(address: Address | None, metrics: DeviceMetrics) -> None:
         raise DevicePluginError(f"cannot listen on {address}: {error.strerror or error}") from None
 
 
-def _watch_folders(folders: Sequence[Path], report: Callable[[], None], stop: threading.Event) -> None:
-    """Report changes in the folders until `stop` is set; where a watch fails, the periodic search suffices."""
+def _watch_folders(list_folders: Callable[[], list[Path]], report: Callable[[], None], stop: threading.Event) -> None:
+    """Report changes in the folders until `stop` is set. A folder that appears or is made again is watched too."""
     while not stop.is_set():
-        for _ in _iterate_folder_changes(folders, stop):
-            report()
+        folders = _identify_folders(list_folders())
+        for changes in _iterate_folder_changes(folders, stop):
+            if changes:
+                report()
+            if _identify_folders(list_folders()) != folders:
+                break
 
 
-def _iterate_folder_changes(folders: Sequence[Path], stop: threading.Event) -> Iterator[object]:
-    existing = [folder for folder in folders if folder.is_dir()]
+def _identify_folders(folders: Sequence[Path]) -> dict[Path, int]:
+    """Return the inode of each existing folder."""
+    inodes = {}
+    for folder in folders:
+        with suppress(OSError):
+            inodes[folder] = folder.stat().st_ino
+    return inodes
+
+
+def _iterate_folder_changes(folders: Iterable[Path], stop: threading.Event) -> Iterator[object]:
+    """Yield the changes in the folders, and nothing true now and then; the periodic search replaces a failed watch."""
     try:
         yield from watch(
-            *existing,
+            *folders,
             watch_filter=None,
             stop_event=stop,
             recursive=False,
             rust_timeout=_WATCH_MILLISECONDS,
+            yield_on_timeout=True,
             raise_interrupt=False,
         )
     except (OSError, RuntimeError):  # a folder was removed, or the system has no more watches

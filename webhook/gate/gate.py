@@ -47,6 +47,7 @@ from tallygate.webhook.gate.decisions import (
     deny_by_caps,
     retry_later,
 )
+from tallygate.webhook.gate.limit_annotation_review import check_limit_annotations, is_namespace_write
 from tallygate.webhook.gate.namespace_moves import check_namespace_move, is_namespace_update
 from tallygate.webhook.gate.owner_chain import OwnerChains, UnreadableOwnerError
 from tallygate.webhook.gate.quota_forecast import (
@@ -63,6 +64,7 @@ from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.gate.whole_workloads import add_owners, create_whole_problems
 from tallygate.webhook.gate.workload_review import WorkloadReviewer
 from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.policy.limit_annotations import NO_LIMIT_ANNOTATIONS, LimitAnnotations
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import (
@@ -84,7 +86,7 @@ class Gate:
     compare pods with nodes. `workload_reader` reads the workload of a scale request. `resources_by_class` returns the
     extended resource of each DeviceClass, the same object until one changes; `is_advertised` returns whether any node
     may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
-    are watched.
+    are watched. `limit_annotations` returns the annotations that set limits, the same object until one changes.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -105,6 +107,7 @@ class Gate:
         resources_by_class: Callable[[], Mapping[str, str]] = lambda: NO_CLASSES,
         least_amounts: LeastAmounts | None = None,
         is_advertised: Callable[[str], bool] = lambda _: True,
+        limit_annotations: Callable[[], LimitAnnotations] = lambda: NO_LIMIT_ANNOTATIONS,
     ) -> None:
         self._namespaces = namespaces
         self._ledgers = ledgers
@@ -130,7 +133,7 @@ class Gate:
             nonce=nonce,
         )
         self._surge_charger = SurgeCharger(self._owner_chains, usage_lister, nonce, unix_time)
-        self._active_policies = ActivePolicies(policies, resources_by_class, unix_time, usage_lister)
+        self._active_policies = ActivePolicies(policies, resources_by_class, unix_time, usage_lister, limit_annotations)
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
         """Decide a review before `deadline` (seconds of the monotonic clock).
@@ -178,6 +181,10 @@ class Gate:
             if request.kind == "ResourceClaimTemplate":
                 caps = policy_set.caps.find_matching(request.namespace, labels).caps
                 return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
+        if is_namespace_write(request):
+            denied = list(check_limit_annotations(request, policy_set.policies.caps))
+            if denied:
+                return deny_by_caps(context, denied)
         if is_scale_request(request):
             scaled = self._workloads.resolve_scale(context)
             return decide_by_rules(context) if scaled is None else self._review_workload(scaled, labels, deadline)

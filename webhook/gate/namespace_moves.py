@@ -15,6 +15,7 @@ from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP
 from tallygate.webhook.gate.cap_messages import describe_scope, find_consumer_words
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
@@ -64,8 +65,17 @@ def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> It
 
 
 def _decode_labels(raw: bytes | msgspec.Raw | None) -> dict[str, str]:
+    meta = decode_namespace(raw)
+    return (meta.labels if meta else None) or {}
+
+
+def decode_namespace(raw: bytes | msgspec.Raw | None) -> ObjectMeta | None:
+    """Return the metadata of a namespace, None without an object.
+
+    Raises:
+        ReviewError: if the object is not a namespace.
+    """
     try:
-        meta = _NAMESPACE.decode(raw).metadata if raw is not None else None
+        return _NAMESPACE.decode(raw).metadata if raw is not None else None
     except (ValueError, RecursionError) as error:
         raise ReviewError(f"the object is not a Namespace: {error}") from None
-    return (meta.labels if meta else None) or {}

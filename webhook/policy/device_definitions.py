@@ -19,7 +19,7 @@ from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_DEVICES
 
 _SHORT_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _RESERVED_NAMES = frozenset({PODS_RESOURCE, "requests", "limits", "count"})
-LIMIT_SECTIONS = ("hard", "soft", "surge.amounts")
+LIMIT_SECTIONS = ("hard", "soft", "surge.amounts", "overrideAnnotation.most")
 """The fields of a cap with amounts by counted name."""
 
 _SECTIONS = (*LIMIT_SECTIONS, "devices")

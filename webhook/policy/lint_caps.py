@@ -26,9 +26,10 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
-from tallygate.webhook.policy.lint_overrides import check_overrides
+from tallygate.webhook.policy.lint_overrides import check_annotation, check_overrides
 from tallygate.webhook.policy.lint_pairs import list_own_names
 from tallygate.webhook.policy.model import (
+    AnnotationOverride,
     LabelRequirement,
     NamespaceCap,
     Operator,
@@ -49,6 +50,7 @@ from tallygate.webhook.policy.suggest import format_suggestion
 _LIMITS = frozenset({"hard", "soft"})
 _OVERRIDDEN = frozenset({"overrides", "hard", "shared", "groupBy", "namespaces"})
 """The fields that the findings about overrides depend on."""
+_ANNOTATED = frozenset({"overrideAnnotation", "hard", "shared", "groupBy"})
 _SURGE_LIMITS = frozenset({"hard", "surge"})
 _SURGE_FIELD = "spec.surge.amounts"
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
@@ -63,6 +65,8 @@ def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) 
     overrides: tuple[FieldProblem, ...] = ()
     if cap.overrides and not invalid_sections & _OVERRIDDEN:
         overrides = (*check_overrides(cap), *_check_override_amounts(cap))
+    if cap.annotation and not invalid_sections & _ANNOTATED:
+        overrides += (*check_annotation(cap), *_check_annotation_amounts(cap, cap.annotation))
     for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap), *surge, *devices, *overrides):
         yield create_finding(cap, problem)
 
@@ -125,6 +129,14 @@ def _check_override_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
             )
             found = _check_cap_amount(field, name, quantity, is_whole=is_whole)
             yield from (each for each in found if each.code == FRACTIONAL)
+
+
+def _check_annotation_amounts(cap: NamespaceCap, definition: AnnotationOverride) -> Iterator[FieldProblem]:
+    own_names = list_own_names(cap)
+    for name, quantity in definition.most.items():
+        is_whole, field = quantity.is_whole or name not in own_names, join_path("spec.overrideAnnotation.most", name)
+        found = _check_cap_amount(field, name, quantity, is_whole=is_whole)
+        yield from (each for each in found if each.code == FRACTIONAL)
 
 
 def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bool) -> Iterator[FieldProblem]:

@@ -1,11 +1,12 @@
-"""Lint of the overrides of a cap: names, groups and namespaces, hidden entries, and ends that are over."""
+"""Lint of the overrides of a cap: names, groups and namespaces, hidden entries, ends that are over, and annotations."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
 from tallygate.webhook.documents.syntax_tree import join_path
-from tallygate.webhook.policy.coverage import is_selector_satisfiable, namespaces_overlap
+from tallygate.webhook.policy.coverage import is_every_user, is_selector_satisfiable, namespaces_overlap
 from tallygate.webhook.policy.globs import covers, is_literal, matches, overlaps
+from tallygate.webhook.policy.limit_annotations import UNTIL
 from tallygate.webhook.policy.lint_findings import (
     FieldProblem,
     LintFinding,
@@ -21,6 +22,7 @@ from tallygate.webhook.policy.model import (
     Operator,
     PolicyLabelSelector,
     PolicySet,
+    Subjects,
 )
 from tallygate.webhook.policy.policy_codes import (
     BAD_OVERRIDE,
@@ -45,6 +47,33 @@ def check_overrides(cap: NamespaceCap) -> Iterator[FieldProblem]:
                 yield create_error(path, BAD_OVERRIDE, _explain_unknown(cap, name))
             elif not selections:
                 yield from _check_effect(cap, index, name, path)
+
+
+def check_annotation(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    """Yield the mistakes in the limits that an annotation may give."""
+    if cap.annotation is None:
+        return
+    field = "spec.overrideAnnotation"
+    if cap.shared or cap.group_by:
+        owners, example = "the namespaces of the cap", "overrides: [{hard: {nvidia.com/gpu: 12}}]"
+        if cap.group_by:
+            owners, example = "the namespaces of a group", "overrides: [{groups: [vision], hard: {nvidia.com/gpu: 12}}]"
+        text = f"{owners} share one limit, which no annotation of one of them may set; write {example} in its place"
+        yield create_error(field, BAD_OVERRIDE, text)
+    subjects = cap.annotation.set_by
+    if is_every_user(subjects):
+        text = "every user may set it, so that tenants raise their own limits; name the groups of your admins"
+        yield create_error(f"{field}.setBy", BAD_OVERRIDE, text)
+    elif subjects == Subjects():
+        text = "no user may set it; name users, groups or service accounts, as in groups: [platform-admins]"
+        yield create_error(f"{field}.setBy", BAD_OVERRIDE, text)
+    for name in cap.annotation.most:
+        path = join_path(f"{field}.most", name)
+        if name == UNTIL:
+            text = f"{UNTIL} is the word for the end in an annotation; give the name in counts another spelling"
+            yield create_error(path, BAD_OVERRIDE, text)
+        elif name not in cap.hard:
+            yield create_error(path, BAD_OVERRIDE, _explain_unknown(cap, name))
 
 
 def lint_ended_overrides(policies: PolicySet, now: datetime) -> Iterator[LintFinding]:

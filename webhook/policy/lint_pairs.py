@@ -268,6 +268,7 @@ def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
         and all(name in tight.soft and tight.soft[name] <= limit for name, limit in loose.soft.items())
         and tight.exceed == loose.exceed
         and tight.overrides == loose.overrides
+        and (tight.annotation, loose.annotation) == (None, None)
         and all(_counts_as_much(tight.devices.get(name), definition) for name, definition in loose.devices.items())
         and all(tight.counts.get(name) == definition for name, definition in loose.counts.items())
     )

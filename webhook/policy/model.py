@@ -300,6 +300,14 @@ class LimitOverride:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnotationOverride:
+    """The largest hard limits that an annotation of a namespace may give, and the users who may set it."""
+
+    most: Mapping[str, Quantity]
+    set_by: Subjects
+
+
+@dataclass(frozen=True, slots=True)
 class SurgeDefinition:
     """The amounts above `hard` for pods of a controller that rolls, and the seconds for which a surge may last."""
 
@@ -319,7 +327,7 @@ class NamespaceCap:
     namespaces of each value of that label, and counts no namespace without it. A cap that `admits_whole` reserves the
     amounts of all pods of a workload that start together, or denies the workload. Of `overrides` the first counts that
     selects a group or namespace, has a limit for the name and has not ended. `surge` is what pods of a controller that
-    rolls may use above `hard`.
+    rolls may use above `hard`. With `annotation` a namespace may have an annotation that comes before `overrides`.
     """
 
     name: str
@@ -337,6 +345,7 @@ class NamespaceCap:
     counts: Mapping[str, CountDefinition] = field(default_factory=_create_no_counts)
     admits_whole: bool = False
     overrides: tuple[LimitOverride, ...] = ()
+    annotation: AnnotationOverride | None = None
     surge: SurgeDefinition | None = None
     reason: str = ""
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)

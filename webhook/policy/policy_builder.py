@@ -14,6 +14,7 @@ from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Scalar
 from tallygate.webhook.policy.model import (
     AllocationMode,
     AmountBounds,
+    AnnotationOverride,
     Checks,
     CountDefinition,
     DeviceChecks,
@@ -159,6 +160,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         group_by=group_by,
         admits_whole=spec.get_text("admit") == _WHOLE,
         overrides=tuple(_build_override(Fields(item)) for item in spec.get_items("overrides")),
+        annotation=_build_annotation(spec.get_fields("overrideAnnotation")),
         surge=_build_surge(spec.get_fields("surge")),
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
@@ -306,6 +308,12 @@ def _build_override(fields: Fields) -> LimitOverride:
         namespaces=fields.get_texts("namespaces"),
         until=parse_end_time(until) if until else None,
     )
+
+
+def _build_annotation(fields: Fields) -> AnnotationOverride | None:
+    if not fields:
+        return None
+    return AnnotationOverride(_build_amounts(fields.get_fields("most")), _build_subjects(fields.get_fields("setBy")))
 
 
 def _build_surge(fields: Fields) -> SurgeDefinition | None:

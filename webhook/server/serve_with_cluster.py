@@ -71,6 +71,7 @@ def create_cluster_gate(
         resources_by_class=informers.device_class_store.get_resources_by_class,
         least_amounts=informers.least_amounts,
         is_advertised=partial(may_be_advertised, snapshots=snapshots),
+        limit_annotations=informers.namespace_store.get_limit_annotations,
     )
     elector = _create_elector(client_config, settings, gate)
     reconciler = LedgerReconciler(

@@ -31,11 +31,14 @@ CAPS = (
     "hami-memory",
     "serving-gpus",
     "gpus-whole",
+    "annotated-gpus",
 )
 
 
 def test_the_examples_have_scenarios() -> None:
     assert [path.name for path in TESTS] == [
+        "addresses.yaml",
+        "cap-by-annotation.yaml",
         "cap-per-label.yaml",
         "cap-per-team.yaml",
         "cap-raised.yaml",

@@ -166,3 +166,30 @@ def test_a_class_has_its_selectors_and_a_change_of_these_keeps_the_resources() -
     assert store.get_resources_by_class() is resources
     store.apply(device_class(4, "v.example/other", "false"))
     assert store.get_resources_by_class() == {"gpu": "v.example/other"}
+
+
+def test_only_annotations_that_set_limits_are_kept_and_a_change_of_them_notifies() -> None:
+    store, changes = NamespaceStore(), list[frozenset[str]]()
+    store.add_listener(changes.append)
+
+    def change(name: str, revision: int, **annotations: str) -> None:
+        metadata = {"name": name, "uid": f"u-{name}", "resourceVersion": str(revision), "annotations": annotations}
+        store.apply(namespace("MODIFIED", {"metadata": metadata}))
+
+    store.apply(namespaces(1))
+    change("a", 2, note="x")
+    none = store.get_limit_annotations()
+    change("a", 3, note="y")
+    assert store.get_limit_annotations() is none
+    assert changes == [frozenset({"a"})], "another annotation notifies no listener"
+    change("a", 4, **{"note": "y", "limits.tallygate.dev/gpus": "nvidia.com/gpu=6"})
+    kept = store.get_limit_annotations()
+    assert kept == {"a": {"gpus": "nvidia.com/gpu=6"}}
+    assert len(changes) == 2
+    change("b", 5)
+    assert store.get_limit_annotations() is kept, "the same object until one changes"
+    change("a", 6)
+    assert store.get_limit_annotations() == {}
+    change("a", 7, **{"limits.tallygate.dev/gpus": "nvidia.com/gpu=7"})
+    store.apply(namespaces(8))
+    assert store.get_limit_annotations() == {}, "a list without the namespace"

@@ -1,6 +1,6 @@
 """The diagnosis of one node: the reasons of the scheduler, what is short there, and the pods that use it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
@@ -8,6 +8,7 @@ from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
 from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, DeviceShortfall
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_resources_fit
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE
 
@@ -65,3 +66,34 @@ def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[
     ]
     consumers.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
     return tuple(consumers[:MAX_CONSUMERS])
+
+
+@dataclass(frozen=True, slots=True)
+class UnhealthyDevices:
+    """The devices of one resource that a node has and cannot give: its device plugin reports them as unhealthy.
+
+    The kubelet counts them in the capacity, and not in the allocatable amount (GetCapacity in
+    pkg/kubelet/cm/devicemanager/manager.go, v1.36).
+    """
+
+    node: str
+    resource: str
+    unhealthy: int
+    capacity: int
+
+    def __str__(self) -> str:
+        """Return the numbers with the resource and the node."""
+        return f"{self.unhealthy} of {self.capacity} {self.resource} unhealthy on {self.node}"
+
+
+def list_unhealthy_devices(pod: IncomingPod, cluster: Cluster) -> tuple[UnhealthyDevices, ...]:
+    """Return the unhealthy devices of the resources that a pod requests, by node and resource."""
+    return tuple(sorted(_find_unhealthy(pod, cluster), key=lambda each: (each.node, each.resource)))
+
+
+def _find_unhealthy(pod: IncomingPod, cluster: Cluster) -> Iterator[UnhealthyDevices]:
+    for node_index, amounts in cluster.nodes.unhealthy.items():
+        allocatable = cluster.nodes.get_allocatable(node_index)
+        for name in amounts.keys() & pod.requests.keys():
+            capacity = amounts[name] + allocatable.get(name, 0)
+            yield UnhealthyDevices(cluster.nodes.get_name(node_index), name, amounts[name], capacity)

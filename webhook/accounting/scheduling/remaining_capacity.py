@@ -14,6 +14,7 @@ from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeCapacity, find_new_node_capacities
 from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
+from tallygate.webhook.accounting.scheduling.node_diagnosis import UnhealthyDevices, list_unhealthy_devices
 from tallygate.webhook.accounting.scheduling.placement import (
     count_max_copies,
     count_max_pods,
@@ -24,7 +25,6 @@ from tallygate.webhook.accounting.scheduling.placement import (
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
 from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
 from tallygate.webhook.accounting.scheduling.scoring import ExactIntegerArray
-from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices, list_unhealthy_devices
 
 _PODS = "pods"
 

@@ -84,7 +84,7 @@ class CapChecker:
         known_classes = (*snapshot.classes, *classes)
         self._resources_by_class = index_classes(known_classes)
         self._templates = ClaimTemplates((*snapshot.templates, *templates))
-        self._index = CapIndex(policies, now, self._resources_by_class)
+        self._index = CapIndex(policies, now, self._resources_by_class, snapshot.limit_annotations)
         self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
         self._claims_by_pod_uid = _index_owned_claims(snapshot.claims)
         self._pods: dict[str, list[Pod]] = {}

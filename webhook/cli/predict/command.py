@@ -49,7 +49,7 @@ from tallygate.webhook.cli.sources.options import (
     combine_files,
     connection_options,
     files_options,
-    load_usable_policies,
+    load_prediction_policies,
     policies_option,
     snapshot_option,
 )
@@ -57,7 +57,7 @@ from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.policy.model import PolicyLabelSelector, PolicySet
+from tallygate.webhook.policy.model import PolicyLabelSelector
 from tallygate.webhook.policy.suggest import find_nearest
 
 _SYNTAX = (
@@ -254,7 +254,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.choose_namespace(namespace)
-    in_files, policy_set = PodsInFiles(), load_usable_policies(policies) if policies else PolicySet()
+    in_files, policy_set = PodsInFiles(), load_prediction_policies(policies)
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
         in_files = read_pods_to_place(manifests, chosen_namespace or "", replicas, selector)

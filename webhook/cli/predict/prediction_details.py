@@ -14,7 +14,12 @@ from tallygate.webhook.accounting.scheduling.evictions import EvictionOption, fi
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeFit
-from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeDiagnosis, diagnose_node
+from tallygate.webhook.accounting.scheduling.node_diagnosis import (
+    NodeDiagnosis,
+    UnhealthyDevices,
+    diagnose_node,
+    list_unhealthy_devices,
+)
 from tallygate.webhook.accounting.scheduling.placement import PlacementSession
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import is_device_backed, sort_by_shortfall
@@ -28,7 +33,6 @@ from tallygate.webhook.accounting.scheduling.prediction import (
 )
 from tallygate.webhook.accounting.scheduling.remedies import Remedy, find_remedies
 from tallygate.webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
-from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices, list_unhealthy_devices
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.policy.suggest import suggest_resource
 

@@ -15,12 +15,11 @@ from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     PoolShortfall,
 )
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
-from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis, UnhealthyDevices
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import get_allocation
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.accounting.scheduling.released_claims import ReleasedClaim
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
-from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices
 from tallygate.webhook.cli.predict.new_node_lines import convert_fits, convert_new_node_capacities
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails

@@ -14,9 +14,13 @@ from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
 from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
-from tallygate.webhook.accounting.scheduling.node_diagnosis import MAX_CONSUMERS, NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.node_diagnosis import (
+    MAX_CONSUMERS,
+    NodeConsumer,
+    NodeDiagnosis,
+    UnhealthyDevices,
+)
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility, Prediction
-from tallygate.webhook.accounting.scheduling.unhealthy_devices import UnhealthyDevices
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
 from tallygate.webhook.cli.predict.new_node_lines import format_new_nodes
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace

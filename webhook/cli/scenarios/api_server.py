@@ -40,6 +40,7 @@ from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.objects.core import Namespace, Pod, PodSpec
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.policy.limit_annotations import select_texts
 from tallygate.webhook.state.informers.device_store import PublishedDevice
 
 CLUSTER_SCOPED = frozenset({"Namespace", "Node", "DeviceClass", "ResourceSlice"})
@@ -293,9 +294,12 @@ class ApiServer:
     def _admit_without_rules(
         self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest
     ) -> RequestResult:
-        """Admit an object of a kind without rules; the gate sees only updates of namespaces, when validating."""
+        """Admit an object of a kind without rules; the gate sees only namespaces, when validating.
+
+        It sees the creation of a namespace only with an annotation that sets limits.
+        """
         self._prepare(body, old_body, key)
-        if key.kind != "Namespace" or old_body is None:
+        if key.kind != "Namespace" or (old_body is None and not select_texts(body["metadata"].get("annotations"))):
             return RequestResult(stored_body=body)
         result, _ = self._call_webhook(body, old_body, key, request, Phase.VALIDATING)
         return replace(result, stored_body=body) if result.allowed else result

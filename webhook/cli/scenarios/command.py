@@ -34,9 +34,10 @@ def test(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     """Test policies with scenarios: requests in a given order, each with its expected result.
 
     A scenario is a YAML document: its name, the policies, the namespaces with their labels, and steps (create, update,
-    resize, scale, delete, finish, fail, label, allocate, wait), each with the expected result: the verdict, codes, a
-    part of the message, warnings, filled-in fields, and the amounts that the ledger of a cap has as used, reserved and
-    free. The command runs the scenario without a cluster, with the code of the gate and a clock that only `wait` moves:
+    resize, scale, delete, finish, fail, label, annotate, allocate, wait), each with the expected result: the verdict,
+    codes, a part of the message, warnings, filled-in fields, and the amounts that the ledger of a cap has as used,
+    reserved and free. The command runs the scenario without a cluster, with the code of the gate and a clock that only
+    `wait` moves:
 
     \b
         name: a team has eight GPUs

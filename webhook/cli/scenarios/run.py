@@ -1,5 +1,6 @@
 """The run of a scenario: each step runs in its simulated cluster, and its result is compared with the expectation."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tallygate.webhook.admission.request import UserInfo
@@ -8,6 +9,7 @@ from tallygate.webhook.cli.scenarios.compare import Difference, find_differences
 from tallygate.webhook.cli.scenarios.scenario import (
     Action,
     Allocate,
+    Annotate,
     Create,
     Delete,
     End,
@@ -89,12 +91,14 @@ class StepRunner:
                 return self.cluster.api.create(action.body, self._create_request())
             case Update():
                 return self.cluster.api.update(action.body, self._create_request())
-            case Resize() | Scale() | Delete() | End() | Label() | Allocate():
+            case Resize() | Scale() | Delete() | End() | Label() | Annotate() | Allocate():
                 return self._change_stored_object(action)
             case Wait():
                 return RequestResult()
 
-    def _change_stored_object(self, action: Resize | Scale | Delete | End | Label | Allocate) -> RequestResult:
+    def _change_stored_object(
+        self, action: Resize | Scale | Delete | End | Label | Annotate | Allocate
+    ) -> RequestResult:
         """Run an action on a stored object."""
         key = self._create_key(action.target)
         stored_object = self.cluster.store.find(key)
@@ -104,7 +108,9 @@ class StepRunner:
             case Resize():
                 return self._resize(action, stored_object)
             case Label():
-                return self._label(action, stored_object)
+                return self._change_metadata("labels", action.labels, stored_object)
+            case Annotate():
+                return self._change_metadata("annotations", action.annotations, stored_object)
             case Allocate():
                 return self._allocate(action, stored_object)
             case Scale():
@@ -137,9 +143,11 @@ class StepRunner:
         containers_to_resize[0]["resources"] = resources
         return self.cluster.api.update(pod, self._create_request("resize"))
 
-    def _label(self, action: Label, stored_object: JsonObject) -> RequestResult:
-        labels = {**(stored_object["metadata"].get("labels") or {}), **action.labels}
-        stored_object["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
+    def _change_metadata(
+        self, field: str, changes: Mapping[str, str | None], stored_object: JsonObject
+    ) -> RequestResult:
+        values = {**(stored_object["metadata"].get(field) or {}), **changes}
+        stored_object["metadata"][field] = {key: value for key, value in values.items() if value is not None}
         return self.cluster.api.update(stored_object, self._create_request())
 
     def _allocate(self, action: Allocate, claim: JsonObject) -> RequestResult:

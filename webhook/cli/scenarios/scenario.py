@@ -103,6 +103,14 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class Annotate:
+    """A change of the annotations of a namespace; None removes an annotation."""
+
+    target: StepTarget
+    annotations: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Allocate:
     """An allocation of a claim by kube-scheduler: the number of devices of each request, and all devices in turn."""
 
@@ -119,7 +127,7 @@ class Wait:
     text: str
 
 
-Action = Create | Update | Resize | Scale | Delete | End | Label | Allocate | Wait
+Action = Create | Update | Resize | Scale | Delete | End | Label | Annotate | Allocate | Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +173,8 @@ class ScenarioStep:
 class Scenario:
     """A scenario and the initial state of its cluster.
 
-    `time` is the time of the first step. Without it, overrides of limits that have an end have ended.
+    `time` is the time of the first step. Without it, overrides of limits that have an end have ended. `annotations` are
+    those of the namespaces.
     """
 
     name: str
@@ -175,6 +184,7 @@ class Scenario:
     source: SourceLocation
     nodes: Mapping[str, JsonObject] = field(default_factory=dict)
     time: datetime | None = None
+    annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

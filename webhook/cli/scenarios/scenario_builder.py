@@ -16,6 +16,7 @@ from tallygate.webhook.cli.scenarios import step_objects
 from tallygate.webhook.cli.scenarios.scenario import (
     Action,
     Allocate,
+    Annotate,
     Create,
     Delete,
     End,
@@ -129,6 +130,11 @@ def _build_label(fields: Fields, name: str, source: SourceLocation) -> Action:
     return Label(_build_target(value, source), get_mapping(value, "labels"))
 
 
+def _build_annotate(fields: Fields, name: str, source: SourceLocation) -> Action:
+    value = fields.get_fields(name)
+    return Annotate(_build_target(value, source), get_mapping(value, "annotations"))
+
+
 def _build_allocation(fields: Fields, name: str, source: SourceLocation) -> Action:
     value = fields.get_fields(name)
     pairs = value.get_node("devices")
@@ -165,10 +171,12 @@ _ACTION_BUILDERS: dict[str, Callable[[Fields, str, SourceLocation], Action]] = {
     "finish": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Succeeded"),
     "fail": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Failed"),
     "label": _build_label,
+    "annotate": _build_annotate,
     "allocate": _build_allocation,
     "wait": lambda fields, name, _: Wait(parse_duration(fields.get_text(name)), fields.get_text(name)),
 }
-_ACTIONS: Final = ("create", "update", "resize", "scale", _DELETE, "finish", "fail", "label", "allocate", "wait")
+_OTHER_ACTIONS: Final = ("resize", "scale", _DELETE, "finish", "fail", "label", "annotate", "allocate", "wait")
+_ACTIONS: Final = (*_SENDING_ACTIONS, *_OTHER_ACTIONS)
 
 
 def _create_error(source: SourceLocation, code: str, message: str) -> StepObjectError:
@@ -205,6 +213,7 @@ class _ScenarioBuilder:
             self._create_source(self.document),
             {name: to_plain(node) for name, node in self._list_pairs("nodes")},
             parse_time(time) if (time := self.fields.get_text("time")) else None,
+            {name: get_mapping(Fields(node), "annotations") for name, node in self._list_pairs("namespaces")},
         )
 
     def _list_pairs(self, name: str) -> Iterator[tuple[str, Node]]:

@@ -20,6 +20,7 @@ from tallygate.webhook.cli.scenarios.compare import Difference, format_verdict
 from tallygate.webhook.cli.scenarios.run import ScenarioResult, StepResult
 from tallygate.webhook.cli.scenarios.scenario import (
     Allocate,
+    Annotate,
     Create,
     Delete,
     End,
@@ -51,7 +52,7 @@ def format_action(step: ScenarioStep) -> str:
             phrase = f"wait {text}"
         case End(target, phase):
             phrase = f"{'finish' if phase == 'Succeeded' else 'fail'} {target}"
-        case Resize(target) | Delete(target) | Label(target) | Allocate(target):
+        case Resize(target) | Delete(target) | Label(target) | Annotate(target) | Allocate(target):
             phrase = f"{type(step.action).__name__.lower()} {target}"
     return f"{phrase} (dry run)" if step.dry_run else phrase
 

@@ -26,7 +26,7 @@ from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
 from tallygate.webhook.cli.scenarios.claim_controller import ClaimController
 from tallygate.webhook.cli.scenarios.pod_set_controller import PodSetController
-from tallygate.webhook.cli.scenarios.scenario import JsonObject, Scenario
+from tallygate.webhook.cli.scenarios.scenario import Annotate, JsonObject, Scenario
 from tallygate.webhook.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
 from tallygate.webhook.gate.charge_transitions import ReadTransition
 from tallygate.webhook.gate.gate import Gate
@@ -36,7 +36,7 @@ from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.webhook.objects.core import Namespace
-from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.policy.limit_annotations import read_overrides, select_texts
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore, SliceRecord
@@ -91,7 +91,7 @@ class SimulatedCluster:
 
     def __init__(self, scenario: Scenario) -> None:
         self.now = self._first_step_at = 1000.0
-        self._time = scenario.time or _find_last_end(scenario.policies)
+        self._time = scenario.time or _find_last_end(scenario)
         self._nonce_counter = itertools.count(1)
         self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
@@ -125,6 +125,7 @@ class SimulatedCluster:
             claim_templates=self._claim_templates,
             least_amounts=LeastAmounts(self._devices.list_slices, self._find_selectors),
             workload_reader=self,
+            limit_annotations=self._namespaces.get_limit_annotations,
         )
         self._ledger_reconciler = self._create_reconciler(top_consumers)
         self._targets = targets = list_review_targets(scenario.policies)
@@ -252,6 +253,8 @@ class SimulatedCluster:
             self.store.put(ObjectKey("Node", "", name), {**_NODE, "metadata": metadata, "status": status})
         for name, labels in names:
             metadata = {"name": name, "uid": self.store.create_uid(), "labels": dict(labels)}
+            if annotations := scenario.annotations.get(name):
+                metadata["annotations"] = dict(annotations)
             self.store.put(ObjectKey("Namespace", "", name), {**_NAMESPACE, "metadata": metadata})
         namespace_records = [_create_namespace_record(body) for _, body in self.store.list_objects("Namespace")]
         self._namespaces.apply(Replaced(namespace_records, self.store.revision))
@@ -319,10 +322,17 @@ class SimulatedCluster:
         return f"attempt-{next(self._nonce_counter)}"
 
 
-def _find_last_end(policies: PolicySet) -> datetime:
+def _find_last_end(scenario: Scenario) -> datetime:
     """Return the time from which on no override of a limit is active; a fixed time without overrides that end."""
-    ends = (each.until for cap in policies.caps for each in cap.overrides if each.until is not None)
-    return max(ends, default=_DEFAULT_TIME)
+    changes = (each.action.annotations for each in scenario.steps if isinstance(each.action, Annotate))
+    annotations = [
+        {"": select_texts({key: text for key, text in each.items() if text is not None})}
+        for each in (*scenario.annotations.values(), *changes)
+    ]
+    caps = scenario.policies.caps
+    overrides = [each for cap in caps for texts in annotations for each in read_overrides(cap, texts).values()]
+    overrides += [each for cap in caps for each in cap.overrides]
+    return max((each.until for each in overrides if each.until is not None), default=_DEFAULT_TIME)
 
 
 def _encode_watch_event(event: str, body: JsonObject) -> bytes:

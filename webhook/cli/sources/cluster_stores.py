@@ -19,6 +19,7 @@ from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec, Resou
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.policy.limit_annotations import LimitAnnotations
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_record
 from tallygate.webhook.state.informers.claim_store import ClaimStore
@@ -82,7 +83,7 @@ class ClusterStores:
         self.unread: dict[str, str] = {}
         self._interner = ChargeGroupInterner()
         self._claim_interner = ChargeGroupInterner(ClaimGroup)
-        self._caps: tuple[PolicySet, int, CapIndex] | None = None
+        self._caps: tuple[PolicySet, int, CapIndex, LimitAnnotations] | None = None
 
     def create_pod_record(self, pod: Pod) -> PodRecord:
         """Return the record of a stored pod.
@@ -109,15 +110,16 @@ class ClusterStores:
 
         Their limits are those at the time `now`.
         """
-        generation = self.device_classes.generation
+        generation, annotations = self.device_classes.generation, self.namespaces.get_limit_annotations()
         if (
             self._caps is None
             or self._caps[0] is not policies
             or self._caps[1] != generation
+            or self._caps[3] is not annotations
             or not self._caps[2].is_current(now)
         ):
-            caps = CapIndex(policies, now, self.device_classes.get_resources_by_class())
-            self._caps = policies, generation, caps
+            caps = CapIndex(policies, now, self.device_classes.get_resources_by_class(), annotations)
+            self._caps = policies, generation, caps, annotations
         return self._caps[2]
 
     def list_claims(

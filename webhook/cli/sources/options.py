@@ -98,6 +98,19 @@ def require_one_source(
         )
 
 
+def load_prediction_policies(paths: Sequence[Path]) -> PolicySet:
+    """Return the policies at the given paths for a prediction, empty ones without a path.
+
+    Raises:
+        UsageError: if the policies are not usable, or none of them concerns predictions.
+    """
+    policies = load_usable_policies(paths) if paths else PolicySet()
+    if paths and not (policies.node_shapes or policies.implied_requests):
+        named = ", ".join(map(str, paths))
+        raise UsageError(f"{named}: there is neither a NodeShape nor an ImpliedRequest; name files of these")
+    return policies
+
+
 def load_usable_policies(paths: Sequence[Path]) -> PolicySet:
     """Return the policies at the given paths, or the shipped ones without a path.
 

@@ -32,6 +32,7 @@ from tallygate.webhook.objects.scheduling import (
     SchedulingNode,
     SchedulingPod,
 )
+from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
 from tallygate.webhook.state.kubernetes import cap_ledger
 
 
@@ -93,7 +94,11 @@ def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **cont
     """
     if meta is None or not meta.uid or not meta.name:
         raise ValueError(f"a {kind.lower()} without uid or name")
-    annotations = {key: value for key, value in (meta.annotations or {}).items() if key in _KEPT_ANNOTATIONS}
+    annotations = {
+        key: value
+        for key, value in (meta.annotations or {}).items()
+        if key in _KEPT_ANNOTATIONS or key.startswith(ANNOTATION_PREFIX)
+    }
     metadata = type(meta)(
         name=meta.name,
         namespace=meta.namespace,

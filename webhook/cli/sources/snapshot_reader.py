@@ -25,6 +25,7 @@ from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.objects.core import Namespace, Pod
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.policy.limit_annotations import select_texts
 
 if TYPE_CHECKING:
     from tallygate.webhook.accounting.cluster.cluster import Cluster
@@ -68,6 +69,8 @@ ItemHandler = Callable[[str, msgspec.Raw], bool]
 class SnapshotContents:
     """The pods, the labels of each namespace, and the cluster in columns if pods are to be placed.
 
+    `limit_annotations` are the annotations of namespaces that set limits.
+
     `classes` are the classes of devices, `claims` the claims for them, and `templates` the templates of claims.
     `slices` publish devices. `device_kinds` are the kinds of classes, claims, templates and slices that the snapshot
     has, of which the cluster may have none. `device_problems` are the errors of slices that cannot be read.
@@ -81,6 +84,7 @@ class SnapshotContents:
     device_kinds: set[str] = field(default_factory=set)
     device_problems: list[str] = field(default_factory=list)
     labels_by_namespace: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    limit_annotations: dict[str, Mapping[str, str]] = field(default_factory=dict)
     cluster: "Cluster | None" = None
 
 
@@ -242,6 +246,8 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
             namespace = msgspec.json.decode(item, type=Namespace).metadata
             if namespace is not None and namespace.name:
                 snapshot.labels_by_namespace[namespace.name] = namespace.labels or {}
+                if texts := select_texts(namespace.annotations):
+                    snapshot.limit_annotations[namespace.name] = texts
         case "ResourceClaim":
             snapshot.claims.append(msgspec.json.decode(item, type=ResourceClaim))
         case "ResourceClaimTemplate":

@@ -18,6 +18,7 @@ from tallygate.webhook.cli.sources.cluster_stores import CountedUsage
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
 from tallygate.webhook.cli.usage.surge_usage import SurgeUsage, find_surge, find_surge_of_ledger
 from tallygate.webhook.gate.counted_claims import describe_uncertain
+from tallygate.webhook.policy.limit_annotations import find_invalid
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
@@ -175,6 +176,7 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
         names = [f"{cap.definition.name} for {cap.group}" for cap in empty_groups]
         notes.append(f"ledgers of groups without namespaces are not shown: {format_first_names(names)}")
     notes += list_ungrouped_namespaces(cluster, caps, choice)
+    notes += list_invalid_annotations(cluster, caps, choice)
     chosen_ledgers = list(choice.list_ledgers(cluster, caps))
     lines = tuple(line for chosen in chosen_ledgers for line in _list_lines(cluster, chosen))
     if not all(line.is_from_ledger for line in lines):
@@ -208,6 +210,16 @@ def list_ungrouped_namespaces(cluster: ObservedCluster, caps: CapIndex, choice: 
                 f"cap {cap.definition.name} does not count {count} without the label {cap.definition.group_by}: "
                 f"{format_first_names(names)}"
             )
+
+
+def list_invalid_annotations(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> Iterator[str]:
+    """Yield a note for each annotation that is to set limits of a chosen cap and is not valid."""
+    annotations = cluster.stores.namespaces.get_limit_annotations()
+    for cap in caps.list_caps():
+        if choice.cap in (None, cap.definition.name):
+            for invalid in find_invalid(cap.definition, annotations):
+                if choice.namespace in (None, invalid.namespace):
+                    yield str(invalid)
 
 
 def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[UsageLine]:

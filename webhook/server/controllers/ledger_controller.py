@@ -16,6 +16,7 @@ from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.leader_election import RETRY_PERIOD_SECONDS, LeaderElector
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
+from tallygate.webhook.policy.limit_annotations import InvalidAnnotation, find_invalid
 from tallygate.webhook.server.controllers.informers import GateInformers
 from tallygate.webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
@@ -70,6 +71,8 @@ class LedgerController:
         self._all_changed = True
         self._last_leadership = (False, 0)  # at the last pass: is leader, number of lost replicas
         self._last_caps: CapIndex | None = None
+        self._log = log
+        self._invalid_annotations: frozenset[InvalidAnnotation] = frozenset()
         self._schedule = ReconcileSchedule(_FULL_PERIOD_SECONDS)
         # A ledger that is not reconciled reserves less, never more.
         task = WorkerTask(
@@ -162,7 +165,17 @@ class LedgerController:
                 False,
                 caps,
             )
+        if is_full:
+            self._log_invalid_annotations(caps)
         return self._list_namespaces() if is_full else sorted(changed)
+
+    def _log_invalid_annotations(self, caps: CapIndex) -> None:
+        """Log each annotation that sets no limit because it is not valid, once as long as it stays so."""
+        annotations = self._informers.namespace_store.get_limit_annotations()
+        invalid = frozenset(each for cap in caps.list_caps() for each in find_invalid(cap.definition, annotations))
+        for each in sorted(invalid - self._invalid_annotations):
+            self._log.warning("limit-annotation-invalid", namespace=each.namespace, cap=each.cap, message=str(each))
+        self._invalid_annotations = invalid
 
     def _list_all_keys(self) -> list[LedgerKey]:
         return [key for key, _ in self._reconciler.list_ledgers(self._list_namespaces())]

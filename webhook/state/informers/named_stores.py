@@ -1,6 +1,6 @@
 """Stores of namespaces, nodes and device classes.
 
-- Namespaces: labels, and the member namespaces of caps.
+- Namespaces: labels, the member namespaces of caps, and the annotations that set limits.
 - Nodes: labels, capacity, allocatable, features and taints.
 - Device classes: the extended resource names of their devices.
 
@@ -37,6 +37,12 @@ from tallygate.webhook.objects.scheduling import (
     NodeSpec,
     SchedulingNode,
     SchedulingNodeStatus,
+)
+from tallygate.webhook.policy.limit_annotations import (
+    NO_LIMIT_ANNOTATIONS,
+    NO_TEXTS,
+    LimitAnnotations,
+    select_texts,
 )
 
 
@@ -146,11 +152,13 @@ class NamespaceRecord(msgspec.Struct, frozen=True):
     revision: int
     labels: Labels
     namespace: str = ""
+    limit_texts: Mapping[str, str] = NO_TEXTS
+    """The annotations that set limits, by the name of the cap; no other annotation is kept."""
 
     @property
     def compared_value(self) -> object:
-        """Labels, by which policies select."""
-        return self.labels
+        """Labels, by which policies select, and the annotations that set limits."""
+        return self.labels, self.limit_texts
 
 
 class MemberNamespaces(NamedTuple):
@@ -176,6 +184,29 @@ class NamespaceStore(ObjectStore[NamespaceRecord]):
         super().__init__()
         self._selections: OrderedDict[str, tuple[int, frozenset[str]]] = OrderedDict()
         self._groups: dict[str, tuple[int, Mapping[str, frozenset[str]]]] = {}
+        self._limit_annotations = NO_LIMIT_ANNOTATIONS
+
+    def get_limit_annotations(self) -> LimitAnnotations:
+        """Return the annotations that set limits, by namespace and cap: the same object until one changes."""
+        return self._limit_annotations
+
+    def _replace(self, event: Replaced[NamespaceRecord]) -> frozenset[str]:
+        changed_names = super()._replace(event)
+        self._update_limit_annotations(changed_names)
+        return changed_names
+
+    def _apply_change(self, event: WatchEvent[NamespaceRecord]) -> frozenset[str]:
+        changed_names = super()._apply_change(event)
+        self._update_limit_annotations(changed_names)
+        return changed_names
+
+    def _update_limit_annotations(self, names: frozenset[str]) -> None:
+        """Apply the changes of these namespaces, before any listener is notified."""
+        before = self._limit_annotations
+        texts_by_name = {name: self._records[name].limit_texts if name in self._records else NO_TEXTS for name in names}
+        if any(before.get(name, NO_TEXTS) != texts for name, texts in texts_by_name.items()):
+            after = {name: texts for name, texts in {**before, **texts_by_name}.items() if texts}
+            self._limit_annotations = MappingProxyType(after)
 
     def labels(self, namespace: str) -> Labels | None:
         """Return the labels of a namespace, or None if the store does not contain it."""
@@ -233,8 +264,9 @@ def create_namespace_record(namespace: Namespace) -> NamespaceRecord:
     meta = namespace.metadata
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a namespace without uid or name")
-    labels = MappingProxyType(meta.labels or {})
-    return NamespaceRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), labels)
+    labels, limit_texts = MappingProxyType(meta.labels or {}), select_texts(meta.annotations)
+    revision = parse_revision(meta.resource_version or "")
+    return NamespaceRecord(meta.uid, meta.name, revision, labels, limit_texts=limit_texts)
 
 
 NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, create_namespace_record)

@@ -1,0 +1,104 @@
+"""Limits by an annotation on a real control plane: admins set them, tenants who may edit the namespace do not."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from e2e.api import MERGE, Answer, api
+from e2e.extra_gates import run_ledger_gate
+from e2e.gates.process import GateProcess
+from e2e.namespaces import label, new_namespace
+from e2e.pods import DONGLE, list_stored, submit
+from e2e.ports import Site
+from e2e.waiting import until
+
+_CAP = f"""\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {{name: annotated}}
+spec:
+  namespaces: {{include: ["case-*"]}}
+  hard: {{{DONGLE}: 2}}
+  overrideAnnotation: {{setBy: {{groups: [platform-admins]}}, most: {{{DONGLE}: 4}}}}
+"""
+_KEY = "limits.tallygate.dev/annotated"
+_LASTS = timedelta(seconds=15)
+_WITHIN = 60.0  # seconds
+_FORBIDDEN, _BUSY, _STORED = 403, 429, 201
+_TENANT = ("--as=tom", "--as-group=system:masters")
+"""A user with every right on namespaces, who is no admin for the cap."""
+_ADMIN = ("--as=ann", "--as-group=system:masters", "--as-group=platform-admins")
+
+
+@pytest.fixture
+def ledger_gate(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
+    """Run a gate on this machine that watches the cluster with its ledgers there, registered."""
+    with (
+        new_namespace(site.cluster, "gate-") as own,
+        run_ledger_gate(site, tmp_path / "g", {"annotated.yaml": _CAP}, own) as gate,
+    ):
+        yield gate
+
+
+def _annotate(site: Site, namespace: str, text: str | None, user: tuple[str, ...]) -> str:
+    """Change the annotation as kubectl does, and return the error, empty without one."""
+    change = f"{_KEY}-" if text is None else f"{_KEY}={text}"
+    done = site.cluster.kubectl("annotate", "--overwrite", "namespace", namespace, change, *user)
+    return done.stderr if done.returncode else ""
+
+
+def _submit_decided(site: Site, namespace: str, name: str) -> Answer:
+    """Create a pod, and return the answer that is no request to try again later."""
+    answers = list[Answer]()
+
+    def is_decided() -> bool:
+        answers.append(submit(site, namespace, name))
+        return answers[-1].status != _BUSY
+
+    until("the gate decides", is_decided, _WITHIN)
+    return answers[-1]
+
+
+def _write_status(site: Site, namespace: str, text: str) -> Answer:
+    """Set the annotation by the subresource for the status."""
+    headers = {"Impersonate-User": "tom", "Impersonate-Group": "system:masters"}
+    path = f"/api/v1/namespaces/{namespace}/status"
+    patch = {"metadata": {"annotations": {_KEY: text}}}
+    return api(site.cluster.kubeconfig).ask("PATCH", path, patch, kind=MERGE, headers=headers)
+
+
+@pytest.mark.usefixtures("ledger_gate")
+def test_an_admin_raises_a_cap_by_an_annotation_until_its_end_and_a_tenant_does_not(site: Site, namespace: str) -> None:
+    assert [_submit_decided(site, namespace, name).status for name in ("one", "two")] == [_STORED, _STORED]
+    assert _submit_decided(site, namespace, "three").status == _FORBIDDEN
+    refused = _annotate(site, namespace, f"{DONGLE}=3", _TENANT)
+    assert "tom may not add, change or remove it: only the groups platform-admins may (TG216" in refused
+    assert "TG216" in _write_status(site, namespace, f"{DONGLE}=3").rejection
+    assert "5 is more than an annotation may give; write 4 or less" in _annotate(site, namespace, f"{DONGLE}=5", _ADMIN)
+    end = (datetime.now(UTC) + _LASTS).replace(microsecond=0)
+    assert not _annotate(site, namespace, f"{DONGLE}=3 until={end:%Y-%m-%dT%H:%M:%SZ}", _ADMIN)
+    until("the raise is active", lambda: _submit_decided(site, namespace, "three").status == _STORED, _WITHIN)
+    assert "TG216" in _annotate(site, namespace, None, _TENANT)
+    label(site.cluster, namespace, {"of": "anyone"})
+    fourth = _submit_decided(site, namespace, "four")
+    assert datetime.now(UTC) < end, "the machine is too busy for this test"
+    assert "hard 3 (until " in fourth.rejection
+    until("the end", lambda: datetime.now(UTC) >= end, _WITHIN)
+    assert "hard 2 (was 3 until " in _submit_decided(site, namespace, "five").rejection
+    assert list_stored(site, namespace) == {"one", "two", "three"}
+    assert not _annotate(site, namespace, None, _ADMIN)
+
+
+@pytest.mark.usefixtures("ledger_gate")
+def test_no_namespace_is_created_with_the_annotation_of_a_tenant(site: Site) -> None:
+    headers = {"Impersonate-User": "tom", "Impersonate-Group": "system:masters"}
+    body = {"metadata": {"name": "case-with-a-limit", "annotations": {_KEY: f"{DONGLE}=3"}}}
+    answer = api(site.cluster.kubeconfig).ask(
+        "POST", "/api/v1/namespaces", body, query={"dryRun": "All"}, headers=headers
+    )
+    assert "tom may not add, change or remove it" in answer.rejection
+    unread = {"metadata": {"name": "case-with-a-limit", "annotations": {f"{_KEY}s": f"{DONGLE}=3"}}}
+    answer = api(site.cluster.kubeconfig).ask("POST", "/api/v1/namespaces", unread, query={"dryRun": "All"})
+    assert 'no cap of the name annotateds reads it; did you mean "annotated"?' in answer.rejection
