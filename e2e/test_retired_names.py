@@ -103,6 +103,12 @@ def _migrate(cluster: Cluster, *arguments: str) -> "subprocess.CompletedProcess[
     return run_tallygate(cluster, "migrate", "opaque-resources", *options, *arguments)
 
 
+def _list_left(cluster: Cluster, namespace: str, pool: str) -> list[dict[str, Any]]:
+    """Return the uses that are left in the namespace and the nodes of a case."""
+    items: list[dict[str, Any]] = json.loads(_migrate(cluster, "-o", "json").stdout)["items"]
+    return [each for each in items if f" {namespace}/" in each["object"] or each["object"].startswith(f"Node {pool}-")]
+
+
 def _read_names(cluster: Cluster, namespace: str, pool: str) -> dict[str, Any]:
     """Return what the objects have by both names."""
     client = api(cluster.kubeconfig)
@@ -135,18 +141,40 @@ def test_a_deployment_goes_through_the_steps_and_never_waits(
     pods = [{_OLD: "2"}, {_OLD: "2"}, both, {_NEW: "2"}, {_NEW: "2"}]
     nodes = [{_OLD: "4"}, *[{_OLD: "4", _NEW: "4"}] * 3, {_NEW: "4"}]
     for number, name in enumerate(_STEPS):
-        shown = _migrate(cluster)
-        assert f"next: step {number + 1}, " in shown.stderr, shown.stdout
+        assert min(each["step"] for each in _list_left(cluster, namespace, pool)) == number + 1
         _run_script(cluster, steps / name / "apply.sh")
         until(f"the rollout of {name} ends", _has_rolled(cluster, namespace), _WITHIN)
         now = _read_names(cluster, namespace, pool)
         assert now["pods"] == [pods[number]] * _REPLICAS
         assert now["nodes"] == [nodes[number]] * 2
         assert _list_failures(cluster, namespace) == []
-    left = _migrate(cluster, "-o", "json")
-    assert (left.returncode, json.loads(left.stdout)["items"]) == (0, []), left.stderr
+    assert _list_left(cluster, namespace, pool) == []
     assert now["quota"] == {f"requests.{_NEW}": "16"}
     assert now["limits"] == {_NEW: "3"}
+
+
+def test_a_pod_without_a_controller_is_created_again(site: Site, namespace: str, pool: str, tmp_path: Path) -> None:
+    cluster, path = site.cluster, f"/api/v1/namespaces/{namespace}/pods"
+    container = {"name": "main", "image": site.image, "resources": {"limits": {_OLD: "4"}, "requests": {_OLD: "4"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"}}
+    client = api(cluster.kubeconfig)
+    spec = {"nodeSelector": {"pool": pool}, "containers": [container], "terminationGracePeriodSeconds": 0}
+    first = client.create(path, {**pod, "spec": spec})["metadata"]["uid"]
+
+    def is_running() -> bool:
+        return client.get(f"{path}/alone").get("status", {}).get("phase") == "Running"
+
+    until("the pod runs", is_running, _WITHIN)
+    steps = tmp_path / "steps"
+    assert _migrate(cluster, "--write", str(steps)).returncode == 1
+    for script in ("2-advertise-both/apply.sh", "3-request-both/recreate.sh", "4-request-new/recreate.sh"):
+        _run_script(cluster, steps / script)
+        until("the pod runs", is_running, _WITHIN)
+    last = client.get(f"{path}/alone")
+    assert last["metadata"]["uid"] != first
+    assert last["spec"]["containers"][0]["resources"]["limits"] == {_NEW: "4"}
+    _run_script(cluster, steps / "5-withdraw-old/apply.sh")
+    assert _list_left(cluster, namespace, pool) == []
 
 
 def test_each_step_can_be_reverted(site: Site, namespace: str, pool: str, tmp_path: Path) -> None:

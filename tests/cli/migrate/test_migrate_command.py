@@ -163,3 +163,42 @@ def test_a_rerun_after_each_step_shows_what_is_left(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert left == ["step 1", "step 2", "step 3", "step 4", "step 5"]
     assert content["items"][0]["status"]["capacity"] == {"cpu": "8", "pods": "10", "example.com/bananas": "4"}
+
+
+def test_a_job_is_created_again_without_the_labels_of_its_controller(tmp_path: Path) -> None:
+    own = {"batch.kubernetes.io/controller-uid": "1", "controller-uid": "1", "job-name": "peel"}
+    spec = {"containers": [{"name": "main", "resources": {"limits": {OLD: "1"}}}]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "peel", "namespace": "a", "uid": "1", "labels": own},
+        "spec": {"selector": {"matchLabels": own}, "template": {"metadata": {"labels": own}, "spec": spec}},
+        "status": {"active": 1},
+    }
+    ended = {**job, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    snapshot = tmp_path / "now.json"
+    snapshot.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [job, ended]}))
+    assert run("--snapshot", str(snapshot), *_DOMAIN, "--write", str(tmp_path / "steps")).exit_code == 1
+    (recreated,) = (tmp_path / "steps/4-request-new/recreate").iterdir()
+    content = json.loads(recreated.read_text())
+    assert content["metadata"] == {"name": "peel", "namespace": "a", "labels": {"job-name": "peel"}}
+    assert content["spec"]["template"]["metadata"] == {"labels": {"job-name": "peel"}}
+    assert content["spec"]["template"]["spec"]["containers"][0]["resources"] == {"limits": {"example.com/bananas": "1"}}
+    assert {*content} == {"apiVersion", "kind", "metadata", "spec"}
+    assert "selector" not in content["spec"]
+
+
+def test_the_definition_of_its_own_selector_is_kept(tmp_path: Path) -> None:
+    spec = {"containers": [{"name": "main", "resources": {"limits": {OLD: "1"}}}]}
+    selector = {"matchLabels": {"app": "peel"}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "peel", "namespace": "a"},
+        "spec": {"manualSelector": True, "selector": selector, "template": {"spec": spec}},
+    }
+    snapshot = tmp_path / "now.json"
+    snapshot.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [job]}))
+    assert run("--snapshot", str(snapshot), *_DOMAIN, "--write", str(tmp_path / "steps")).exit_code == 1
+    (recreated,) = (tmp_path / "steps/4-request-new/recreate").iterdir()
+    assert json.loads(recreated.read_text())["spec"]["selector"] == selector
