@@ -162,7 +162,7 @@ def test_a_pod_without_a_controller_is_created_again(site: Site, namespace: str,
     first = client.create(path, {**pod, "spec": spec})["metadata"]["uid"]
 
     def is_running() -> bool:
-        return client.get(f"{path}/alone").get("status", {}).get("phase") == "Running"
+        return bool(client.get(f"{path}/alone").get("status", {}).get("phase") == "Running")
 
     until("the pod runs", is_running, _WITHIN)
     steps = tmp_path / "steps"

@@ -4,7 +4,7 @@ import base64
 from datetime import timedelta
 
 from tallygate.webhook.cli.doctor.check_result import CheckStatus
-from tallygate.webhook.cli.doctor.facts import PermissionResult
+from tallygate.webhook.cli.doctor.facts import OpaqueNameUser, PermissionResult
 from tallygate.webhook.cli.doctor.permissions import PERMISSIONS, list_permissions
 from tests.cli.doctor.fact_changes import FAIL, exclude_permissions, replace_bundle
 from tests.cli.doctor.healthy_gate import (
@@ -70,3 +70,14 @@ def test_the_fix_of_a_wrong_bundle_is_the_right_bundle_of_another_webhook() -> N
     found = run_check("trusted", create_facts(**replace_bundle(b"")))
     assert len(found.fix_commands) == 1
     assert base64.b64encode(encode_pem(get_ca())).decode() in found.fix_commands[0]
+
+
+def test_a_node_loses_an_opaque_name_only_if_no_pod_requests_it() -> None:
+    prefix = "pod.alpha.kubernetes.io/opaque-int-resource-"
+    nodes = tuple(OpaqueNameUser("Node", "", "n1", f"{prefix}{each}") for each in ("bananas", "kiwis"))
+    pod = OpaqueNameUser("Pod", "team-a", "p", f"{prefix}bananas")
+    unused = run_check("opaque-names", create_facts(opaque_name_users=nodes)).fix_commands
+    used = run_check("opaque-names", create_facts(opaque_name_users=(*nodes, pod))).fix_commands
+    assert len(unused) == 2
+    assert used == unused[1:]
+    assert "kiwis" in used[0]

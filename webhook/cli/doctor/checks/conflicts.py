@@ -111,9 +111,12 @@ def _report_users(facts: GateFacts, kind: str, users: tuple[OpaqueNameUser, ...]
     reason = (
         f"{len(user_names)} {kind.lower()}s {verb} opaque resources, which Kubernetes no longer checks since 1.9: "
         f"{names_text}; "
-        f"{format_names(user_names)}; name them as extended resources, example.com/…"
+        f"{format_names(user_names)}; `tallygate migrate opaque-resources` renames them in steps"
     )
-    yield create_warning(reason, *(_format_node_patch(facts, each) for each in users_of_kind if kind == "Node"))
+    # A name that pods request stays: without it, their successors would find no node.
+    requested = {each.resource for each in users if each.kind == "Pod"}
+    patched = [each for each in users_of_kind if kind == "Node" and each.resource not in requested]
+    yield create_warning(reason, *(_format_node_patch(facts, each) for each in patched))
 
 
 def _format_node_patch(facts: GateFacts, user: OpaqueNameUser) -> str:
