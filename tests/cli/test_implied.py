@@ -148,12 +148,6 @@ def test_predict_does_not_guess_by_unknown_labels(tmp_path: Path) -> None:
     assert "implied request one-address-each was not evaluated" in " ".join(result.stdout.split())
 
 
-def test_predict_takes_policies_for_files_only(tmp_path: Path) -> None:
-    result = run(tmp_path, "predict pods", snapshot=[NAMESPACE, node(3)], policies=POLICIES)
-    assert result.exit_code == 2
-    assert "--policies belongs to files of manifests" in result.stderr
-
-
 def test_headroom_counts_copies_with_what_is_implied(tmp_path: Path) -> None:
     result = run(tmp_path, "headroom", pod("p"), snapshot=[NAMESPACE, node(3)], policies=POLICIES)
     assert "Pod team-a/p: 3 more fit, on 1 node" in result.stdout

@@ -246,7 +246,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     """
     names, files = split_pod_names(paths)
     source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
-    _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces, policies=policies)
+    _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.choose_namespace(namespace)
     in_files = PodsInFiles()
@@ -277,7 +277,6 @@ def _check_arguments(
     replicas: int | None,
     *,
     all_namespaces: bool,
-    policies: tuple[Path, ...],
 ) -> None:
     """Check the arguments.
 
@@ -291,8 +290,6 @@ def _check_arguments(
         raise UsageError(f"{missing}: there is no such file; a pending pod is named as in pod/NAME")
     if all_namespaces and names != ():
         raise UsageError("-A belongs to `tallygate predict pods -A`")
-    if names is not None and policies:
-        raise UsageError("--policies belongs to files of manifests: a pending pod has its requests already")
     if names is not None and replicas is not None:
         raise UsageError("--replicas belongs to files of manifests: a pending pod is one pod")
 
