@@ -263,9 +263,8 @@ WORKLOAD_NOT_WHOLE = Code(
     "TG215",
     "workload-not-whole",
     "The pods of a workload that start together do not all have room under a cap with `admit: whole`.",
-    "The pods of a Job wait for each other. If some of them took what is free, they would wait for the others, and "
-    "others would wait for them. So the workload is stored when all its pods have room, and their amounts are reserved "
-    "for them; otherwise it is denied, and can be applied again later. The owner of the cap decides this by `admit`.",
+    "The pods of a Job wait for each other: a part that took what is free would wait for the rest, and keep it from "
+    "others. So the workload is stored, and its amounts are reserved, if all its pods have room; else it is denied.",
     "# cap gpus: admit: whole, hard: {nvidia.com/gpu: 20}, used 16\nkind: Job\nspec:\n"
     "  parallelism: 8  # of 1 GPU each\n",
     "# cap gpus: admit: whole, hard: {nvidia.com/gpu: 20}, used 12\nkind: Job\nspec:\n"
