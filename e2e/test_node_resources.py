@@ -13,6 +13,7 @@ from e2e.api import api
 from e2e.command_output import run_kubectl
 from e2e.extra_gates import run_watching_gate
 from e2e.gates.process import GateProcess
+from e2e.installation.rendered import KUSTOMIZE
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes, node
 from e2e.node_resources import read_advertised
@@ -62,6 +63,9 @@ def publisher(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     policies, arguments = {"published.yaml": _POLICY}, ("--publish-nodes=on",)
     with run_watching_gate(site, folder / "g", policies, arguments=arguments, kubeconfig=account) as gate:
         yield gate
+    # an installation without this component would leave its rights behind
+    rights = KUSTOMIZE / "components" / "publish-nodes" / "rbac.yaml"
+    run_kubectl(site.cluster, "delete", "--ignore-not-found", f"--filename={rights}")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from e2e.waiting import until
 _OLD = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 _NEW = "example.com/bananas"
 _WITHIN = 240.0  # seconds, for a rollout
-_REPLICAS = 3
+_REPLICAS = 2  # with one more of a rollout, and one that ends, they fill both nodes
 _STEPS = ("1-accept-both", "2-advertise-both", "3-request-both", "4-request-new", "5-withdraw-old")
 
 
@@ -48,7 +48,7 @@ def pool(cluster: Cluster) -> Iterator[str]:
 
 
 def _create(site: Site, namespace: str, pool: str) -> None:
-    """Create a quota, a LimitRange and a Deployment of three pods with two bananas each.
+    """Create a quota, a LimitRange and a Deployment of two pods with two bananas each.
 
     The quota has room for pods that a rollout has ended and that it still counts.
     """
