@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest:
-    """What a user asks for: the wanted amounts of nodes, None for a resource to withdraw.
+    """The amounts that a user wants on nodes, None for a resource to withdraw.
 
     `node` is the name of a node; if it is empty, `selector` selects nodes by labels. `timeout` is in seconds.
     """
