@@ -111,3 +111,11 @@ def test_a_scenario_whose_rules_compare_pods_with_nodes_names_the_extra(tmp_path
 def test_a_module_that_no_extra_has_is_an_internal_error() -> None:
     done = run_without(["rich"], "check", "policies")
     assert (done.returncode, "fault of tallygate" in done.stderr) == (70, True)
+
+
+@pytest.mark.parametrize("module", ["grpc", "google", "structlog", "prometheus_client"])
+def test_the_device_plugin_names_its_own_extra(module: str) -> None:
+    """Name the extra of the command, also for a module that other extras have, and by the name of its package."""
+    done = run_without([module], "device-plugin", "--config", "pyproject.toml", "--check")
+    assert done.returncode == 2
+    assert f"needs {module} here, and it is not installed: pip install 'tallygate[device-plugin]'" in done.stderr

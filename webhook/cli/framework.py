@@ -39,6 +39,7 @@ _IN_EXAMPLES = re.compile(rf"(^|\(|\| |=\S+ ){PROGRAM}(?= )", re.MULTILINE)
 
 _EXTRA_REQUIREMENT = re.compile(r"""^([\w.-]+).*;\s*extra\s*==\s*['"]([\w-]+)['"]""")
 
+_MODULES = {"grpcio": "grpc", "protobuf": "google"}  # the modules that do not have the name of their package
 FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
 DATA_FORMATS = ("table", "json", "yaml")
 
@@ -317,11 +318,12 @@ def _describe_missing_module(command: str, error: ModuleNotFoundError) -> str | 
     from importlib.metadata import requires  # noqa: PLC0415  an eighth of what a small command takes to start
 
     module = (error.name or "").partition(".")[0]
-    for requirement in requires("tallygate") or []:
-        found = _EXTRA_REQUIREMENT.match(requirement)
-        if found and found[1].replace("-", "_") == module:
-            return f"`{command}` needs {module} here, and it is not installed: pip install 'tallygate[{found[2]}]'"
-    return None
+    matches = filter(None, map(_EXTRA_REQUIREMENT.match, requires("tallygate") or []))
+    extras = [each[2] for each in matches if _MODULES.get(each[1], each[1].replace("-", "_")) == module]
+    if not extras:
+        return None
+    extra = next((each for each in extras if command.endswith(f" {each}")), extras[0])
+    return f"`{command}` needs {module} here, and it is not installed: pip install 'tallygate[{extra}]'"
 
 
 def _create_incomplete_command(name: str, help_line: str, error: ModuleNotFoundError) -> Command:
