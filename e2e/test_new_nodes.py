@@ -27,6 +27,7 @@ _WITHIN = 240.0
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KARPENTER = "/apis/karpenter.sh/v1"
 _POOL = "karpenter.sh/nodepool"
+_ZONE = "topology.kubernetes.io/zone"
 _BOARD = "example.com/board"
 _TAINT = {"key": _BOARD, "effect": "NoSchedule"}
 _TOLERATES = {"tolerations": [{"key": _BOARD, "operator": "Exists"}]}
@@ -190,7 +191,10 @@ def karpenter(local_cluster: LocalCluster) -> Iterator[LocalCluster]:
 
 
 def _node_pool() -> Object:
-    requirements = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["board-4"]}]
+    requirements = [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["board-4"]},
+        {"key": _ZONE, "operator": "In", "values": ["a", "b"]},
+    ]
     template = {
         "metadata": {"labels": _POOLED},
         "spec": {
@@ -214,8 +218,44 @@ def _node_claim() -> Object:
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": spec}
 
 
+def _make_zoned_pod(site: Site, zone: str) -> Object:
+    selector = {"nodeSelector": {**_POOLED, _ZONE: zone}}
+    return _make_pod(site, f"in-zone-{zone}", {**_TOLERATES, **selector}, {_BOARD: "2"})
+
+
+def test_a_gate_follows_the_pools_of_karpenter_that_come_and_go(
+    site: Site, local_cluster: LocalCluster, namespace: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Define the kinds while the gate runs: it reads them without a restart, and remembers the node of a pool."""
+    ours = api(local_cluster.kubeconfig)
+    pods = {name: _make_pod(site, name, spec, requests) for name, spec, requests, _ in _PODS}
+    pods |= {f"in-zone-{zone}": _make_zoned_pod(site, zone) for zone in ("b", "c")}
+    fitting = {name for name, _, _, fits in _PODS if fits} | {"in-zone-b"}
+    without_amounts = fitting | {"too-many-boards", "too-many-cpus"}
+    with run_watching_gate(site, tmp_path, {"boards.yaml": _RULE}):
+
+        def list_allowed() -> set[str]:
+            path = f"/api/v1/namespaces/{namespace}/pods"
+            allowed = {name: ours.ask("POST", path, body, query={"dryRun": "All"}) for name, body in pods.items()}
+            return {name for name, each in allowed.items() if each.is_done}
+
+        until("the gate has listed the nodes", lambda: not list_allowed(), _WITHIN)
+        request.getfixturevalue("karpenter")
+        ours.create(f"{_KARPENTER}/nodepools", _node_pool())
+        until("nothing is impossible but for labels and taints", lambda: list_allowed() == without_amounts, _WITHIN)
+        ours.create(f"{_KARPENTER}/nodeclaims", _node_claim())
+        status = {"status": {"allocatable": _AMOUNTS, "capacity": _AMOUNTS}}
+        ours.patch(f"{_KARPENTER}/nodeclaims/boards-1/status", status)
+        until("the amounts of the claim decide", lambda: list_allowed() == fitting, _WITHIN)
+        ours.delete(f"{_KARPENTER}/nodeclaims/boards-1")
+        until("the claim is deleted", lambda: not ours.items(f"{_KARPENTER}/nodeclaims"), _WITHIN)
+        assert list_allowed() == fitting
+        ours.delete(f"{_KARPENTER}/nodepools/boards")
+        until("the pool is forgotten", lambda: not list_allowed(), _WITHIN)
+
+
 def test_a_pool_of_karpenter_has_the_shape_of_its_claim_and_of_its_node(
-    karpenter: LocalCluster, pending: str, tmp_path: Path
+    site: Site, karpenter: LocalCluster, pending: str, tmp_path: Path
 ) -> None:
     """Predict by the amounts of a claim, and then of the node; the limits leave two nodes, and then one."""
     ours = api(karpenter.kubeconfig)
@@ -230,6 +270,10 @@ def test_a_pool_of_karpenter_has_the_shape_of_its_claim_and_of_its_node(
     assert taken.returncode == 0, taken.stderr
     done = run_tallygate(karpenter, "predict", "pod/fits", "-n", pending, "--snapshot", str(snapshot))
     assert "would fit on a new node of shape nodepool/boards (at most 2 more)" in done.stdout
+    zoned = tmp_path / "zoned.yaml"
+    zoned.write_text(yaml.safe_dump(_make_zoned_pod(site, "b")))
+    done = run_tallygate(karpenter, "predict", str(zoned), "--kubeconfig", str(karpenter.kubeconfig))
+    assert "would fit on a new node of shape nodepool/boards (at most 2 more) in zone b" in done.stdout
     ours.patch(f"{_KARPENTER}/nodepools/boards/status", {"status": {"resources": {_BOARD: "4"}, "nodes": 1}})
     labels = {**_POOLED, _POOL: "boards", "node.kubernetes.io/instance-type": "board-4"}
     with _add_node(karpenter, _make_node("pool-board", labels, [_TAINT])):

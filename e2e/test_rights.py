@@ -67,7 +67,8 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     assert "forbidden" not in watching_gate.log().lower()
     until("it leads", lambda: _leases_check(watching_gate) == {"ready": True, "leader": True}, _WITHIN)
     followed = watching_gate.readiness()["checks"]["watches"]
-    names = ("pods", "namespaces", "nodes", "resourcequotas", "deviceclasses", "resourceclaims", "resourceslices")
+    devices, pools = ("deviceclasses", "resourceclaims", "resourceslices"), ("nodepools", "nodeclaims")
+    names = ("pods", "namespaces", "nodes", "resourcequotas", *devices, *pools)
     assert all("stale" not in followed[name] for name in names)
 
 

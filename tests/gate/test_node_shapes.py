@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.node_shape import ZONE
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
-from tests.accounting.scheduling.clusters import decode_node
 from tests.admission.case import parse_policies
-from tests.gate.gate_fixture import GPU, GateFixture, pod
+from tests.gate.gate_fixture import GPU, GateFixture, pod, response
 from tests.gate.test_schedulability import ADVERTISED, NEVER, NOT_NOW, RULE, cluster, get_message, place_pod
 from tests.gate.test_workload_forecast import list_warnings, workload
 
@@ -132,7 +134,7 @@ def create_pool_fixture(*, rule: str = NEVER) -> GateFixture:
         "spec": {"taints": taints},
         "status": {"allocatable": allocatable},
     }
-    nodes.put_node(decode_node(node))
+    ingest(nodes, "Node", msgspec.json.encode(node))
     return GateFixture(RULE % ("deny", rule), snapshots=FixedSnapshot(nodes))
 
 
@@ -163,3 +165,95 @@ def test_a_pod_for_a_larger_node_of_a_pool_does_not_fit_now() -> None:
     message = get_message(create_pool_fixture(rule=NOT_NOW), pod("u", 8, **TOLERATES))
     assert "no node is feasible for this pod now" in message
     assert "a new node" not in message
+
+
+KARPENTER_POOL: dict[str, Any] = {
+    "metadata": {"name": "gpu"},
+    "spec": {
+        "template": {
+            "metadata": {"labels": {"team": "ml"}},
+            "spec": {
+                "taints": [{"key": "gpu", "effect": "NoSchedule"}],
+                "requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}],
+            },
+        }
+    },
+}
+BOTH = f"{ADVERTISED}, {NEVER}"
+
+
+def create_known_pool_fixture(
+    *claims: int, policies: str = "", checks: str = BOTH, has_pools: bool = True
+) -> GateFixture:
+    """Return a gate with a rule that denies, one other node without GPUs, and a NodePool with claims of these GPUs."""
+    nodes = cluster(0)
+    ingest(nodes, "NodePool", msgspec.json.encode(KARPENTER_POOL))
+    for number, gpus in enumerate(claims):
+        meta = {"name": f"c{number}", "labels": {"karpenter.sh/nodepool": "gpu"}}
+        status = {"allocatable": {"cpu": "64", "memory": "512Gi", GPU: str(gpus)}}
+        ingest(nodes, "NodeClaim", msgspec.json.encode({"metadata": meta, "status": status}))
+    snapshots = FixedSnapshot(nodes, has_pools=has_pools)
+    return GateFixture(RULE % ("deny", checks) + policies, snapshots=snapshots)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "spec", "denial"),
+    [
+        (8, TOLERATES, ""),
+        (8, TOLERATES | {"nodeSelector": {ZONE: "b", "team": "ml"}}, ""),
+        (8, TOLERATES | {"nodeSelector": {ZONE: "c"}}, "TG113"),
+        (8, TOLERATES | {"nodeSelector": {"team": "web"}}, "TG113"),
+        (8, {}, "TG113"),
+        (9, TOLERATES, ""),
+    ],
+)
+def test_a_claim_shows_what_a_pool_without_nodes_has(gpus: int, spec: dict[str, Any], denial: str) -> None:
+    message = get_message(create_known_pool_fixture(8), pod("u", gpus, **spec))
+    assert (denial in message) if denial else message == ""
+
+
+def test_what_a_pool_has_is_advertised() -> None:
+    message = get_message(create_known_pool_fixture(8), _request("nvidia.com/gpus"))
+    assert "did you mean nvidia.com/gpu? nodes of shape nodepool/gpu will advertise it (TG112" in message
+
+
+UNSEEN = "nodes of nodepool/gpu, of which none was seen, may: a NodeShape gpu among the policies describes them"
+
+
+@pytest.mark.parametrize(
+    ("checks", "fact"),
+    [
+        (BOTH, "no node advertises nvidia.com/gpu"),
+        (ADVERTISED, "no node advertises nvidia.com/gpu"),
+        (NEVER, "no node that exists can run this pod"),
+    ],
+)
+def test_nothing_is_never_while_no_node_of_a_pool_is_known(checks: str, fact: str) -> None:
+    fixture = create_known_pool_fixture(checks=checks)
+    answer = response(fixture.admit(pod("u", 8, **TOLERATES)))
+    assert answer["allowed"]
+    assert answer["warnings"] == [f"rule placed was not evaluated: {fact}; {UNSEEN}"]
+
+
+def test_a_pool_that_excludes_the_pod_leaves_no_doubt() -> None:
+    assert "no node advertises nvidia.com/gpu" in get_message(create_known_pool_fixture(), pod("u", 8))
+    away = TOLERATES | {"nodeSelector": {ZONE: "c"}}
+    assert "TG113" in get_message(create_known_pool_fixture(checks=NEVER), pod("u", 8, **away))
+
+
+def test_a_written_shape_settles_a_pool_without_nodes() -> None:
+    fixture = create_known_pool_fixture(policies=SHAPE.replace("gpu-8", "gpu"))
+    assert get_message(fixture, pod("u", 8, **TOLERATES)) == ""
+    assert "it requests 9 nvidia.com/gpu" in get_message(fixture, pod("u", 9, **TOLERATES))
+
+
+def test_while_the_pools_are_not_known_no_pod_is_impossible() -> None:
+    for checks in (BOTH, NEVER, ADVERTISED):
+        fixture = create_known_pool_fixture(checks=checks, has_pools=False)
+        assert get_message(fixture, pod("u", 8)) == ""
+
+
+def test_the_zone_of_a_new_node_is_named_to_a_pod_that_waits() -> None:
+    zoned = TOLERATES | {"nodeSelector": {ZONE: "b"}}
+    message = get_message(create_known_pool_fixture(8, checks=NOT_NOW), pod("u", 8, **zoned))
+    assert "; a new node of shape nodepool/gpu in zone b would fit (TG114" in message

@@ -7,6 +7,7 @@ import pytest
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.webhook.admission.request import ALLOWED, decode_review
 from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.informer import InformerStatus
 from tallygate.webhook.server.controllers.informers import InformerSnapshotProvider
 from tallygate.webhook.server.serve import SkippedNodeRules
@@ -67,6 +68,27 @@ def test_unknown_device_classes_do_not_prevent_a_snapshot(*, stale: str | None, 
         assert snapshot is not None
         assert snapshot.has_devices is known
     assert list_events(log) == ([] if known else [("warning", "device-classes-not-evaluated")])
+
+
+@pytest.mark.parametrize(
+    ("reason", "known", "events"),
+    [
+        (None, True, []),
+        (ApiErrorReason.UNREACHABLE, False, [("warning", "node-pools-not-read")]),
+        (ApiErrorReason.FORBIDDEN, True, [("warning", "node-pools-not-read")]),
+    ],
+)
+def test_pools_that_this_gate_may_not_read_count_as_known(
+    *, reason: ApiErrorReason | None, known: bool, events: list[tuple[str, str]]
+) -> None:
+    log, stale = Log("info"), reason and "nodepools: not listed yet"
+    pools = InformerStatus("nodepools", 0, None, None, stale, {reason: 3} if reason else {}, 0, None)
+    statuses = [create_status(name, 1.0) for name in ("nodes", "deviceclasses", "nodeclaims")]
+    provider = InformerSnapshotProvider(Views().scheduler_cache, lambda: [*statuses, pools], log.logger)
+    with provider.open_snapshot(pods=False) as snapshot:
+        assert snapshot is not None
+        assert snapshot.has_pools is known
+    assert list_events(log) == events
 
 
 def test_a_second_caller_gets_no_snapshot_instead_of_a_long_wait() -> None:

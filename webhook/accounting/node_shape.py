@@ -5,6 +5,8 @@ A new node has the name of its shape and a number, with a character that the nam
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,15 +18,33 @@ from tallygate.webhook.objects.scheduling import NodeSpec, SchedulingNode, Sched
 HOSTNAME = "kubernetes.io/hostname"
 """The label with the name of the node; its value differs on each node."""
 
+ZONE = "topology.kubernetes.io/zone"
+"""The label with the zone of the node."""
+
 DEFAULT_MAX_PODS = msgspec.Raw(b'"110"')
 """The kubelet's default limit of pods (maxPods in pkg/kubelet/apis/config/v1beta1/defaults.go)."""
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_NO_CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+class KnownSize(NamedTuple):
+    """The amounts of a node with these labels, and how many more of it can be added; None without a limit."""
+
+    labels: Mapping[str, str]
+    allocatable: ResourceList
+    most: int | None
 
 
 class NodeShape(msgspec.Struct, frozen=True, dict=True):
     """The labels, taints and allocatable amounts of a node that may come; at most `most` can, None without a limit.
 
     `open_labels` are the keys of labels whose value on a new node is not known. If `is_example`, other new nodes may
-    have more of what it has. If `is_found`, the shape is that of a pool, and was not written by anyone.
+    have more of what it has. If `is_found`, the shape is that of a pool, and was not written by anyone. If
+    `is_unsized`, no node of the pool is known, and so no amount.
+
+    `choices` are the possible values of some open labels. A shape for one value of each has them in `chosen`, and its
+    amounts from `sizes`, the newest first.
     """
 
     name: str
@@ -35,10 +55,15 @@ class NodeShape(msgspec.Struct, frozen=True, dict=True):
     open_labels: frozenset[str] = frozenset()
     is_example: bool = False
     is_found: bool = False
+    is_unsized: bool = False
+    choices: Mapping[str, tuple[str, ...]] = _NO_CHOICES
+    sizes: Sequence[KnownSize] = ()
+    chosen: Mapping[str, str] = _NO_LABELS
 
     def __str__(self) -> str:
-        """Return the name, and the number of nodes that can be added."""
-        return self.name if self.most is None else f"{self.name} (at most {self.most} more)"
+        """Return the name, the number of nodes that can be added, and the chosen values of labels."""
+        text = self.name if self.most is None else f"{self.name} (at most {self.most} more)"
+        return f"{text} {format_chosen(self.chosen)}" if self.chosen else text
 
     def create_node(self, number: int) -> SchedulingNode:
         """Return a new node of the shape; each number gives a node of its own name."""
@@ -65,3 +90,10 @@ class NodeShape(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _amounts(self) -> Mapping[str, int]:
         return parse_allocatable(self.create_node(0))
+
+
+def format_chosen(labels: Mapping[str, str]) -> str:
+    """Return the words on the chosen values of labels, such as `in zone a`."""
+    others = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()) if key != ZONE)
+    zone = f"in zone {labels[ZONE]}" if ZONE in labels else ""
+    return " ".join(filter(None, (zone, f"with {others}" if others else "")))

@@ -7,6 +7,7 @@ The nodes are listed for one audit, so the audit does not block the readers of t
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -130,13 +131,15 @@ class PageReader:
 
 
 DEVICE_CLASS: Final = "DeviceClass"
+POOL_KINDS: Final = ("NodePool", "NodeClaim")
 _DEVICE_CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
 
 
 def list_nodes(pages: PageReader) -> FixedSnapshot:
-    """Return the nodes without their pods, and the device classes if they may be listed.
+    """Return the nodes without their pods, with device classes and pools of Karpenter if they may be listed.
 
-    Without device classes, fewer problems of resources that no node advertises are reported.
+    Without device classes, fewer problems of resources that no node advertises are reported. Without the pools, the
+    nodes alone show which pools there are.
 
     Raises:
         AuditError: if the nodes cannot be listed.
@@ -147,6 +150,10 @@ def list_nodes(pages: PageReader) -> FixedSnapshot:
         ingest_objects(cluster, DEVICE_CLASS, (item for items in pages.list_pages(_DEVICE_CLASSES) for item in items))
     except ListForbiddenError:
         has_devices = False
+    for kind in POOL_KINDS:
+        with suppress(ListForbiddenError):
+            path = f"/apis/karpenter.sh/v1/{kind.lower()}s"
+            ingest_objects(cluster, kind, (item for items in pages.list_pages(path) for item in items))
     return FixedSnapshot(cluster, has_pods=False, has_devices=has_devices)
 
 

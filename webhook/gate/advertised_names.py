@@ -1,6 +1,7 @@
 """The check `advertised` for resource names of pods: a node advertises them, or the devices of a class serve them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
@@ -10,7 +11,7 @@ from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.device_messages import describe_missing_class
 from tallygate.webhook.gate.possible_nodes import PossibleNodes
 from tallygate.webhook.policy.matching import matches_resource
-from tallygate.webhook.policy.model import ResourceRule
+from tallygate.webhook.policy.model import ResourceRule, Schedulable
 from tallygate.webhook.policy.suggest import suggest_resource
 
 PODS = "pods"
@@ -33,7 +34,7 @@ class AdvertisedNames:
     """
 
     def __init__(self, incoming: IncomingPod, cluster: Cluster, possible_nodes: PossibleNodes) -> None:
-        self._cluster, self._possible_nodes = cluster, possible_nodes
+        self._incoming, self._cluster, self._possible_nodes = incoming, cluster, possible_nodes
         self.unserved: list[str] = []
         self.served: list[tuple[str, str]] = []
         for name in incoming.requests:
@@ -53,9 +54,18 @@ class AdvertisedNames:
         has_device_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.unserved)
         return bool(len(self._cluster.nodes)) and not (has_device_class and not len(self._cluster.device_classes))
 
+    @cached_property
+    def unsized_pool(self) -> str:
+        """The pool that may run the pod, and of which no amount is known; empty without one, and if no name lacks."""
+        return self._possible_nodes.find_unsized(self._incoming) if self.unserved and self.are_known else ""
+
     def list_unserved(self, rule: ResourceRule) -> Sequence[str]:
         """Return the names without nodes and classes that a rule selects."""
         return [name for name in self.unserved if matches_resource(rule.resources, name)]
+
+    def list_unadvertised(self, rule: ResourceRule) -> Sequence[str]:
+        """Return the names that a rule selects, and no node will advertise as far as the pools are known."""
+        return () if self.unsized_pool else self.list_unserved(rule)
 
     def describe_unserved(self, name: str) -> str:
         """Return the message about a name without nodes and classes, with the nearest one that exists."""
@@ -74,3 +84,17 @@ class AdvertisedNames:
         verb = "advertise" if len(advertising) > 1 else "advertises"
         node_list = f"node{'s' * (len(advertising) > 1)} {', '.join(advertising[:_MAX_NODES])}{more}"
         return f"no node advertises {name}: did you mean {suggestion}? {node_list} {verb} it"
+
+
+def list_unevaluated(
+    rules: Sequence[ResourceRule], names: AdvertisedNames, possible_nodes: PossibleNodes
+) -> Iterator[str]:
+    """Yield why rules were not evaluated on a pod: a pool of which no node is known may run it."""
+    for rule in rules:
+        unserved = names.list_unserved(rule) if rule.checks.advertised and names.unsized_pool else ()
+        is_never = rule.checks.schedulable is Schedulable.NEVER
+        pool = names.unsized_pool if unserved else possible_nodes.deciding_pool if is_never else ""
+        if pool:
+            fact = f"no node advertises {', '.join(unserved)}" if unserved else "no node that exists can run this pod"
+            remedy = f"a NodeShape {pool.partition('/')[2]} among the policies describes them"
+            yield f"rule {rule.name} was not evaluated: {fact}; nodes of {pool}, of which none was seen, may: {remedy}"

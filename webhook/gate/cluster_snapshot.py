@@ -13,13 +13,15 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
     """A cluster as it was `age_seconds` ago.
 
     Without `has_pods` no rule evaluates the current free amounts. Without `has_devices` no rule evaluates names that no
-    node advertises: device classes may provide them.
+    node advertises: device classes may provide them. Without `has_pools` nor does it evaluate these, or nodes that may
+    never run a pod: pools that are not known may have such nodes.
     """
 
     cluster: Cluster
     age_seconds: float = 0.0
     has_pods: bool = True
     has_devices: bool = True
+    has_pools: bool = True
 
 
 class SnapshotProvider(Protocol):
@@ -43,15 +45,21 @@ class FixedSnapshot:
     Without `has_pods` no rule evaluates the current free amounts.
     """
 
-    def __init__(self, cluster: Cluster, *, has_pods: bool = True, has_devices: bool = True) -> None:
+    def __init__(
+        self, cluster: Cluster, *, has_pods: bool = True, has_devices: bool = True, has_pools: bool = True
+    ) -> None:
         self._cluster = cluster
         self._has_pods = has_pods
         self._has_devices = has_devices
+        self._has_pools = has_pools
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """Yield the cluster."""
-        yield ClusterSnapshot(self._cluster, has_pods=pods and self._has_pods, has_devices=self._has_devices)
+        has_pods = pods and self._has_pods
+        yield ClusterSnapshot(
+            self._cluster, has_pods=has_pods, has_devices=self._has_devices, has_pools=self._has_pools
+        )
 
     def request_devices(self) -> None:
         """Do nothing: the cluster has all that is known."""

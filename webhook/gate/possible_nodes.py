@@ -1,25 +1,35 @@
-"""Nodes that may come, by the shapes of policies: the checks of rules count them, but never as nodes of today.
+"""Nodes that may come, by the shapes of policies and of pools: rules count them, but never as nodes of today.
 
-A node of a pool of Karpenter is an example of others: they may be larger, so that a rule does not exclude them.
+A pool may have nodes of several sizes, or none that is known: then a rule does not exclude what is not known.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.node_pools import list_pool_examples, merge_shapes
+from tallygate.webhook.accounting.cluster.node_pools import merge_shapes
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.new_nodes import fits_new_node, select_shapes
+from tallygate.webhook.accounting.scheduling.new_nodes import find_fitting, select_shapes
 
 _MAX_TRIED_SHAPES = 3  # each one takes as long as the filters for all nodes
 
 
 class PossibleNodes:
-    """The nodes that may come to a cluster, by their shapes."""
+    """The nodes that may come to a cluster, by written shapes and those of its pools, for the pods of one review.
 
-    def __init__(self, cluster: Cluster, shapes: Sequence[NodeShape]) -> None:
-        self._cluster, self._shapes = cluster, shapes
+    Without `are_pools_known`, any node may come. `deciding_pool` is the pool because of which alone `may_run` was true,
+    and of which no amount is known.
+    """
+
+    def __init__(self, cluster: Cluster, shapes: Sequence[NodeShape], *, are_pools_known: bool = True) -> None:
+        self._cluster, self._written, self._are_pools_known = cluster, shapes, are_pools_known
+        self.deciding_pool = ""
+
+    @cached_property
+    def _shapes(self) -> Sequence[NodeShape]:
+        return merge_shapes(self._written, self._cluster.pools.list_shapes())
 
     def find_advertising(self, resource: str) -> str:
         """Return the name of the first shape that has some of a resource; empty if none has."""
@@ -30,9 +40,15 @@ class PossibleNodes:
         return frozenset(name for each in self._shapes for name in each.resources)
 
     def may_run(self, pod: IncomingPod) -> bool:
-        """Return whether a new node of a shape, or of a pool of Karpenter, may run a pod, regardless of other pods."""
-        shapes = merge_shapes(self._shapes, list_pool_examples(self._cluster.nodes))
-        return bool(select_shapes(pod, self._cluster, shapes))
+        """Return whether a new node may run a pod, regardless of other pods."""
+        selected = select_shapes(pod, self._cluster, self._shapes)
+        self.deciding_pool = selected[0].name if selected and all(each.is_unsized for each in selected) else ""
+        return bool(selected) or not self._are_pools_known
+
+    def find_unsized(self, pod: IncomingPod) -> str:
+        """Return the name of the first pool that may run a pod, and of which no amount is known; empty without one."""
+        unsized = [each for each in self._shapes if each.is_unsized]
+        return next((each.name for each in select_shapes(pod, self._cluster, unsized)), "")
 
     def describe_largest(self, name: str, largest: int) -> str:
         """Return the words on the largest amount that a node has, and on the shape that has most, if it has more."""
@@ -49,5 +65,6 @@ class PossibleNodes:
             QuantityError: if the size of a claim or volume is invalid.
         """
         shapes = select_shapes(pod, self._cluster, self._shapes)[:_MAX_TRIED_SHAPES]
-        shape = next((each for each in shapes if fits_new_node(pod, self._cluster, each)), None)
+        fitting = (find_fitting(pod, self._cluster, each) for each in shapes)
+        shape = next((each for each in fitting if each is not None), None)
         return f"; a new node of shape {shape} would fit" if shape else ""

@@ -52,7 +52,7 @@ from tallygate.webhook.gate.advertised_devices import (
     check_pod_claims,
     check_served_names,
 )
-from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames
+from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames, list_unevaluated
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.device_reasons import describe_missing_devices, may_reach_incomplete_pool
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
@@ -164,8 +164,9 @@ def _evaluate_rules(
         if snapshot is None:
             return ALLOWED
         cluster = snapshot.cluster
-        check = _PodCheck(incoming_pods, incoming, PossibleNodes(cluster, sources.shapes), cluster, complexity)
-        if not snapshot.has_devices and check.names.unserved:
+        possible_nodes = PossibleNodes(cluster, sources.shapes, are_pools_known=snapshot.has_pools)
+        check = _PodCheck(incoming_pods, incoming, possible_nodes, cluster, complexity)
+        if not (snapshot.has_devices and snapshot.has_pools) and check.names.unserved:
             return ALLOWED
         now = checks_free_room and snapshot.has_pods
         is_too_complex = now and count_scanned_groups(incoming, cluster) > _MAX_SCANNED_GROUPS
@@ -179,6 +180,7 @@ def _evaluate_rules(
                 if work.is_exhausted:
                     violations = [each for each in violations if each.problem.code == NOT_ADVERTISED.number]
                     unknown = tuple(_describe_too_much_work(each) for each in selected if each.checks.schedulable)
+        unknown = (*unknown, *list_unevaluated(selected, check.names, possible_nodes))
     if lacks_devices and any(each.checks.schedulable for each in selected):
         snapshots.request_devices()
     verdict = (
@@ -245,7 +247,7 @@ class _PodCheck:
         if not self.names.are_known:
             return
         for rule in rules:
-            unadvertised = self.names.list_unserved(rule) if rule.checks.advertised else ()
+            unadvertised = self.names.list_unadvertised(rule) if rule.checks.advertised else ()
             for name in unadvertised:
                 yield self._create_violation(rule, NOT_ADVERTISED, self.names.describe_unserved(name), name)
             if rule.checks.schedulable and not unadvertised:

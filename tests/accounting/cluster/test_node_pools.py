@@ -1,5 +1,6 @@
 """Shapes of pools: what the newest node, the claims and the NodePool settle, and how many nodes the limits leave."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -7,13 +8,21 @@ import pytest
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.cluster.node_pools import merge_shapes
+from tallygate.webhook.accounting.cluster.node_pools import NodePools, merge_shapes
 from tallygate.webhook.accounting.node_shape import NodeShape
-from tallygate.webhook.accounting.scheduling.new_nodes import find_new_node_fits, select_shapes
+from tallygate.webhook.accounting.scheduling.new_nodes import (
+    find_fitting,
+    find_new_node_capacities,
+    find_new_node_fits,
+    select_shapes,
+)
+from tallygate.webhook.objects.karpenter import KarpenterNodePool, NodeClaim
+from tallygate.webhook.objects.scheduling import SchedulingNode
 from tests.accounting.scheduling.clusters import pod
 from tests.accounting.scheduling.test_new_nodes import incoming
 
 Json = dict[str, Any]
+CAPACITY_TYPE, REGION = "karpenter.sh/capacity-type", "topology.kubernetes.io/region"
 POOL, GROUP = "karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup"
 ZONE, TYPE, HOST = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type", "kubernetes.io/hostname"
 NODE_AMOUNTS = {"cpu": "7900m", "memory": "30Gi", "pods": "58"}
@@ -63,7 +72,7 @@ def find_shape(*objects: Json) -> NodeShape:
 
 
 def test_a_node_of_no_pool_gives_no_shape() -> None:
-    assert find_shapes(node("a"), node_pool()) == ()
+    assert find_shapes(node("a")) == ()
 
 
 @pytest.mark.parametrize(
@@ -217,3 +226,214 @@ def test_what_a_pool_does_not_settle_excludes_no_pod(written: Json, answer: str)
         assert (bool(fit.copies), fit.unknown) == (answer == "fits", "")
     else:
         assert answer in fit.unknown
+
+
+def require_one_of(key: str, *values: str) -> Json:
+    """Return a requirement of a NodePool."""
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("requirements", "settled", "choices"),
+    [
+        ([require_one_of(ZONE, "a", "b")], {}, {ZONE: ("a", "b")}),
+        ([require_one_of(ZONE, "a", "b", "c"), require_one_of(ZONE, "c", "b")], {}, {ZONE: ("b", "c")}),
+        ([require_one_of(ZONE, "a", "b"), {"key": ZONE, "operator": "NotIn", "values": ["a"]}], {ZONE: "b"}, {}),
+        ([{"key": ZONE, "operator": "NotIn", "values": ["a"]}, require_one_of(ZONE, "a", "b")], {ZONE: "b"}, {}),
+        ([{"key": ZONE, "operator": "Exists"}, require_one_of(ZONE, "a", "b")], {}, {ZONE: ("a", "b")}),
+        ([require_one_of(ZONE, "1", "2"), {"key": ZONE, "operator": "Gt", "values": ["1"]}], {}, {}),
+        ([require_one_of(ZONE, "a"), require_one_of(ZONE, "b")], {}, {}),
+        ([{"key": ZONE, "operator": "NotIn", "values": ["a"]}], {}, {}),
+    ],
+)
+def test_the_requirements_of_a_label_together_leave_its_values(
+    requirements: list[Json], settled: Json, choices: Json
+) -> None:
+    shape = find_shape(node("a", pool="gpu"), node_pool(None, {"requirements": requirements}))
+    assert {key: value for key, value in shape.labels.items() if key != POOL} == settled
+    assert dict(shape.choices) == choices
+    assert (ZONE in shape.open_labels) is (not settled)
+
+
+def test_a_node_pool_without_nodes_has_labels_and_taints_and_no_amounts() -> None:
+    template = {"taints": [{"key": "gpu", "effect": "NoSchedule"}], "requirements": [require_one_of(TYPE, "p5")]}
+    shape = find_shape(node_pool({"limits": {"cpu": "8", "nodes": "3"}}, template))
+    assert (shape.is_unsized, shape.labels, len(shape.taints), shape.most) == (True, {TYPE: "p5", POOL: "gpu"}, 1, 3)
+    assert not find_shape(claim("c", 1, "8"), node_pool(None, template)).is_unsized
+
+
+@pytest.mark.parametrize("limits", [{"cpu": "0"}, {"memory": "0"}, {"nodes": "0"}])
+def test_a_node_pool_that_may_have_no_node_has_no_shape(limits: Json) -> None:
+    assert find_shapes(node_pool({"limits": limits})) == ()
+    assert len(find_shapes(node_pool({"limits": {"nvidia.com/gpu": "0"}}))) == 1
+
+
+def put(pools: NodePools, *objects: Json) -> None:
+    """Put objects into pools."""
+    decoded: dict[str, tuple[Any, Callable[[Any], None]]] = {
+        "Node": (SchedulingNode, pools.put_node),
+        "NodeClaim": (NodeClaim, pools.put_node_claim),
+        "NodePool": (KarpenterNodePool, pools.put_node_pool),
+    }
+    for each in objects:
+        kind, put_object = decoded[each["kind"]]
+        put_object(msgspec.json.decode(msgspec.json.encode(each), type=kind))
+
+
+def list_cpus(pools: NodePools) -> dict[str, int | None]:
+    """Return the CPUs of a new node of each pool, in thousandths; None if they are not known."""
+    return {each.name: None if each.is_unsized else each.get_amount("cpu") for each in pools.list_shapes()}
+
+
+def test_the_last_node_of_a_pool_stays_known() -> None:
+    pools = NodePools()
+    put(pools, node_pool(), claim("c", 1, "5"), node("a", 1, pool="gpu"), node("b", 2, group="g"))
+    pools.remove_node("a")
+    assert list_cpus(pools) == {"nodegroup/g": 7900, "nodepool/gpu": 5000}
+    pools.remove_node_claim("c")
+    pools.remove_node("b")
+    assert list_cpus(pools) == {"nodegroup/g": 7900, "nodepool/gpu": 5000}
+    larger = node("d", 3, pool="gpu")
+    larger["status"] = {"allocatable": {"cpu": "16"}}
+    put(pools, larger)
+    assert list_cpus(pools)["nodepool/gpu"] == 16000
+    pools.remove_node("d")
+    assert list_cpus(pools)["nodepool/gpu"] == 16000
+
+
+def test_a_removed_node_pool_is_forgotten_and_a_group_is_not() -> None:
+    pools = NodePools()
+    put(pools, node_pool(), node("a", pool="gpu"))
+    pools.remove_node_pool("gpu")
+    assert [each.is_example for each in pools.list_shapes()] == [True]
+    pools.remove_node("a")
+    assert pools.list_shapes() == ()
+    put(pools, node_pool())
+    assert list_cpus(pools) == {"nodepool/gpu": None}
+
+
+def test_a_pool_without_a_readable_node_pool_is_remembered() -> None:
+    pools = NodePools()
+    put(pools, node("a", pool="gpu"))
+    pools.remove_node("a")
+    assert list_cpus(pools) == {"nodepool/gpu": 7900}
+
+
+def test_the_pools_that_were_emptied_first_are_forgotten_first() -> None:
+    pools = NodePools()
+    for number in range(102):
+        put(pools, node(f"n{number}", group=f"g{number}"))
+    for number in range(102):
+        pools.remove_node(f"n{number}")
+    assert len(pools.list_shapes()) == 100
+    assert {"nodegroup/g0", "nodegroup/g1"}.isdisjoint(list_cpus(pools))
+
+
+def test_a_node_that_gets_another_label_leaves_its_pool() -> None:
+    pools = NodePools()
+    put(pools, node("a", group="g"), node("b", group="g"))
+    put(pools, node("b", group="h"))
+    assert list_cpus(pools) == {"nodegroup/g": 7900, "nodegroup/h": 7900}
+    put(pools, node("b"))
+    pools.remove_node("a")
+    assert list_cpus(pools) == {"nodegroup/g": 7900, "nodegroup/h": 7900}
+
+
+def test_the_shapes_are_the_same_object_until_a_pool_changes() -> None:
+    pools = NodePools()
+    put(pools, node("a", group="g"))
+    first = pools.list_shapes()
+    assert pools.list_shapes() is first
+    put(pools, node("x"))
+    assert pools.list_shapes() is first
+    put(pools, node("b", group="g"))
+    assert pools.list_shapes() is not first
+
+
+_LARGE = {"cpu": "16"}
+ALTERNATIVES = [
+    ({"nodeSelector": {ZONE: "b"}}, "nodepool/gpu in zone b"),
+    ({"affinity": _select(ZONE, "b")}, "nodepool/gpu in zone b"),
+    ({"nodeSelector": {ZONE: "c"}}, "no"),
+    ({"affinity": _select(ZONE, "c")}, "no"),
+    ({"nodeSelector": {ZONE: "b", CAPACITY_TYPE: "spot"}}, f"nodepool/gpu in zone b with {CAPACITY_TYPE}=spot"),
+    ({"nodeSelector": {TYPE: "small"}, "requests": {"cpu": "7"}}, f"nodepool/gpu with {TYPE}=small"),
+    ({"nodeSelector": {TYPE: "small"}, "requests": _LARGE}, "no"),
+    ({"nodeSelector": {TYPE: "large"}, "requests": _LARGE}, f"nodepool/gpu with {TYPE}=large"),
+    ({"requests": _LARGE}, f"nodepool/gpu with {TYPE}=large"),
+    ({"nodeSelector": {TYPE: "unseen"}, "requests": _LARGE}, "unknown: no such node has been seen"),
+    ({"nodeSelector": {TYPE: "unseen", "other": "x"}}, "no"),
+    ({"nodeSelector": {TYPE: "foreign"}}, "no"),
+    ({"requests": {"cpu": "99"}}, "unknown: no such node has been seen"),
+    ({"nodeSelector": {REGION: "r"}}, f"unknown: the value of {REGION} on a new node is not known"),
+]
+
+
+@pytest.mark.parametrize(("written", "answer"), ALTERNATIVES)
+def test_a_pod_gets_the_values_that_a_pool_may_choose(written: Json, answer: str) -> None:
+    requirements = [
+        require_one_of(ZONE, "a", "b"),
+        require_one_of(CAPACITY_TYPE, "on-demand", "spot"),
+        require_one_of(TYPE, "small", "large", "unseen"),
+        {"key": REGION, "operator": "Exists"},
+    ]
+    large = node("old", 1, pool="gpu", zone="a", type="large")
+    large["status"] = {"allocatable": {"cpu": "31", "pods": "110"}}
+    cluster = Cluster()
+    for each in (
+        large,
+        node("new", 2, pool="gpu", zone="a", type="small"),
+        node_pool(None, {"requirements": requirements}),
+    ):
+        ingest(cluster, each["kind"], msgspec.json.encode(each))
+    for name, on in (("x", "new"), ("y", "old")):
+        filler = pod(name, on=on, requests={"cpu": "7" if on == "new" else "31"})
+        ingest(cluster, "Pod", msgspec.json.encode(filler | {"kind": "Pod"}))
+    shapes, pod_ = cluster.pools.list_shapes(), incoming(**{"requests": {"cpu": "1"}, **written})
+    (fit,) = find_new_node_fits(pod_, cluster, shapes, 1)
+    described = str(fit.shape) if fit.copies else f"unknown: {fit.unknown}" if fit.unknown else "no"
+    assert described.startswith(answer)
+    assert bool(select_shapes(pod_, cluster, shapes)) is (answer != "no")
+    found = find_fitting(pod_, cluster, shapes[0])
+    assert (str(found) if found else "") == (answer if answer.startswith("nodepool") else "")
+    (capacity,) = find_new_node_capacities(pod_, cluster, shapes)
+    assert bool(capacity.copies) is answer.startswith("nodepool")
+    assert bool(capacity.unknown) is answer.startswith("unknown")
+
+
+def test_more_than_64_combinations_are_not_tried() -> None:
+    zones, types = [f"z{number}" for number in range(13)], [f"t{number}" for number in range(5)]
+    pool = node_pool(None, {"requirements": [require_one_of(ZONE, *zones), require_one_of("disk", *types)]})
+    cluster = Cluster()
+    for each in (node("a", pool="gpu"), pool):
+        ingest(cluster, each["kind"], msgspec.json.encode(each))
+    terms = [{"matchExpressions": [require_one_of(ZONE, "z9"), require_one_of("disk", "t1")]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    (fit,) = find_new_node_fits(incoming(affinity=affinity), cluster, cluster.pools.list_shapes(), 1)
+    assert "more than 64 possible combinations" in fit.unknown
+    selected = incoming(nodeSelector={ZONE: "z9"}, affinity=_select("disk", "t1"))
+    (fit,) = find_new_node_fits(selected, cluster, cluster.pools.list_shapes(), 1)
+    assert "amounts are not known" in fit.unknown
+
+
+def test_copies_that_spread_over_zones_get_new_nodes_in_each() -> None:
+    cluster = Cluster()
+    ingest(
+        cluster,
+        "NodePool",
+        msgspec.json.encode(node_pool(None, {"requirements": [require_one_of(ZONE, "a", "b", "c")]})),
+    )
+    for zone in ("a", "b", "c"):
+        ingest(cluster, "Node", msgspec.json.encode(node(zone, pool="gpu", zone=zone)))
+        filler = pod(f"on-{zone}", on=zone, requests={"cpu": "7"}) | {"kind": "Pod"}
+        ingest(cluster, "Pod", msgspec.json.encode(filler))
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    pods = incoming(labels={"app": "x"}, topologySpreadConstraints=[spread], requests={"cpu": "4"})
+    (fit,) = find_new_node_fits(pods, cluster, cluster.pools.list_shapes(), 4)
+    assert (fit.copies, fit.node_count, str(fit.shape)) == (4, 4, "nodepool/gpu")
+    assert {labels[ZONE]: count for labels, count in fit.chosen} == {"a": 2, "b": 1, "c": 1}

@@ -15,9 +15,9 @@ from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import (
     NewNodeFit,
+    find_fitting,
     find_new_node_capacities,
     find_new_node_fits,
-    fits_new_node,
     select_shapes,
 )
 from tallygate.webhook.accounting.scheduling.placement import open_placement_session
@@ -115,8 +115,8 @@ def test_taints_of_a_shape_are_to_be_tolerated() -> None:
     tainted = NodeShape("t", {}, {}, [Taint("gpu", effect="NoSchedule")])
     tolerations = [{"key": "gpu", "operator": "Exists"}]
     cluster = create_cluster([])
-    assert not fits_new_node(incoming(), cluster, tainted)
-    assert fits_new_node(incoming(tolerations=tolerations), cluster, tainted)
+    assert find_fitting(incoming(), cluster, tainted) is None
+    assert find_fitting(incoming(tolerations=tolerations), cluster, tainted) is tainted
 
 
 def _add_class(cluster: Cluster) -> Cluster:
@@ -146,7 +146,7 @@ def test_a_pod_that_needs_devices_is_unknown_on_a_shape(
     cluster, pod_ = _add_class(create_cluster([])), incoming(**written)
     assert bool(select_shapes(pod_, cluster, [shape])) is is_possible
     assert bool(_find_fit(pod_, cluster, shape).unknown) is is_unknown
-    assert fits_new_node(pod_, cluster, shape) is (is_possible and not is_unknown)
+    assert (find_fitting(pod_, cluster, shape) is shape) is (is_possible and not is_unknown)
     (capacity,) = find_new_node_capacities(pod_, cluster, [shape])
     assert (bool(capacity.unknown), capacity.copies) == (is_unknown, int(is_possible and not is_unknown))
 
@@ -207,7 +207,7 @@ def test_a_new_node_is_judged_as_a_real_node(
     before = run_filters(pod_, cluster).count_reasons()
     real_index = with_real_node.nodes.find_index(REAL)
     diagnosis = run_filters(pod_, with_real_node)
-    assert fits_new_node(pod_, cluster, shape) is (real_index in diagnosis.feasible.tolist())
+    assert (find_fitting(pod_, cluster, shape) is shape) is (real_index in diagnosis.feasible.tolist())
     is_excluded = real_index in find_unresolvable_nodes(pod_, with_real_node, diagnosis.nodes)
     assert bool(select_shapes(pod_, cluster, [shape])) is not is_excluded
     assert run_filters(pod_, cluster).count_reasons() == before, "the cluster is unchanged"

@@ -62,6 +62,8 @@ def test_the_whole_cluster_is_listed_by_kind(tmp_path: Path) -> None:
         "limitranges",
         "resourceclaims",
         "resourceclaimtemplates",
+        "nodepools",
+        "nodeclaims",
     }
 
 

@@ -2,11 +2,13 @@
 
 A new node is put into the cluster for one trial and removed again, so that the filters are those of real nodes. It has
 no pods and no devices. The result is unknown for a pod that needs devices, that names a label whose value is open, or
-that is too large for the example of a shape, unless something else excludes the node. A new node gives no verdict about
-the present.
+that is too large for the example of a shape, unless something else excludes the node. Where a pool may choose the value
+of a label that the pod names, a new node of each is tried (`shape_choices`). A new node gives no verdict about the
+present.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,9 +29,13 @@ from tallygate.webhook.accounting.scheduling.placement import (
     is_independent,
     open_placement_session,
 )
-from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import get_required_affinity
 from tallygate.webhook.accounting.scheduling.prediction import mask_unresolvable_without_devices
 from tallygate.webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring
+from tallygate.webhook.accounting.scheduling.shape_choices import (
+    MAX_CHOICES,
+    list_alternatives,
+    list_constraint_keys,
+)
 from tallygate.webhook.objects.scheduling import SchedulingPodSpec
 
 MAX_NEW_NODES = 100
@@ -37,7 +43,7 @@ MAX_NEW_NODES = 100
 
 _UNKNOWN_DEVICES = "a shape has no devices, and the pod needs some"
 _UNKNOWN_SIZE = "it is an example of its pool, whose other nodes may be larger"
-_DO_NOT_SCHEDULE = "DoNotSchedule"
+_UNSIZED = "no such node has been seen, so its amounts are not known"
 _COPY_NAME = "copy on new nodes"
 
 
@@ -47,7 +53,7 @@ class NewNodeFit:
 
     Of `count` copies, `copies` would fit on `node_count` new nodes together. If none would, `reasons` are those of the
     scheduler for a new node, and `unknown` is the reason why there is no result. If `is_cut`, further new nodes were
-    not tried.
+    not tried. `chosen` are the values of labels that the pool chooses for the new nodes, with the number of nodes.
     """
 
     shape: NodeShape
@@ -57,6 +63,7 @@ class NewNodeFit:
     reasons: tuple[str, ...] = ()
     unknown: str = ""
     is_cut: bool = False
+    chosen: tuple[tuple[Mapping[str, str], int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +83,33 @@ def select_shapes(pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape
 
     A shape for which the result is unknown is among them.
     """
-    if not shapes:
+    alternatives = [(shape, each) for shape in shapes for each in list_alternatives(pod, shape)]
+    if not alternatives:
         return []
-    with _add_new_nodes(cluster, shapes) as nodes:
+    with _add_new_nodes(cluster, [each for _, each in alternatives]) as nodes:
         is_excluded = mask_unresolvable_without_devices(pod, cluster, nodes).tolist()
-    return [
-        shape
-        for shape, excluded in zip(shapes, is_excluded, strict=True)
-        if not excluded or _find_unknown(pod, cluster, shape)
-    ]
+    selected = {
+        shape.name
+        for (shape, each), excluded in zip(alternatives, is_excluded, strict=True)
+        if not excluded or _find_unknown(pod, cluster, each)
+    }
+    return [shape for shape in shapes if shape.name in selected]
 
 
-def fits_new_node(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> bool:
-    """Return whether one pod would fit on a new node beside the pods of the cluster; False if that is unknown.
+def find_fitting(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NodeShape | None:
+    """Return the shape, with its chosen labels, if one pod would fit on a new node beside the pods of the cluster.
+
+    Return None if that is unknown.
 
     Raises:
         QuantityError: if the size of a claim or volume is invalid.
     """
-    if _find_unknown(pod, cluster, shape):
-        return False
-    with _add_new_nodes(cluster, [shape]) as nodes:
-        return bool(len(run_filters(pod, cluster, nodes).feasible))
+    for each in list_alternatives(pod, shape):
+        if not _find_unknown(pod, cluster, each):
+            with _add_new_nodes(cluster, [each]) as nodes:
+                if len(run_filters(pod, cluster, nodes).feasible):
+                    return each
+    return None
 
 
 def find_new_node_fits(
@@ -124,47 +137,80 @@ def find_new_node_capacities(
 
 
 def _find_fit(pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int, scoring: Scoring) -> NewNodeFit:
-    if unknown := _find_unknown(pod, cluster, shape):
+    """Return the fit of the alternative with most copies; without a copy, the first reason why that is unknown."""
+    all_reasons = [(each, _find_unknown(pod, cluster, each)) for each in list_alternatives(pod, shape)]
+    known = [each for each, unknown in all_reasons if not unknown]
+    fits = [_find_first_fit(pod, cluster, each, count) for each in known]
+    feasible = [each for each, fit in zip(known, fits, strict=True) if fit.copies]
+    if feasible:
+        if is_independent(pod):
+            return max(fits, key=lambda each: each.copies)
+        return _place_on_new_nodes(pod, cluster, feasible, count, scoring)
+    if unknown := next((reason for _, reason in all_reasons if reason), ""):
         return NewNodeFit(shape, count, unknown=unknown)
+    return NewNodeFit(shape, count, reasons=tuple(sorted({reason for each in fits for reason in each.reasons})))
+
+
+def _find_first_fit(pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int) -> NewNodeFit:
+    """Return the fit on new nodes of a shape, for copies with constraints on each other that of the first one."""
     with _add_new_nodes(cluster, [shape]) as nodes:
         diagnosis = run_filters(pod, cluster, nodes)
         if not len(diagnosis.feasible):
             return NewNodeFit(shape, count, reasons=_list_reasons(diagnosis))
-        if is_independent(pod):
-            copies_per_node = int(count_max_copies(pod, cluster, nodes)[0])
-            needed = -(-count // copies_per_node)
-            node_count = needed if shape.most is None else min(needed, shape.most)
-            return NewNodeFit(shape, count, min(count, copies_per_node * node_count), node_count)
-    return _place_on_new_nodes(pod, cluster, shape, count, scoring)
+        if not is_independent(pod):
+            return NewNodeFit(shape, count, 1, 1)
+        copies_per_node = int(count_max_copies(pod, cluster, nodes)[0])
+    needed = -(-count // copies_per_node)
+    node_count = needed if shape.most is None else min(needed, shape.most)
+    chosen = ((shape.chosen, node_count),) if shape.chosen else ()
+    return NewNodeFit(shape, count, min(count, copies_per_node * node_count), node_count, chosen=chosen)
 
 
 def _place_on_new_nodes(
-    pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int, scoring: Scoring
+    pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape], count: int, scoring: Scoring
 ) -> NewNodeFit:
     """Place copies with constraints on each other: a new node comes whenever no node has room for the next copy.
 
-    A copy may then find room on an existing node, too, as constraints on topologies change with each new node.
+    It is of the first alternative that gets a copy. A copy may then find room on an existing node, too, as constraints
+    on topologies change with each new node.
     """
-    max_nodes = MAX_NEW_NODES if shape.most is None else min(MAX_NEW_NODES, shape.most)
-    placed_count = node_count = 0
+    limits = [each.most for each in shapes if each.most is not None]
+    most = max(limits) if len(limits) == len(shapes) else None
+    max_nodes = MAX_NEW_NODES if most is None else min(MAX_NEW_NODES, most)
+    placed_count, chosen = 0, Counter[int]()
     new_names: list[str] = []
     try:
         with open_placement_session(cluster, scoring, _COPY_NAME) as session:
-            while placed_count < count and node_count < max_nodes:
-                new_names.append(_put_new_node(cluster, shape, node_count + 1))
-                placed = session.place(pod, count - placed_count, run_filters(pod, cluster)).nodes
-                if not placed:
+            while placed_count < count and chosen.total() < max_nodes:
+                for shape in shapes:
+                    new_names.append(_put_new_node(cluster, shape, len(new_names) + 1))
+                    placed = len(session.place(pod, count - placed_count, run_filters(pod, cluster)).nodes)
+                    if placed:
+                        placed_count += placed
+                        chosen[shapes.index(shape)] += 1
+                        break
+                    cluster.remove_node(new_names[-1])
+                else:
                     break
-                node_count += 1
-                placed_count += len(placed)
     finally:
         for name in new_names:
             cluster.remove_node(name)
-    is_cut = placed_count < count and node_count == MAX_NEW_NODES != shape.most
-    return NewNodeFit(shape, count, placed_count, node_count, is_cut=is_cut)
+    node_count = chosen.total()
+    is_cut = placed_count < count and node_count == MAX_NEW_NODES != most
+    choices = tuple((shapes[number].chosen, nodes) for number, nodes in chosen.items() if shapes[number].chosen)
+    named = shapes[next(iter(chosen))] if len(chosen) == 1 else replace(shapes[0], chosen={})
+    return NewNodeFit(named, count, placed_count, node_count, is_cut=is_cut, chosen=choices)
 
 
 def _find_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NewNodeCapacity:
+    """Return the capacity of the alternative with most copies; without a copy, the first reason why it is unknown."""
+    found = [_find_alternative_capacity(pod, cluster, each) for each in list_alternatives(pod, shape)]
+    best = max(found, key=lambda each: each.copies)
+    unknown = next((each.unknown for each in found if each.unknown), "")
+    return best if best.copies else NewNodeCapacity(shape, 0, unknown)
+
+
+def _find_alternative_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NewNodeCapacity:
     if unknown := _find_unknown(pod, cluster, shape):
         return NewNodeCapacity(shape, 0, unknown)
     if is_independent(pod):
@@ -189,12 +235,17 @@ def _find_unknown(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> str:
     What is open cannot exclude the node; if something else does, nothing is unknown.
     """
     reasons, settled = [], pod
-    if named := sorted(shape.open_labels & {*(pod.spec.node_selector or ()), *_list_constraint_keys(pod)}):
-        reasons.append(f"the value of {', '.join(named)} on a new node is not known")
+    if named := sorted(shape.open_labels & {*(pod.spec.node_selector or ()), *list_constraint_keys(pod)}):
+        keys = ", ".join(named)
+        too_many = f": it has more than {MAX_CHOICES} possible combinations" if shape.choices.keys() & named else ""
+        reasons.append(f"the value of {keys} on a new node is not known{too_many}")
         settled = replace(settled, spec=_drop_open_constraints(pod, shape))
     if _lacks_devices(pod, cluster, shape):
         reasons.append(_UNKNOWN_DEVICES)
-    if shape.is_example and any(shape.get_amount(name) < amount for name, amount in pod.requests.items()):
+    if shape.is_unsized:
+        reasons.append(_UNSIZED)
+        settled = replace(settled, requests=Amounts({}))
+    elif shape.is_example and any(shape.get_amount(name) < amount for name, amount in pod.requests.items()):
         reasons.append(_UNKNOWN_SIZE)
         lacking = {name: amount for name, amount in pod.requests.items() if not shape.advertises(name)}
         settled = replace(settled, requests=Amounts(lacking))
@@ -208,24 +259,10 @@ def _find_unknown(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> str:
 def _drop_open_constraints(pod: IncomingPod, shape: NodeShape) -> SchedulingPodSpec:
     """Return the spec of a pod without the selected labels that are open, and without affinity if that names one."""
     selector = {key: value for key, value in (pod.spec.node_selector or {}).items() if key not in shape.open_labels}
-    is_open = any(key in shape.open_labels for key in _list_constraint_keys(pod))
+    is_open = any(key in shape.open_labels for key in list_constraint_keys(pod))
     return msgspec.structs.replace(
         pod.spec, node_selector=selector or None, affinity=None if is_open else pod.spec.affinity
     )
-
-
-def _list_constraint_keys(pod: IncomingPod) -> Iterator[str]:
-    """Yield the keys of the labels of nodes in the required affinity of a pod, and in its constraints on topologies."""
-    spec, affinity = pod.spec, pod.spec.affinity
-    required = get_required_affinity(pod)
-    for term in (required.node_selector_terms if required else None) or ():
-        yield from (each.key for each in term.match_expressions or ())
-    for constraint in spec.topology_spread_constraints or ():
-        if constraint.when_unsatisfiable == _DO_NOT_SCHEDULE:
-            yield constraint.topology_key
-    for rule in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
-        terms = (rule.required_during_scheduling_ignored_during_execution if rule else None) or ()
-        yield from (each.topology_key for each in terms)
 
 
 def _lacks_devices(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> bool:

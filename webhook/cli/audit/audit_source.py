@@ -16,6 +16,7 @@ from tallygate.webhook.audit.audit import AuditInput, AuditScope, ListedObject, 
 from tallygate.webhook.audit.listing import (
     DEVICE_CLASS,
     POD,
+    POOL_KINDS,
     PageReader,
     create_list_path,
     index_groups,
@@ -129,7 +130,7 @@ class _SnapshotCollector:
             self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
         elif kind == "Namespace":
             self.namespaces.append(namespaces_read.create_namespace_record(_NAMESPACE_DECODER.decode(item)))
-        elif self._is_read(kind, item) or kind == DEVICE_CLASS:
+        elif self._is_read(kind, item) or kind in {DEVICE_CLASS, *POOL_KINDS}:
             self.other_objects.append((kind, item))
         elif kind.endswith("List") and kind.removesuffix("List") in self._kinds:
             self.marked_kinds.add(kind.removesuffix("List"))
@@ -172,7 +173,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         if collected.stores.namespaces.find(name) is None:
             raise UsageError(f"namespace {name} does not exist in {format_snapshot_name(snapshot)}")
     cluster = Cluster()
-    for kind in ("Node", DEVICE_CLASS) if check_nodes else ():
+    for kind in ("Node", DEVICE_CLASS, *POOL_KINDS) if check_nodes else ():
         ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))
     kinds = {*collected.marked_kinds, *(kind for kind, _ in collected.other_objects)}
     missing_kinds = sorted(kind for _, kind in BUILT_IN_TARGETS if kind not in kinds and kind != "Pod")

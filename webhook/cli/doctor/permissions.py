@@ -82,6 +82,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         "list watch", "resource.k8s.io", "deviceclasses resourceclaimtemplates resourceslices", Feature.CLUSTER
     ),
     *_create_permissions("get list watch", "resource.k8s.io", "resourceclaims", Feature.CLUSTER),
+    *_create_permissions("list watch", "karpenter.sh", "nodeclaims nodepools", Feature.CLUSTER),
     *_create_permissions("get", "apps", "daemonsets deployments replicasets statefulsets", Feature.CLUSTER),
     *_create_permissions("get", "", "replicationcontrollers", Feature.CLUSTER),
     *_create_permissions("get", "argoproj.io", "rollouts", Feature.CLUSTER),

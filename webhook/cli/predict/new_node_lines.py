@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.node_shape import NodeShape
+from tallygate.webhook.accounting.node_shape import NodeShape, format_chosen
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import (
     MAX_NEW_NODES,
@@ -61,7 +61,18 @@ def _format_fit(fit: NewNodeFit, details: PredictionDetails) -> str:
         return f"would not fit on a new node of shape {fit.shape}: {'; '.join(fit.reasons)}"
     nodes = "a new node" if fit.node_count == 1 else f"{fit.node_count} new nodes"
     cut = f"; more than {MAX_NEW_NODES} new nodes were not tried" if fit.is_cut else ""
-    return f"{_format_copies(fit, details)}would fit on {nodes} of shape {fit.shape}{cut}"
+    return f"{_format_copies(fit, details)}would fit on {nodes} of shape {fit.shape}{_format_choices(fit)}{cut}"
+
+
+def _format_choices(fit: NewNodeFit) -> str:
+    """Return the words on the number of new nodes with each choice of labels, if there are several choices."""
+    if len(fit.chosen) < 2:  # noqa: PLR2004  # the name of the shape has the only choice
+        return ""
+    return f": {_list_choices(fit)}"
+
+
+def _list_choices(fit: NewNodeFit) -> str:
+    return ", ".join(f"{count} {format_chosen(labels)}" for labels, count in fit.chosen)
 
 
 def _format_copies(fit: NewNodeFit, details: PredictionDetails) -> str:
@@ -79,7 +90,7 @@ def format_shape_rows(fits: Sequence[NewNodeFit]) -> list[str]:
             str(each.copies) if each.copies else "-",
             str(each.node_count) if each.copies else "-",
             "-" if each.shape.most is None else str(each.shape.most),
-            each.unknown or "; ".join(each.reasons),
+            each.unknown or "; ".join(each.reasons) or _list_choices(each),
         )
         for each in fits
     ]
@@ -109,6 +120,7 @@ def convert_fits(fits: Sequence[NewNodeFit]) -> list[dict[str, Any]]:
             "copies": each.copies,
             "of": each.count,
             "nodes": each.node_count,
+            "choices": [{"labels": dict(labels), "nodes": count} for labels, count in each.chosen],
             "reasons": list(each.reasons),
             "unknown": each.unknown or None,
             "cut": each.is_cut,
@@ -124,6 +136,7 @@ def convert_new_node_capacities(capacities: Sequence[NewNodeCapacity]) -> list[d
             "shape": each.shape.name,
             "most": each.shape.most,
             "copiesPerNode": None if each.unknown else each.copies,
+            "labels": dict(each.shape.chosen),
             "unknown": each.unknown or None,
         }
         for each in capacities

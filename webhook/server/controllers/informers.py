@@ -17,6 +17,7 @@ from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot
 from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.webhook.kube.config import load_in_cluster_config, load_kubeconfig
 from tallygate.webhook.kube.informer import Informer, InformerStatus
@@ -30,6 +31,7 @@ from tallygate.webhook.state.informers.device_cache import DeviceCache
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, NamespaceStore
 from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, ClaimTemplateStore, QuotaStore
+from tallygate.webhook.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
 from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
 _NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
@@ -165,6 +167,9 @@ class InformerSnapshotProvider:
             partial(log.info, "device-classes-evaluated", message="names that no node has are judged again"),
             each_change=False,
         )
+        self._pools_unread_log = FailureLog(
+            partial(log.warning, "node-pools-not-read"), partial(log.info, "node-pools-read"), each_change=False
+        )
         self._claims_unevaluated_log = FailureLog(
             partial(log.warning, "pods-with-devices-not-evaluated"),
             partial(log.info, "pods-with-devices-evaluated", message="schedulable is judged for pods with claims"),
@@ -189,15 +194,24 @@ class InformerSnapshotProvider:
         if stale:
             yield None
             return
-        has_devices = self.has_device_classes(statuses)
+        has_devices, has_pools = self.has_device_classes(statuses), self._has_pools(statuses)
         with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
             if cluster is not None:
                 cluster.devices, cluster.now = self._find_devices(statuses), datetime.now(UTC)
             yield (
-                ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices)
+                ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices, has_pools)
                 if cluster is not None
                 else None
             )
+
+    def _has_pools(self, statuses: Sequence[InformerStatus]) -> bool:
+        """Return whether the pools of Karpenter are synced, or this gate may not read them. A change is logged.
+
+        Without the right, the nodes alone show which pools there are.
+        """
+        stale = [each for each in statuses if each.name in _POOL_RESOURCES and each.stale]
+        self._pools_unread_log.update("; ".join(each.stale or "" for each in stale))
+        return all(ApiErrorReason.FORBIDDEN in each.restarts for each in stale)
 
     def _find_devices(self, statuses: Sequence[InformerStatus]) -> DeviceIndex | None:
         """Return the devices of the cluster; None until a pod has needed them, and while they are stale."""
@@ -262,6 +276,7 @@ def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[
     return "; ".join(each.stale for each in needed_statuses if each.stale), age
 
 
+_POOL_RESOURCES: Final = frozenset({NODE_POOL_CODEC.name, NODE_CLAIM_CODEC.name})
 _DEVICE_RESOURCES: Final = ("resourceslices", "resourceclaims", "resourceclaimtemplates", DEVICE_CLASS_CODEC.name)
 
 

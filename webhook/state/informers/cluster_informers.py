@@ -1,4 +1,4 @@
-"""Informers of one cluster for pods, claims, devices, namespaces and nodes, and quorum reads of single objects.
+"""Informers of one cluster for pods, claims, devices, namespaces, nodes and pools, and reads of single objects.
 
 This module is separate from `webhook.kube.informer`, because it imports the columns of a cluster and with them numpy.
 
@@ -32,6 +32,7 @@ from tallygate.webhook.state.informers.named_stores import (
 )
 from tallygate.webhook.state.informers.pod_records import PodRecord
 from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
 from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
 
@@ -48,6 +49,7 @@ class ClusterInformers:
         self.namespaces = NamespaceStore()
         self.nodes = NodeStore()
         self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
+        node_pools, node_claims = self.scheduler_cache.node_pool_store, self.scheduler_cache.node_claim_store
         self._informers = (
             Informer(NAMESPACE_CODEC, client_config, self.namespaces.apply, self.namespaces.__len__, timeouts),
             Informer(
@@ -67,6 +69,8 @@ class ClusterInformers:
                 self.scheduler_cache.device_class_store.__len__,
                 timeouts,
             ),
+            Informer(NODE_POOL_CODEC, client_config, node_pools.apply, node_pools.__len__, timeouts),
+            Informer(NODE_CLAIM_CODEC, client_config, node_claims.apply, node_claims.__len__, timeouts),
         )
 
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:

@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from tallygate.webhook.accounting.cluster.node_pools import keep_pool_fields
 from tallygate.webhook.kube.resource_codec import (
     Changed,
     Deleted,
@@ -33,11 +34,7 @@ from tallygate.webhook.objects.devices import (
     list_expressions,
 )
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.objects.scheduling import (
-    NodeSpec,
-    SchedulingNode,
-    SchedulingNodeStatus,
-)
+from tallygate.webhook.objects.scheduling import NodeSpec, SchedulingNode, SchedulingNodeStatus
 from tallygate.webhook.policy.limit_annotations import (
     NO_LIMIT_ANNOTATIONS,
     NO_TEXTS,
@@ -287,7 +284,7 @@ class NodeRecord(msgspec.Struct, frozen=True):
         return self.content
 
     def to_node(self) -> SchedulingNode:
-        """Decode the stored fields of the node: name, labels, taints, capacity, allocatable, features."""
+        """Decode the stored fields of the node: name, labels, taints, capacity, allocatable, features, and its pool."""
         return _NODE_DECODER.decode(self.content)
 
 
@@ -310,7 +307,7 @@ def create_node_record(node: SchedulingNode) -> NodeRecord:
         raise ValueError("a node without uid or name")
     spec, status = node.spec or NodeSpec(), node.status or SchedulingNodeStatus()
     stored_node = SchedulingNode(
-        metadata=ObjectMeta(name=meta.name, labels=meta.labels),
+        metadata=keep_pool_fields(meta),
         spec=NodeSpec(spec.taints, spec.unschedulable) if spec.taints or spec.unschedulable else None,
         status=SchedulingNodeStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
     )

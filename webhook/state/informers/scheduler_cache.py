@@ -1,4 +1,4 @@
-"""A cluster in the representation of a scheduler, updated by watches of nodes, pods, namespaces and device classes.
+"""A cluster in the representation of a scheduler, updated by watches of nodes and their pools, pods, and others.
 
 One codec decodes the fields of a pod for caps and for nodes, so pods are listed and watched once.
 """
@@ -19,6 +19,7 @@ from tallygate.webhook.objects.scheduling import SchedulingPod
 from tallygate.webhook.state.informers.named_stores import DeviceClassStore, NamespaceStore, NodeStore
 from tallygate.webhook.state.informers.pod_records import PodRecord
 from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.informers.pool_stores import NodeClaimStore, NodePoolStore
 
 T = TypeVar("T")
 
@@ -36,7 +37,8 @@ class SchedulingPodRecord(PodRecord, frozen=True, gc=False):
 class SchedulerCache:
     """One cluster for one thread at a time. It contains pods after their first list.
 
-    `device_class_store` contains the device classes, if the caller applies their events.
+    `device_class_store` contains the device classes, `node_pool_store` and `node_claim_store` the pools of Karpenter,
+    if the caller applies their events.
     """
 
     def __init__(self, node_store: NodeStore, namespace_store: NamespaceStore) -> None:
@@ -47,11 +49,14 @@ class SchedulerCache:
             namespace_store,
             DeviceClassStore(),
         )
+        self.node_pool_store, self.node_claim_store = NodePoolStore(), NodeClaimStore()
         self._revision: int | None = None
         self._is_complete = False
         node_store.add_listener(self._update_nodes)
         namespace_store.add_listener(self._update_namespaces)
         self.device_class_store.add_listener(self._update_device_classes)
+        self.node_pool_store.add_listener(self._update_node_pools)
+        self.node_claim_store.add_listener(self._update_node_claims)
 
     def set_version(self, git_version: str) -> None:
         """Select the rules of the scheduler of this version. Call it before any pod is put in."""
@@ -153,14 +158,35 @@ class SchedulerCache:
     def _update_nodes(self, names: Iterable[str]) -> None:
         for name in names:
             record = self._node_store.find(name)
+            node = None if record is None else record.to_node()
+            with self._lock:
+                try:
+                    if node is not None:
+                        self._cluster.put_node(node)
+                        self._cluster.pools.put_node(node)
+                        continue
+                except QuantityError:
+                    pass  # Kubernetes checks no quantity of a node's status
+                self._cluster.remove_node(name)
+                self._cluster.pools.remove_node(name)
+
+    def _update_node_pools(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self.node_pool_store.find(name)
             with self._lock:
                 if record is None:
-                    self._cluster.remove_node(name)
-                    continue
-                try:
-                    self._cluster.put_node(record.to_node())
-                except QuantityError:
-                    self._cluster.remove_node(name)  # Kubernetes checks no quantity of a node's status
+                    self._cluster.pools.remove_node_pool(name)
+                else:
+                    self._cluster.pools.put_node_pool(record.content)
+
+    def _update_node_claims(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self.node_claim_store.find(name)
+            with self._lock:
+                if record is None:
+                    self._cluster.pools.remove_node_claim(name)
+                else:
+                    self._cluster.pools.put_node_claim(record.content)
 
     def _update_device_classes(self, names: Iterable[str]) -> None:
         for name in names:
