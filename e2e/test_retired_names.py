@@ -12,6 +12,7 @@ import pytest
 
 from e2e.api import Object, api
 from e2e.command_output import run_tallygate
+from e2e.installing import install_temporarily
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes, node
 from e2e.pods import make_deployment
@@ -22,6 +23,15 @@ _OLD = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 _NEW = "example.com/bananas"
 _WITHIN = 240.0  # seconds, for a rollout
 _REPLICAS = 2  # with one more of a rollout, and one that ends, they fill both nodes
+_CAP = f"""\
+# the fruit of a team
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {{name: fruit}}
+spec:
+  hard:
+    {_OLD}: 8  # of the whole team
+"""
 _STEPS = ("1-accept-both", "2-advertise-both", "3-request-both", "4-request-new", "5-withdraw-old")
 
 
@@ -86,8 +96,13 @@ def _list_failures(cluster: Cluster, namespace: str) -> list[str]:
 
 
 def _run_script(cluster: Cluster, script: Path) -> None:
+    done = _try_script(cluster, script)
+    assert done.returncode == 0, done.stderr
+
+
+def _try_script(cluster: Cluster, script: Path) -> "subprocess.CompletedProcess[str]":
     programs = f"{cluster.kubectl_program.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(  # noqa: S603  a script that the command has just written
+    return subprocess.run(  # noqa: S603  a script that the command has just written
         ["/bin/sh", str(script), "--kubeconfig", str(cluster.kubeconfig)],
         env={**os.environ, **cluster.environment, "PATH": programs},
         capture_output=True,
@@ -95,7 +110,6 @@ def _run_script(cluster: Cluster, script: Path) -> None:
         check=False,
         timeout=_WITHIN,
     )
-    assert done.returncode == 0, done.stderr
 
 
 def _migrate(cluster: Cluster, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -175,6 +189,66 @@ def test_a_pod_without_a_controller_is_created_again(site: Site, namespace: str,
     assert last["spec"]["containers"][0]["resources"]["limits"] == {_NEW: "4"}
     _run_script(cluster, steps / "5-withdraw-old/apply.sh")
     assert _list_left(cluster, namespace, pool) == []
+
+
+def test_a_step_is_refused_while_pods_request_the_old_name_alone(
+    site: Site, namespace: str, pool: str, tmp_path: Path
+) -> None:
+    """Try steps 4 and 5 beside a pod without a controller: they change nothing until it has ended."""
+    cluster, path = site.cluster, f"/api/v1/namespaces/{namespace}/pods"
+    _create(site, namespace, pool)
+    container = {"name": "main", "image": site.image, "resources": {"limits": {_OLD: "1"}, "requests": {_OLD: "1"}}}
+    other = {"name": "other", "image": site.image}
+    spec = {"nodeSelector": {"pool": pool}, "containers": [other, container], "terminationGracePeriodSeconds": 0}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"}, "spec": spec}
+    api(cluster.kubeconfig).create(path, pod)
+    steps = tmp_path / "steps"
+    assert _migrate(cluster, "--write", str(steps)).returncode == 1
+    for name in _STEPS[:3]:
+        _run_script(cluster, steps / name / "apply.sh")
+    until("the rollout ends", lambda: len(_list_with_both(cluster, namespace)) == _REPLICAS, _WITHIN)
+    before = _read_names(cluster, namespace, pool)
+    for script in ("4-request-new/apply.sh", "4-request-new/recreate.sh", "5-withdraw-old/apply.sh"):
+        done = _try_script(cluster, steps / script)
+        assert done.returncode == 1
+        assert "refused, and nothing was changed: these pods request an old name" in done.stderr
+        assert f"{namespace}/alone" in done.stderr.splitlines()
+        assert (f"{namespace}/peel" in done.stderr) is script.startswith("5")
+    assert _read_names(cluster, namespace, pool) == before
+    api(cluster.kubeconfig).delete(f"{path}/alone")
+    until("the pod is deleted", _has_rolled(cluster, namespace), _WITHIN)
+    _run_script(cluster, steps / "4-request-new" / "apply.sh")
+    until("the rollout ends", _has_rolled(cluster, namespace), _WITHIN)
+    _run_script(cluster, steps / "5-withdraw-old" / "apply.sh")
+    assert _list_left(cluster, namespace, pool) == []
+
+
+def _list_with_both(cluster: Cluster, namespace: str) -> list[Object]:
+    """Return the pods that request both names, if no other pod of the Deployment is left."""
+    pods = api(cluster.kubeconfig).items(f"/api/v1/namespaces/{namespace}/pods")
+    limits = [each["spec"]["containers"][0].get("resources", {}).get("limits") for each in pods]
+    both = [each for each in limits if each and _NEW in each]
+    return both if len(pods) == len(both) + 1 else []
+
+
+def test_the_policies_that_the_gate_mounts_get_the_new_names(site: Site, tmp_path: Path) -> None:
+    """Take the shipped manifests, with one policy more in their ConfigMap, through the first and the last step."""
+    cluster = site.cluster
+    client = api(cluster.kubeconfig)
+    with install_temporarily(cluster, site.image) as installed:
+        path = f"/api/v1/namespaces/{installed.namespace}/configmaps/{installed.policies}"
+        client.patch(path, {"data": {"fruit.yaml": _CAP}})
+        steps = tmp_path / "steps"
+        found = _migrate(cluster, "--write", str(steps), "-o", "json")
+        listed = [each for each in json.loads(found.stdout)["items"] if each["location"]]
+        assert [(each["object"], each["step"]) for each in listed] == [("NamespaceCap fruit", 1)]
+        assert listed[0]["location"] == f"configmap/{installed.policies}/fruit.yaml:7:5"
+        texts = [_CAP]
+        for name, script in ((_STEPS[0], "apply.sh"), (_STEPS[4], "apply.sh"), (_STEPS[4], "back.sh")):
+            _run_script(cluster, steps / name / script)
+            texts.append(client.get(path)["data"]["fruit.yaml"])
+        both = _CAP + f"    {_NEW}: 8  # of the whole team\n"
+        assert texts == [_CAP, both, _CAP.replace(_OLD, _NEW), both]
 
 
 def test_each_step_can_be_reverted(site: Site, namespace: str, pool: str, tmp_path: Path) -> None:

@@ -47,7 +47,11 @@ def test_the_steps_have_patches_with_their_commands(tmp_path: Path) -> None:
     parts = (path.relative_to(tmp_path / "steps").parts[:2] for path in (tmp_path / "steps").rglob("*.*"))
     written = {f"{part[0][0]} {part[1]}" for part in parts if len(part) > 1}
     scripts = {f"{step} {name}" for step in range(1, 6) for name in ("apply.sh", "back.sh", "patches", "back")}
-    assert written == scripts | {f"{step} {name}" for step in (3, 4) for name in ("recreate.sh", "recreate")}
+    recreated_files = {f"{step} {name}" for step in (3, 4) for name in ("recreate.sh", "recreate")}
+    assert written == scripts | recreated_files | {"4 pods-left.gotmpl", "5 pods-left.gotmpl"}
+    for script in ("4-request-new/apply.sh", "4-request-new/recreate.sh", "5-withdraw-old/apply.sh"):
+        lines = (tmp_path / "steps" / script).read_text().splitlines()
+        assert lines[4].startswith('left=$(kubectl "$@" get pods --all-namespaces -o go-template-file=')
     nodes = (tmp_path / "steps/2-advertise-both/apply.sh").read_text().splitlines()[-1]
     assert nodes.startswith('kubectl "$@" patch Node n --subresource=status --type=json --patch-file=patches/node-n-')
     last = (tmp_path / "steps/4-request-new/apply.sh").read_text().splitlines()[-2:]

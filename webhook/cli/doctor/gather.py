@@ -41,7 +41,13 @@ from tallygate.webhook.cli.doctor.facts import (
     ServedCertificate,
     Unavailable,
 )
-from tallygate.webhook.cli.doctor.mounted_policies import read_mounted_policies
+from tallygate.webhook.cli.doctor.mounted_policies import (
+    CONFIGURATIONS_PATH,
+    GATE_NAME,
+    create_deployment_path,
+    find_service_namespace,
+    read_mounted_policies,
+)
 from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, Permission, list_permissions
 from tallygate.webhook.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
 from tallygate.webhook.cli.doctor.served_kinds import read_workload_facts
@@ -62,9 +68,7 @@ from tallygate.webhook.state.kubernetes import cap_ledger
 T = TypeVar("T")
 R = TypeVar("R")
 
-_CONFIGURATIONS_PATH = "/apis/admissionregistration.k8s.io/v1"
 _SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
-_OBJECT_NAME = "tallygate"  # Deployment, Service and, by default, ServiceAccount
 _MAX_PODS = 50
 
 
@@ -284,9 +288,8 @@ class _Gatherer:
             if isinstance(configuration, WebhookConfiguration)
         ]
         self._configurations = configurations
-        self._namespace = request.namespace or _find_service_namespace(configurations) or DEFAULT_NAMESPACE
-        path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{_OBJECT_NAME}"
-        self._deployment = api.get_object(path, GateDeployment)
+        self._namespace = request.namespace or find_service_namespace(configurations) or DEFAULT_NAMESPACE
+        self._deployment = api.get_object(create_deployment_path(self._namespace), GateDeployment)
 
     def gather(self, clock_offset: float | None) -> GateFacts:
         pods = self._list_pods()
@@ -339,10 +342,10 @@ class _Gatherer:
         )
 
     def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:
-        return self._api.get_object(f"{_CONFIGURATIONS_PATH}/{kind}s/{self._request.name}", WebhookConfiguration)
+        return self._api.get_object(f"{CONFIGURATIONS_PATH}/{kind}s/{self._request.name}", WebhookConfiguration)
 
     def _list_other_configurations(self) -> tuple[WebhookConfiguration, ...] | Unavailable:
-        configurations = self._api.list_objects(f"{_CONFIGURATIONS_PATH}/{MUTATING}s", WebhookConfiguration)
+        configurations = self._api.list_objects(f"{CONFIGURATIONS_PATH}/{MUTATING}s", WebhookConfiguration)
         if isinstance(configurations, Unavailable):
             return configurations
         return tuple(each for each in configurations if each.name != self._request.name)
@@ -369,16 +372,10 @@ class _Gatherer:
         return review_permissions(self._api, self._namespace, name, track("asking for rights", needed))
 
 
-def _find_service_namespace(configurations: Sequence[WebhookConfiguration]) -> str:
-    """Return the namespace of the Service by which the gate is called; an empty string if it is not called by one."""
-    services = (webhook.client_config.service for configuration in configurations for webhook in configuration.webhooks)
-    return next((service.namespace for service in services if service), "")
-
-
 def _find_service_account(deployment: GateDeployment | Unavailable | None) -> str:
     """Return the name of the ServiceAccount of the gate's pods, else the default."""
     if not isinstance(deployment, GateDeployment):
-        return _OBJECT_NAME
+        return GATE_NAME
     return deployment.spec.template.spec.service_account_name
 
 

@@ -4,23 +4,48 @@ The arguments `--policies` of the gate name files and folders in its containers.
 mounted has one file for each key. Other sources, such as a folder of the image, are not read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
+from typing import Final, NamedTuple
 
 import msgspec
 
-from tallygate.webhook.cli.doctor.api_types import GateDeployment
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.webhook.cli.doctor.api_types import GateDeployment, WebhookConfiguration
 from tallygate.webhook.cli.doctor.doctor_client import DoctorClient
-from tallygate.webhook.cli.doctor.facts import Unavailable
+from tallygate.webhook.cli.doctor.facts import MUTATING, VALIDATING, Unavailable
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.policy.load import SUFFIXES, load_policies
 from tallygate.webhook.policy.model import PolicySet
+
+GATE_NAME: Final = "tallygate"
+"""The name of the gate's Deployment, of its Service and, by default, of its ServiceAccount."""
+
+CONFIGURATIONS_PATH: Final = "/apis/admissionregistration.k8s.io/v1"
+"""The path of the webhook configurations."""
 
 _FLAG = "--policies="
 
 
 class _ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
+    immutable: bool | None = None
+
+
+class MountedFile(NamedTuple):
+    """A policy file that is a key of a ConfigMap; no key of an immutable one can be changed."""
+
+    namespace: str
+    config_map: str
+    key: str
+    text: str
+    is_immutable: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the file in messages."""
+        return f"configmap/{self.config_map}/{self.key}"
 
 
 class _UnreadableError(TallygateError):
@@ -31,6 +56,19 @@ def read_mounted_policies(
     api: DoctorClient, namespace: str, deployment: GateDeployment | Unavailable | None
 ) -> PolicySet | Unavailable:
     """Return the policies in the ConfigMaps that a Deployment in a namespace mounts."""
+    files = list_mounted_files(api, namespace, deployment)
+    if isinstance(files, Unavailable):
+        return files
+    parsed = load_policies((), extra_files=tuple((each.name, each.text.encode()) for each in files))
+    if not parsed.is_usable:
+        return Unavailable(f"the gate's policies are not usable: {parsed.findings[0]}")
+    return parsed.policies
+
+
+def list_mounted_files(
+    api: DoctorClient, namespace: str, deployment: GateDeployment | Unavailable | None
+) -> tuple[MountedFile, ...] | Unavailable:
+    """Return the policy files in the ConfigMaps that a Deployment in a namespace mounts, each once."""
     if isinstance(deployment, Unavailable):
         return Unavailable(f"the gate's Deployment cannot be read: {deployment.reason}")
     if deployment is None:
@@ -40,22 +78,45 @@ def read_mounted_policies(
         return Unavailable("the arguments of the gate's Deployment have no --policies")
     try:
         files = {
-            name: content
-            for path in paths
-            for name, content in _read_files(api, namespace, deployment, PurePosixPath(path))
+            each.name: each for path in paths for each in _read_files(api, namespace, deployment, PurePosixPath(path))
         }
     except _UnreadableError as error:
         return Unavailable(str(error))
-    parsed = load_policies((), extra_files=tuple(files.items()))
-    if not parsed.is_usable:
-        return Unavailable(f"the gate's policies are not usable: {parsed.findings[0]}")
-    return parsed.policies
+    return tuple(files.values())
+
+
+def find_mounted_files(connection: ClientConfig) -> tuple[MountedFile, ...] | Unavailable:
+    """Return the policy files of the gate that a cluster calls; none if no gate is installed or registered there."""
+    api = DoctorClient(connection)
+    configurations: list[WebhookConfiguration] = []
+    for kind in (MUTATING, VALIDATING):
+        path = f"{CONFIGURATIONS_PATH}/{kind}s/{CONFIGURATION_NAME}"
+        configuration = api.get_object(path, WebhookConfiguration)
+        if isinstance(configuration, Unavailable):
+            return Unavailable(f"the {kind} {CONFIGURATION_NAME} cannot be read: {configuration.reason}")
+        configurations += [configuration] if configuration is not None else []
+    namespace = find_service_namespace(configurations)
+    deployment = api.get_object(create_deployment_path(namespace or DEFAULT_NAMESPACE), GateDeployment)
+    if deployment is None and not configurations:
+        return ()
+    return list_mounted_files(api, namespace or DEFAULT_NAMESPACE, deployment)
+
+
+def find_service_namespace(configurations: Sequence[WebhookConfiguration]) -> str:
+    """Return the namespace of the Service by which the gate is called; an empty string if it is not called by one."""
+    services = (webhook.client_config.service for configuration in configurations for webhook in configuration.webhooks)
+    return next((service.namespace for service in services if service), "")
+
+
+def create_deployment_path(namespace: str) -> str:
+    """Return the path of the gate's Deployment."""
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments/{GATE_NAME}"
 
 
 def _read_files(
     api: DoctorClient, namespace: str, deployment: GateDeployment, path: PurePosixPath
-) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the content of each policy file at a path in the gate's container.
+) -> Iterator[MountedFile]:
+    """Yield each policy file at a path in the gate's container.
 
     Raises:
         _UnreadableError: if no ConfigMap is mounted there, or it cannot be read.
@@ -72,4 +133,4 @@ def _read_files(
     for key, text in (config_map.data or {}).items():
         is_policy = key.endswith(SUFFIXES) and not key.startswith(".")
         if folder / key == path or (is_policy and folder == path):
-            yield f"configmap/{name}/{key}", text.encode()
+            yield MountedFile(namespace, name, key, text, is_immutable=bool(config_map.immutable))

@@ -12,6 +12,7 @@ from tallygate.webhook.cli.migrate.migration_sources import (
     MigrationSources,
     read_cluster_objects,
     read_files,
+    read_mounted_policies,
     read_snapshot_objects,
 )
 from tallygate.webhook.cli.migrate.old_name_findings import OldNameFinding, count_ended, list_findings
@@ -76,11 +77,13 @@ def opaque_resources(  # noqa: PLR0913 -- one argument for each option
     The steps: 1 policies and quotas accept both names, 2 nodes advertise both with the same amount, 3 workloads request
     both, 4 workloads request the new name, and 5 the old name is withdrawn. Run the command after each step: STEP has
     the next step of each use, and the next step of all is the first of them. Pods that follow a controller, and pods
-    that have ended, are not written. With files, no cluster is read, unless an option names one.
+    that have ended, are not written. Steps 4 and 5 refuse while pods are left that they would harm. With files, no
+    cluster is read, unless an option names one. The policies of a cluster are those in the ConfigMaps that the gate
+    mounts, unless a file has policies.
 
     Helm values, templates that are not rendered, and other texts are not read. Globs and the word opaque in policies,
     and texts that contain an old name, are listed, and edited by hand. Needed rights: list on all kinds that the gate
-    evaluates.
+    evaluates, and get on the gate's webhook configurations, its Deployment and its ConfigMaps.
 
     Exit codes: 0 nothing is left, 1 old names are left, 2 a usage error, or something was not read.
     """
@@ -92,7 +95,9 @@ def opaque_resources(  # noqa: PLR0913 -- one argument for each option
     if snapshot is not None:
         read_snapshot_objects(snapshot, sources)
     elif not (paths or filenames) or kubeconfig or context or in_cluster:
-        read_cluster_objects(source.connect(), sources)
+        connection = source.connect()
+        read_cluster_objects(connection, sources)
+        read_mounted_policies(connection, sources)
     findings = list_findings(sources, renames)
     if folder is not None:
         if not (domain or names):

@@ -1,4 +1,4 @@
-"""The objects of a migration: from an API server, a snapshot, or files."""
+"""The objects of a migration: from an API server with the policies that its gate mounts, a snapshot, or files."""
 
 import time
 from collections.abc import Mapping
@@ -11,8 +11,11 @@ import msgspec
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
 from tallygate.webhook.audit.audit import AuditScope, list_objects
 from tallygate.webhook.audit.listing import POD, PageReader, create_list_path, format_api_version
+from tallygate.webhook.cli.doctor.facts import Unavailable
+from tallygate.webhook.cli.doctor.mounted_policies import MountedFile, find_mounted_files
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.manifests.manifest_files import find_files, format_argument, read_text
+from tallygate.webhook.cli.migrate.old_name_uses import POLICY_GROUP, get_group_kind
 from tallygate.webhook.cli.migrate.text_edits import LIMITS, TextObject, list_text_objects
 from tallygate.webhook.cli.sources.snapshot_reader import read_items
 from tallygate.webhook.documents.syntax_tree import DocumentError
@@ -29,11 +32,12 @@ _GROUP_BY_KIND = {kind: group for group, kind in BUILT_IN_TARGETS}
 
 @dataclass(frozen=True, slots=True)
 class MigratedFile:
-    """A file with manifests or policies: its name, its text and its objects."""
+    """A file with manifests or policies: its name, its text and its objects; `mounted` if it is of a ConfigMap."""
 
     name: str
     text: str
     objects: tuple[TextObject, ...]
+    mounted: MountedFile | None = None
 
 
 @dataclass(slots=True)
@@ -61,6 +65,25 @@ def read_cluster_objects(connection: ClientConfig, sources: MigrationSources) ->
             sources.stored += [_complete_type(*POD, item) for item in items]
     finally:
         client.close()
+
+
+def read_mounted_policies(connection: ClientConfig, sources: MigrationSources) -> None:
+    """Add the policies in the ConfigMaps that the gate mounts to the sources, unless a file has policies.
+
+    Such files are then where the policies come from.
+    """
+    if any(get_group_kind(each.content)[0] == POLICY_GROUP for file in sources.files for each in file.objects):
+        return
+    files = find_mounted_files(connection)
+    if isinstance(files, Unavailable):
+        sources.unread.append(f"the gate's policies: {files.reason}; name their files with -f")
+        return
+    for each in files:
+        try:
+            sources.files.append(MigratedFile(each.name, each.text, tuple(list_text_objects(each.text)), each))
+        except DocumentError as error:
+            line, column = error.position.line, error.position.column
+            sources.unread.append(f"{each.name}:{line}:{column}: {error.message}")
 
 
 def read_snapshot_objects(snapshot: Path, sources: MigrationSources) -> None:

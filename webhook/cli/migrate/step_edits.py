@@ -11,6 +11,7 @@ Rename = Callable[[str], str]
 """Returns a text with the new names, empty if one of its names has none."""
 
 Operation = dict[str, Any]
+"""One operation of a JSON patch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def _has_new(use: OldNameUse, content: Mapping[str, Any], new: str) -> bool:
 
 
 def _create_key_patch(edit: Edit) -> tuple[list[Operation], list[Operation]]:
-    old, new = _format_pointer(*edit.use.path), _format_pointer(*edit.use.path[:-1], edit.new)
+    old, new = format_pointer(*edit.use.path), format_pointer(*edit.use.path[:-1], edit.new)
     forward: list[Operation] = [{"op": "test", "path": old, "value": edit.use.value}]
     back: list[Operation] = []
     if edit.removes:
@@ -102,7 +103,7 @@ def _create_key_patch(edit: Edit) -> tuple[list[Operation], list[Operation]]:
 
 def _create_item_patch(edit: Edit) -> tuple[list[Operation], list[Operation]]:
     *parent, index = edit.use.path
-    old = _format_pointer(*edit.use.path)
+    old = format_pointer(*edit.use.path)
     test: Operation = {"op": "test", "path": old, "value": edit.use.old}
     if edit.adds and edit.removes:
         undo_test = {"op": "test", "path": old, "value": edit.new}
@@ -112,7 +113,7 @@ def _create_item_patch(edit: Edit) -> tuple[list[Operation], list[Operation]]:
         )
     if edit.removes:
         return [test, {"op": "remove", "path": old}], [{"op": "add", "path": old, "value": edit.use.old}]
-    new = _format_pointer(*parent, int(index) + 1)
+    new = format_pointer(*parent, int(index) + 1)
     return (
         [test, {"op": "add", "path": new, "value": edit.new}],
         [{"op": "test", "path": new, "value": edit.new}, {"op": "remove", "path": new}],
@@ -129,6 +130,6 @@ def _apply(content: dict[str, Any], edit: Edit) -> None:
         del parent[last]
 
 
-def _format_pointer(*path: str | int) -> str:
+def format_pointer(*path: str | int) -> str:
     """Return a path as RFC 6901 writes it."""
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)

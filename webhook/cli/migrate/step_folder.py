@@ -1,9 +1,12 @@
-"""The folder that a migration writes: for each step patches with the commands that apply and revert them, and files."""
+"""The folder that a migration writes: for each step patches with the commands that apply and revert them, and files.
+
+A step that would harm pods begins with a guard that refuses it.
+"""
 
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +20,10 @@ from tallygate.webhook.cli.migrate.migration_sources import (
     needs_no_resources,
 )
 from tallygate.webhook.cli.migrate.old_name_findings import must_be_recreated
-from tallygate.webhook.cli.migrate.old_name_uses import MigrationStep, get_group_kind
+from tallygate.webhook.cli.migrate.old_name_uses import MigrationStep, get_group_kind, list_uses
+from tallygate.webhook.cli.migrate.pod_guards import TEMPLATE_NAME, create_guard
 from tallygate.webhook.cli.migrate.renames import Renames
-from tallygate.webhook.cli.migrate.step_edits import create_step_patch, list_edits
+from tallygate.webhook.cli.migrate.step_edits import Operation, create_step_patch, format_pointer, list_edits
 from tallygate.webhook.cli.migrate.text_edits import TextEditError, edit_text
 from tallygate.webhook.cli.output.findings import STDIN_NAME
 
@@ -78,12 +82,43 @@ def write_steps(folder: Path, sources: MigrationSources, renames: Renames) -> di
     return {step: each for step, each in written.items() if each != WrittenStep()}
 
 
+class _Commands:
+    """The shell commands of each script of each step, in their order."""
+
+    def __init__(self) -> None:
+        self.applied: dict[MigrationStep, list[str]] = {step: [] for step in MigrationStep}
+        self.reverted: dict[MigrationStep, list[str]] = {step: [] for step in MigrationStep}
+        self.recreated: dict[MigrationStep, list[str]] = {step: [] for step in MigrationStep}
+
+    def create_scripts(self, new_by_old: Mapping[str, str]) -> dict[str, str]:
+        """Return the text of each script that has commands, by its path in the folder, and what its guard reads."""
+        texts: dict[str, str] = {}
+        for step, name in STEP_FOLDERS.items():
+            guard, template = create_guard(step, new_by_old)
+            for script, purpose, lines in (
+                ("apply.sh", "Apply this step", [guard, *self.applied[step]]),
+                ("back.sh", "Revert this step", self.reverted[step][::-1]),
+                ("recreate.sh", "End and create again what cannot be changed", [guard, *self.recreated[step]]),
+            ):
+                commands = [each.rstrip("\n") for each in lines if each]
+                if commands and commands != [guard.rstrip("\n")]:
+                    texts[f"{name}/{script}"] = _SHELL_HEADER.format(purpose) + "".join(
+                        f"{each}\n" for each in commands
+                    )
+                    texts |= {f"{name}/{TEMPLATE_NAME}": template} if guard and script != "back.sh" else {}
+        return texts
+
+
 def _create_patches(sources: MigrationSources, renames: Renames) -> dict[str, str]:
-    """Return the text of each file about stored objects, by its path in the folder."""
+    """Return the text of each file about stored objects and mounted policies, by its path in the folder.
+
+    Raises:
+        UsageError: if policies have a layout that cannot be edited by position.
+    """
     texts: dict[str, str] = {}
-    applied: dict[MigrationStep, list[str]] = {step: [] for step in MigrationStep}
-    reverted: dict[MigrationStep, list[str]] = {step: [] for step in MigrationStep}
-    recreated: dict[MigrationStep, list[str]] = {step: [] for step in MigrationStep}
+    commands = _Commands()
+    for number, file in enumerate(each for each in sources.files if each.mounted is not None):
+        texts |= _create_config_map_patches(file, f"policies-{number}.json", renames, commands)
     for number, original in enumerate(sorted(sources.stored, key=lambda each: each["kind"] != "LimitRange")):
         if find_owner(original) or needs_no_resources(original):
             continue
@@ -96,21 +131,53 @@ def _create_patches(sources: MigrationSources, renames: Renames) -> dict[str, st
             content, name = patch.content, f"{_create_file_name(content)}-{number}.json"
             if must_be_recreated(content):
                 texts[f"{STEP_FOLDERS[step]}/recreate/{name}"] = _format(_clean(content))
-                recreated[step].append(f'kubectl "$@" replace --force -f recreate/{name}')
+                commands.recreated[step].append(f'kubectl "$@" replace --force -f recreate/{name}')
                 continue
-            for kind, operations in (("patches", patch.forward), ("back", patch.back)):
-                texts[f"{STEP_FOLDERS[step]}/{kind}/{name}"] = _format(operations)
-            applied[step].append(_create_command(content, f"patches/{name}"))
-            reverted[step].append(_create_command(content, f"back/{name}"))
-    for step, name in STEP_FOLDERS.items():
-        for script, purpose, lines in (
-            ("apply.sh", "Apply this step", applied[step]),
-            ("back.sh", "Revert this step", reverted[step][::-1]),
-            ("recreate.sh", "End and create again what cannot be changed", recreated[step]),
-        ):
-            if lines:
-                texts[f"{name}/{script}"] = _SHELL_HEADER.format(purpose) + "".join(f"{line}\n" for line in lines)
+            texts |= _create_patch_files(step, name, patch.forward, patch.back)
+            commands.applied[step].append(_create_command(content, f"patches/{name}"))
+            commands.reverted[step].append(_create_command(content, f"back/{name}"))
+    return texts | commands.create_scripts(_list_new_names(sources, renames))
+
+
+def _list_new_names(sources: MigrationSources, renames: Renames) -> dict[str, str]:
+    """Return the new name of each old one that an object uses."""
+    contents = (*sources.stored, *(each.content for file in sources.files for each in file.objects))
+    old_names = {name for content in contents for use in list_uses(content) for name in use.old_names}
+    return {old: new for old in sorted(old_names) if (new := renames.find_new_name(old))}
+
+
+def _create_patch_files(
+    step: MigrationStep, name: str, forward: Sequence[Operation], back: Sequence[Operation]
+) -> dict[str, str]:
+    return {
+        f"{STEP_FOLDERS[step]}/patches/{name}": _format(forward),
+        f"{STEP_FOLDERS[step]}/back/{name}": _format(back),
+    }
+
+
+def _create_config_map_patches(file: MigratedFile, name: str, renames: Renames, commands: _Commands) -> dict[str, str]:
+    """Return the patches of the policies in a key of a ConfigMap; an immutable one has none.
+
+    Raises:
+        UsageError: if the policies have a layout that cannot be edited by position.
+    """
+    texts: dict[str, str] = {}
+    mounted, before = file.mounted, file.text
+    if mounted is None or mounted.is_immutable:
+        return texts
+    metadata = {"namespace": mounted.namespace, "name": mounted.config_map}
+    content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    path = format_pointer("data", mounted.key)
+    for step, after in _edit_file(file, renames):
+        texts |= _create_patch_files(step, name, _replace(path, before, after), _replace(path, after, before))
+        commands.applied[step].append(_create_command(content, f"patches/{name}"))
+        commands.reverted[step].append(_create_command(content, f"back/{name}"))
+        before = after
     return texts
+
+
+def _replace(path: str, before: str, after: str) -> list[Operation]:
+    return [{"op": "test", "path": path, "value": before}, {"op": "replace", "path": path, "value": after}]
 
 
 def _create_texts(files: list[MigratedFile], renames: Renames) -> dict[str, str]:
@@ -119,20 +186,31 @@ def _create_texts(files: list[MigratedFile], renames: Renames) -> dict[str, str]
     Raises:
         UsageError: if a file has a layout that cannot be edited by position.
     """
-    texts: dict[str, str] = {}
-    for file in files:
-        text = file.text
-        for step in MigrationStep:
-            try:
-                edited = edit_text(text, step, renames.replace)
-            except TextEditError as error:
-                line, column = error.position
-                message = f"{file.name}:{line}:{column}: {error}; write each name with its amount on a line of its own"
-                raise UsageError(message) from error
-            if edited != text:
-                texts[f"{STEP_FOLDERS[step]}/files/{_create_relative_name(file.name)}"] = edited
-                text = edited
-    return texts
+    return {
+        f"{STEP_FOLDERS[step]}/files/{_create_relative_name(file.name)}": text
+        for file in files
+        if file.mounted is None or file.mounted.is_immutable
+        for step, text in _edit_file(file, renames)
+    }
+
+
+def _edit_file(file: MigratedFile, renames: Renames) -> Iterator[tuple[MigrationStep, str]]:
+    """Yield the text of a file after each step that changes it.
+
+    Raises:
+        UsageError: if the file has a layout that cannot be edited by position.
+    """
+    text = file.text
+    for step in MigrationStep:
+        try:
+            edited = edit_text(text, step, renames.replace)
+        except TextEditError as error:
+            line, column = error.position
+            message = f"{file.name}:{line}:{column}: {error}; write each name with its amount on a line of its own"
+            raise UsageError(message) from error
+        if edited != text:
+            yield step, edited
+            text = edited
 
 
 def _create_relative_name(name: str) -> str:
