@@ -226,7 +226,11 @@ def test_a_daemon_sets_pod_is_explained_in_the_schedulers_own_words(
 
 @pytest.fixture
 def three_devices(site: Site, namespace: str) -> Iterator[str]:
-    """Yield a namespace with claims for two, two and four devices of a node that has three."""
+    """Yield a namespace with claims for two, two and four devices of a node that has three.
+
+    Without pods of other cases, which would leave the node between two predictions that are compared.
+    """
+    restore_node(site, namespace)
     ours = api(site.cluster.kubeconfig)
     with publish_devices(site.cluster, site.node, 3):
         for name, count in _CLAIMS.items():
