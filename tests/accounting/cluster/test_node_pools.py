@@ -354,6 +354,7 @@ _LARGE = {"cpu": "16"}
 ALTERNATIVES = [
     ({"nodeSelector": {ZONE: "b"}}, "nodepool/gpu in zone b"),
     ({"affinity": _select(ZONE, "b")}, "nodepool/gpu in zone b"),
+    ({"affinity": _select(ZONE, "a")}, "nodepool/gpu in zone a"),
     ({"nodeSelector": {ZONE: "c"}}, "no"),
     ({"affinity": _select(ZONE, "c")}, "no"),
     ({"nodeSelector": {ZONE: "b", CAPACITY_TYPE: "spot"}}, f"nodepool/gpu in zone b with {CAPACITY_TYPE}=spot"),
@@ -414,6 +415,20 @@ def test_more_than_64_combinations_are_not_tried() -> None:
     selected = incoming(nodeSelector={ZONE: "z9"}, affinity=_select("disk", "t1"))
     (fit,) = find_new_node_fits(selected, cluster, cluster.pools.list_shapes(), 1)
     assert "amounts are not known" in fit.unknown
+
+
+def test_of_many_combinations_in_all_pools_a_rule_tries_200() -> None:
+    types = [f"t{number}" for number in range(60)]
+    cluster = Cluster()
+    for number in range(4):
+        pool = node_pool(None, {"requirements": [require_one_of("disk", *types)]})
+        pool["metadata"]["name"] = f"p{number}"
+        ingest(cluster, "NodePool", msgspec.json.encode(pool))
+        ingest(cluster, "Node", msgspec.json.encode(node(f"n{number}", pool=f"p{number}", disk="t0")))
+    shapes = cluster.pools.list_shapes()
+    assert select_shapes(incoming(affinity=_select("disk", "t0")), cluster, shapes) == list(shapes)
+    none = select_shapes(incoming(affinity=_select("disk", "none")), cluster, shapes)
+    assert [each.name for each in none] == ["nodepool/p3"]
 
 
 def test_copies_that_spread_over_zones_get_new_nodes_in_each() -> None:

@@ -41,6 +41,9 @@ from tallygate.webhook.objects.scheduling import SchedulingPodSpec
 MAX_NEW_NODES = 100
 """The new nodes of one shape that a trial adds one by one, for copies with constraints on each other."""
 
+_MAX_ALTERNATIVES = 200  # of all shapes together, for a rule: 0.2 ms each; of further shapes the labels stay open
+_MAX_TRIED_CHOICES = 8  # of one shape, for a rule
+
 _UNKNOWN_DEVICES = "a shape has no devices, and the pod needs some"
 _UNKNOWN_SIZE = "it is an example of its pool, whose other nodes may be larger"
 _UNSIZED = "no such node has been seen, so its amounts are not known"
@@ -83,11 +86,12 @@ def select_shapes(pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape
 
     A shape for which the result is unknown is among them.
     """
-    alternatives = [(shape, each) for shape in shapes for each in list_alternatives(pod, shape)]
-    if not alternatives:
-        return []
-    with _add_new_nodes(cluster, [each for _, each in alternatives]) as nodes:
-        is_excluded = mask_unresolvable_without_devices(pod, cluster, nodes).tolist()
+    alternatives: list[tuple[NodeShape, NodeShape]] = []
+    for shape in shapes:
+        found = list_alternatives(pod, shape)
+        tried = found if len(alternatives) + len(found) <= _MAX_ALTERNATIVES else (shape,)
+        alternatives += ((shape, each) for each in tried)
+    is_excluded = _mask_excluded(pod, cluster, [each for _, each in alternatives])
     selected = {
         shape.name
         for (shape, each), excluded in zip(alternatives, is_excluded, strict=True)
@@ -99,17 +103,29 @@ def select_shapes(pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape
 def find_fitting(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NodeShape | None:
     """Return the shape, with its chosen labels, if one pod would fit on a new node beside the pods of the cluster.
 
-    Return None if that is unknown.
+    Return None if that is unknown, or if it fits with none of a few choices.
 
     Raises:
         QuantityError: if the size of a claim or volume is invalid.
     """
-    for each in list_alternatives(pod, shape):
+    alternatives = list_alternatives(pod, shape)
+    is_excluded = _mask_excluded(pod, cluster, alternatives)
+    possible = [each for each, excluded in zip(alternatives, is_excluded, strict=True) if not excluded]
+    for each in possible[:_MAX_TRIED_CHOICES]:
         if not _find_unknown(pod, cluster, each):
             with _add_new_nodes(cluster, [each]) as nodes:
                 if len(run_filters(pod, cluster, nodes).feasible):
                     return each
     return None
+
+
+def _mask_excluded(pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape]) -> list[bool]:
+    """Return for each shape whether its labels, taints and amounts exclude a pod."""
+    if not shapes:
+        return []
+    with _add_new_nodes(cluster, shapes) as nodes:
+        is_excluded: list[bool] = mask_unresolvable_without_devices(pod, cluster, nodes).tolist()
+    return is_excluded
 
 
 def find_new_node_fits(
@@ -284,7 +300,7 @@ def _add_new_nodes(cluster: Cluster, shapes: Sequence[NodeShape]) -> Iterator[No
     """Yield the indices of new nodes, one of each shape in order, which are removed on exit."""
     names: list[str] = []
     try:
-        names.extend(_put_new_node(cluster, shape, 1) for shape in shapes)
+        names.extend(_put_new_node(cluster, shape, number) for number, shape in enumerate(shapes, 1))
         indices = [index for name in names if (index := cluster.nodes.find_index(name)) is not None]
         yield np.array(indices, dtype=np.intp)
     finally:
