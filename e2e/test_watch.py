@@ -60,7 +60,7 @@ def watch(cluster: Cluster) -> Iterator[ClusterInformers]:
         load_kubeconfig(cluster.kubeconfig), WatchTimeouts(progress_interval=1.0, progress_timeout=4.0, short_watch=6.0)
     )
     watch.start()
-    until("everything is listed", lambda: all(one.revision for one in watch.list_statuses()), _WITHIN)
+    until("everything is listed", lambda: all(one.revision is not None for one in watch.list_statuses()), _WITHIN)
     yield watch
     begun = time.monotonic()
     watch.stop()
