@@ -1,16 +1,18 @@
 """New nodes of shapes: the filters agree with those of a real node, and copies with nodes that are added one by one."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.node_shape import NodeShape
+from tallygate.webhook.accounting.node_shape import KnownSize, NodeShape
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import (
@@ -185,6 +187,44 @@ def _create_shape_of(written: Json) -> NodeShape:
 def _rename(written: Json) -> Json:
     labels = {"kubernetes.io/hostname": REAL} | written["metadata"]["labels"]
     return written | {"metadata": {"name": REAL, "labels": labels}}
+
+
+@given(
+    draws.nodes(),
+    st.lists(draws.pods_on_nodes(st.sampled_from(draws.NODES)), max_size=8),
+    draws.namespaces,
+    _POD,
+    st.dictionaries(
+        st.sampled_from(["zone", "rack", "pool"]), st.sets(st.sampled_from("ab12xy"), min_size=1, max_size=3)
+    ),
+)
+@settings(max_examples=examples(300), deadline=None)
+def test_a_pod_that_names_labels_is_judged_as_by_a_real_node_with_some_choice(
+    nodes: list[Json], pods: list[Json], namespaces: Json, new_pod: Json, choices: dict[str, set[str]]
+) -> None:
+    for number, each in enumerate(pods):
+        each["metadata"]["uid"] = f"u{number}"
+    first = nodes[0] | {"status": {"allocatable": {"pods": "110", "cpu": "8", GPU: "8"}}}
+    kept = {key: value for key, value in first["metadata"]["labels"].items() if key not in choices}
+    first["metadata"] = first["metadata"] | {"labels": kept}
+    values = {key: tuple(sorted(found)) for key, found in sorted(choices.items())}
+    sizes = [KnownSize(dict(zip(values, each, strict=True)), {}, None) for each in product(*values.values())]
+    shape = _create_shape_of(first)
+    sizes = [each._replace(allocatable=shape.allocatable) for each in sizes]
+    shape = replace(shape, choices=values, open_labels=frozenset(values), sizes=sizes)
+    cluster = _create_namespaced(nodes[1:], pods, namespaces)
+    pod_ = IncomingPod.from_pod(decode_pod(new_pod))
+    fits = []
+    for each in product(*values.values()):
+        labels = {**kept, **dict(zip(values, each, strict=True))}
+        real = _rename(first | {"metadata": first["metadata"] | {"labels": labels}})
+        with_real_node = _create_namespaced([*nodes[1:], real], pods, namespaces)
+        index = with_real_node.nodes.find_index(REAL)
+        fits.append(index in run_filters(pod_, with_real_node).feasible.tolist())
+    (fit,) = find_new_node_fits(pod_, cluster, [shape], 1)
+    assert fit.unknown == ""
+    assert bool(fit.copies) is any(fits)
+    assert not any(fits) or select_shapes(pod_, cluster, [shape])
 
 
 @given(

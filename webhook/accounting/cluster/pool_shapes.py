@@ -9,7 +9,7 @@ Source: sigs.k8s.io/karpenter pkg/apis/v1, v1.8; cluster-autoscaler utils/taints
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.node_shape import HOSTNAME, ZONE, KnownSize, NodeShape
+from tallygate.webhook.accounting.node_shape import ZONE, KnownSize, NodeShape
 from tallygate.webhook.accounting.pod_resources import parse_resource_list
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.core import ResourceList
@@ -43,7 +43,7 @@ _ON_EVERY_NODE = frozenset({_NODES, "cpu", "memory"})
 
 
 class PoolNodes(NamedTuple):
-    """The nodes of a pool: their number, and those with amounts, the newest first.
+    """The nodes of a pool: their number, and those with amounts, without their hostnames, the newest first.
 
     Without such a node, `sized` has the nodes that the claims estimate, or the last node that was seen. `startup` are
     taints that are removed later.
@@ -69,10 +69,10 @@ def create_group_shape(pool: str, nodes: PoolNodes) -> NodeShape:
         open_labels |= _ZONE_LABELS
     return NodeShape(
         pool,
-        {key: value for key, value in labels.items() if key not in open_labels and key != HOSTNAME},
+        {key: value for key, value in labels.items() if key not in open_labels},
         _get_allocatable(newest),
         tuple(_list_lasting_taints(newest, nodes.startup)),
-        open_labels=frozenset(open_labels - {HOSTNAME}),
+        open_labels=frozenset(open_labels),
         is_example=INSTANCE_TYPE in open_labels,
         is_found=True,
     )
@@ -87,7 +87,7 @@ def create_example_shape(pool: str, nodes: PoolNodes) -> NodeShape:
         {key: value for key, value in labels.items() if key in settled},
         _get_allocatable(newest),
         tuple(_list_lasting_taints(newest, nodes.startup)),
-        open_labels=frozenset({key for each in nodes.sized for key in _get_labels(each)} - settled - {HOSTNAME}),
+        open_labels=frozenset({key for each in nodes.sized for key in _get_labels(each)} - settled),
         is_example=True,
         is_found=True,
     )
@@ -110,7 +110,7 @@ def create_pool_shape(pool: str, node_pool: KarpenterNodePool, nodes: PoolNodes)
     labels = _get_labels(nodes.sized[0]) if nodes.sized else {}
     settled |= {_OS: labels[_OS]} if _OS in labels and _OS not in settled and _OS not in choices else {}
     choices = {key: values for key, values in choices.items() if key not in settled}
-    open_labels = labels.keys() - settled.keys() - {HOSTNAME} | {
+    open_labels = labels.keys() - settled.keys() | {
         each.key for each in claim_spec.requirements or () if each.key not in settled
     }
     return NodeShape(
