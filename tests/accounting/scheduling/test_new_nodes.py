@@ -215,8 +215,8 @@ def test_a_pod_that_names_labels_is_judged_as_by_a_real_node_with_some_choice(
     cluster = _create_namespaced(nodes[1:], pods, namespaces)
     pod_ = IncomingPod.from_pod(decode_pod(new_pod))
     fits = []
-    for each in product(*values.values()):
-        labels = {**kept, **dict(zip(values, each, strict=True))}
+    for combination in product(*values.values()):
+        labels = {**kept, **dict(zip(values, combination, strict=True))}
         real = _rename(first | {"metadata": first["metadata"] | {"labels": labels}})
         with_real_node = _create_namespaced([*nodes[1:], real], pods, namespaces)
         index = with_real_node.nodes.find_index(REAL)
