@@ -16,6 +16,7 @@ from e2e.api import Object, api
 from e2e.command_output import run_tallygate
 from e2e.errors import BuildError
 from e2e.extra_gates import run_watching_gate
+from e2e.gates.process import GateProcess
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes
 from e2e.pods import pod
@@ -170,6 +171,35 @@ def test_a_gate_denies_the_pods_that_fit_neither_a_node_nor_a_shape(
         assert {name: is_allowed(body) for name, (body, _) in pods.items()} == {
             name: fits for name, (_, fits) in pods.items()
         }
+
+
+def _count_nodes(gate: GateProcess) -> int:
+    return int(gate.readiness()["checks"]["watches"]["nodes"]["objects"])
+
+
+def test_a_gate_remembers_the_last_node_of_a_group_until_it_is_restarted(
+    site: Site, local_cluster: LocalCluster, namespace: str, tmp_path: Path
+) -> None:
+    ours = api(local_cluster.kubeconfig)
+    pods = {name: _make_pod(site, name, spec, requests) for name, spec, requests, _ in _PODS}
+    fitting = {name for name, _, _, fits in _PODS if fits}
+    labels = {**_POOLED, "eks.amazonaws.com/nodegroup": "boards"}
+    with run_watching_gate(site, tmp_path, {"boards.yaml": _RULE}) as gate:
+
+        def list_allowed() -> set[str]:
+            path = f"/api/v1/namespaces/{namespace}/pods"
+            allowed = {name: ours.ask("POST", path, body, query={"dryRun": "All"}) for name, body in pods.items()}
+            return {name for name, each in allowed.items() if each.is_done}
+
+        until("the gate has listed the nodes", lambda: not list_allowed(), _WITHIN)
+        with _add_node(local_cluster, _make_node("group-board", labels, [_TAINT])):
+            until("the node counts", lambda: list_allowed() == fitting, _WITHIN)
+        until("the node is deleted", lambda: ours.find("/api/v1/nodes/group-board") is None, _WITHIN)
+        until("the gate has seen that", lambda: _count_nodes(gate) == len(ours.items("/api/v1/nodes")), _WITHIN)
+        assert list_allowed() == fitting
+        gate.stop()
+        gate.start()
+        until("the group is forgotten", lambda: not list_allowed(), _WITHIN)
 
 
 @pytest.fixture(scope="module")
