@@ -9,10 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tallygate.webhook.accounting.amounts import Amounts, round_up_to_unit
-from tallygate.webhook.accounting.names import is_extended, is_scheduler_scalar
+from tallygate.webhook.accounting.names import is_scheduler_scalar
 from tallygate.webhook.accounting.pod_requests import compute_pod_requests
 from tallygate.webhook.accounting.pod_resources import parse_resource_list
-from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.objects.core import Node, Pod, PodSpec
 
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
@@ -95,33 +94,6 @@ def parse_allocatable(node: Node) -> Amounts:
     resource_list = node.status.capacity if node.status.allocatable is None else node.status.allocatable
     return Amounts(
         {name: round_up_to_unit(name, quantity) for name, quantity in parse_resource_list(resource_list).items()}
-    )
-
-
-def count_unhealthy(node: Node) -> Amounts:
-    """Return the amounts of extended resources that a node has but cannot allocate: their devices are unhealthy.
-
-    A resource that has no allocatable amount at all is left out: the kubelet has not seen it yet. So is a quantity that
-    cannot be read: the scheduler reads no capacity.
-    """
-    capacity, allocatable = (node.status.capacity, node.status.allocatable) if node.status else (None, None)
-    if not capacity or not allocatable:
-        return Amounts()
-    names = [
-        name
-        for name, quantity in capacity.items()
-        if name in allocatable and quantity != allocatable[name] and is_extended(name)
-    ]
-    try:
-        total, usable = (parse_resource_list({name: each[name] for name in names}) for each in (capacity, allocatable))
-    except QuantityError:
-        return Amounts()
-    return Amounts(
-        {
-            name: missing
-            for name in names
-            if (missing := round_up_to_unit(name, total[name]) - round_up_to_unit(name, usable[name])) > 0
-        }
     )
 
 

@@ -23,18 +23,20 @@ from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
 from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
+from tallygate.webhook.accounting.scheduling.node_diagnosis import list_unhealthy_devices
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import needs_devices
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
     can_never_run,
-    find_largest_allocatable,
+    find_largest_amounts,
     predict_daemon_set,
     predict_quickly,
     with_daemon_tolerations,
 )
 from tallygate.webhook.accounting.scheduling.victims import PreemptionCandidate
 from tallygate.webhook.accounting.selectors import SelectorError
+from tallygate.webhook.accounting.unhealthy_devices import format_unhealthy
 from tallygate.webhook.admission.evaluate import create_verdict
 from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.object_checks import RuleViolation
@@ -301,7 +303,7 @@ class _PodCheck:
     def _describe_never(self) -> str:
         maximums = {
             name: largest
-            for name, largest in find_largest_allocatable(self._pod, self._cluster).items()
+            for name, largest in find_largest_amounts(self._pod, self._cluster).items()
             if largest or self._cluster.device_classes.find_class(name) is None
         }
         if not maximums:
@@ -325,11 +327,12 @@ class _PodCheck:
         )
 
     def _add_devices(self, message: str, *, ever: bool) -> str:
-        """Return a message with the devices that the first pod lacks."""
+        """Return a message with the devices that the first pod lacks, and those that it requests and are unhealthy."""
+        unhealthy = format_unhealthy(list_unhealthy_devices(self._pod, self._cluster))
         if self._incoming_pods.copies is None:
-            return message
+            return f"{message}; {unhealthy}" if unhealthy else message
         missing = describe_missing_devices(self._pod, self._cluster, self._diagnosis, ever=ever)
-        return f"{message}; {missing}" if missing else message
+        return "; ".join(filter(None, (message, missing, unhealthy)))
 
     @cached_property
     def _preemption_text(self) -> str:

@@ -15,7 +15,7 @@ from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     can_never_run,
-    find_largest_allocatable,
+    find_largest_amounts,
     predict_quickly,
 )
 from tallygate.webhook.objects.scheduling import SchedulingPod
@@ -98,10 +98,10 @@ def test_a_quick_prediction_is_unknown_where_it_would_try_many_nodes() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "never"), [(4, False), (5, True)])
-def test_a_pod_that_never_fits_gets_the_largest_allocatable_amount(gpus: int, *, never: bool) -> None:
+def test_a_pod_that_never_fits_gets_the_largest_amount(gpus: int, *, never: bool) -> None:
     incoming, cluster = IncomingPod.from_pod(create_gpu_pod(gpus)), create_gpu_cluster(4, 2, 0)
     assert can_never_run(incoming, cluster) is never
-    assert find_largest_allocatable(incoming, cluster) == ({_GPU: 4} if never else {})
+    assert find_largest_amounts(incoming, cluster) == ({_GPU: 4} if never else {})
 
 
 def test_only_nodes_with_a_positive_amount_advertise_a_resource() -> None:

@@ -14,7 +14,7 @@ from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeCapacity, find_new_node_capacities
 from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
-from tallygate.webhook.accounting.scheduling.node_diagnosis import UnhealthyDevices, list_unhealthy_devices
+from tallygate.webhook.accounting.scheduling.node_diagnosis import list_unhealthy_devices
 from tallygate.webhook.accounting.scheduling.placement import (
     count_max_copies,
     count_max_pods,
@@ -25,6 +25,7 @@ from tallygate.webhook.accounting.scheduling.placement import (
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
 from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
 from tallygate.webhook.accounting.scheduling.scoring import ExactIntegerArray
+from tallygate.webhook.accounting.unhealthy_devices import UnhealthyDevices
 
 _PODS = "pods"
 

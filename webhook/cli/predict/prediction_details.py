@@ -16,7 +16,6 @@ from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeFit
 from tallygate.webhook.accounting.scheduling.node_diagnosis import (
     NodeDiagnosis,
-    UnhealthyDevices,
     diagnose_node,
     list_unhealthy_devices,
 )
@@ -33,6 +32,7 @@ from tallygate.webhook.accounting.scheduling.prediction import (
 )
 from tallygate.webhook.accounting.scheduling.remedies import Remedy, find_remedies
 from tallygate.webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
+from tallygate.webhook.accounting.unhealthy_devices import UnhealthyDevices
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.policy.suggest import suggest_resource
 
@@ -162,7 +162,7 @@ def _add_explanation(
 
 def _suggest_resources(prediction: Prediction, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """Yield each requested name that no node advertises, with a similar name that nodes advertise."""
-    missing = [name for name, maximum in prediction.largest_allocatable.items() if not maximum]
+    missing = [name for name, maximum in prediction.largest_amounts.items() if not maximum]
     advertised_resources = (
         [name for name in cluster.nodes.list_advertised_resources() if name != _PODS] if missing else []
     )
