@@ -1,4 +1,4 @@
-"""Rules on nodes for pods that request devices which are unhealthy: they may become healthy, so that it is not never."""
+"""Rules on nodes for pods that request unhealthy devices: these may become healthy, so that it is not never."""
 
 import json
 
@@ -14,7 +14,7 @@ _DAEMON_SET = {"kind": {"group": "apps", "kind": "DaemonSet"}}
 
 
 def create_cluster(**healthy: int) -> Cluster:
-    """Return a cluster of nodes with 4 GPUs each, of which so many are healthy."""
+    """Return a cluster of nodes with 4 GPUs each, with the given number of healthy ones."""
     cluster = Cluster()
     for name, amount in healthy.items():
         status = {
