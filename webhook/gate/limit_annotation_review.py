@@ -55,7 +55,7 @@ def _explain(cap: NamespaceCap, definition: AnnotationOverride, user: UserInfo, 
     if not matches_subjects(definition.set_by, user.name, user.groups):
         return (
             f"it sets limits of cap {cap.name}, and {user.name or 'this user'} may not add, change or remove it: only "
-            f"{_format_subjects(definition.set_by)} may"
+            f"{format_subjects(definition.set_by)} may"
         )
     try:
         if text is not None:
@@ -65,7 +65,8 @@ def _explain(cap: NamespaceCap, definition: AnnotationOverride, user: UserInfo, 
     return ""
 
 
-def _format_subjects(subjects: Subjects) -> str:
+def format_subjects(subjects: Subjects) -> str:
+    """Return subjects as text, as in `the groups admins`."""
     kinds = (("users", subjects.users), ("groups", subjects.groups), ("service accounts", subjects.service_accounts))
     return " and ".join(f"the {kind} {', '.join(names)}" for kind, names in kinds if names) or "no user"
 
