@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.unhealthy_devices import UnhealthyDevices, count_unhealthy, format_unhealthy
+from tallygate.webhook.accounting.node_fit import UnhealthyDevices, count_unhealthy, format_unhealthy
 from tallygate.webhook.objects.core import Node
 
 GPU = "example.com/gpu"

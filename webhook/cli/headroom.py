@@ -9,11 +9,11 @@ from rich.console import Group
 from rich.text import Text
 
 from tallygate.webhook.accounting.cluster.node_pools import merge_shapes
+from tallygate.webhook.accounting.node_fit import format_unhealthy
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
-from tallygate.webhook.accounting.unhealthy_devices import format_unhealthy
 from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, namespace_option
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, escape_control

@@ -2,13 +2,13 @@
 
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.node_fit import format_unhealthy
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.node_diagnosis import list_unhealthy_devices
 from tallygate.webhook.accounting.scheduling.prediction import can_never_run, find_largest_amounts
 from tallygate.webhook.accounting.scheduling.victims import PreemptionCandidate
-from tallygate.webhook.accounting.unhealthy_devices import format_unhealthy
 from tallygate.webhook.gate.device_reasons import describe_missing_devices
 from tallygate.webhook.gate.pending_amounts import PendingAmounts
 from tallygate.webhook.gate.possible_nodes import PossibleNodes

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.allocation.planned_requests import TOO_MUCH_WORK
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.node_fit import format_unhealthy
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
@@ -31,7 +32,6 @@ from tallygate.webhook.accounting.scheduling.prediction import (
     with_daemon_tolerations,
 )
 from tallygate.webhook.accounting.selectors import SelectorError
-from tallygate.webhook.accounting.unhealthy_devices import format_unhealthy
 from tallygate.webhook.admission.evaluate import create_verdict
 from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.object_checks import RuleViolation

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.cluster.columns import CategoryColumn, IntegerColumn
-from tallygate.webhook.accounting.node_fit import parse_allocatable
-from tallygate.webhook.accounting.unhealthy_devices import count_unhealthy
+from tallygate.webhook.accounting.node_fit import count_unhealthy, parse_allocatable
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import NodeSpec, SchedulingNode, Taint
 

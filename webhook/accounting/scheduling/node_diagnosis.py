@@ -7,13 +7,12 @@ import numpy as np
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
-from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.node_fit import Shortfall, UnhealthyDevices
 from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, DeviceShortfall
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_resources_fit
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE
-from tallygate.webhook.accounting.unhealthy_devices import UnhealthyDevices
 
 MAX_CONSUMERS = 5
 """The maximal number of pods in `NodeDiagnosis.consumers`."""

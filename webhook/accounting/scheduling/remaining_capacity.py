@@ -8,6 +8,7 @@ import numpy as np
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.node_fit import UnhealthyDevices
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
 from tallygate.webhook.accounting.scheduling.filters import run_filters
@@ -25,7 +26,6 @@ from tallygate.webhook.accounting.scheduling.placement import (
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
 from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
 from tallygate.webhook.accounting.scheduling.scoring import ExactIntegerArray
-from tallygate.webhook.accounting.unhealthy_devices import UnhealthyDevices
 
 _PODS = "pods"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.node_fit import Shortfall, UnhealthyDevices
 from tallygate.webhook.accounting.scheduling.assumed_devices import CopyClaims
 from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, NodePool
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
@@ -32,7 +32,6 @@ from tallygate.webhook.accounting.scheduling.prediction import (
 )
 from tallygate.webhook.accounting.scheduling.remedies import Remedy, find_remedies
 from tallygate.webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
-from tallygate.webhook.accounting.unhealthy_devices import UnhealthyDevices
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.policy.suggest import suggest_resource
 

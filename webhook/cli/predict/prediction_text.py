@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
-from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.node_fit import Shortfall, format_unhealthy
 from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import (
@@ -20,7 +20,6 @@ from tallygate.webhook.accounting.scheduling.node_diagnosis import (
     NodeDiagnosis,
 )
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility, Prediction
-from tallygate.webhook.accounting.unhealthy_devices import format_unhealthy
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
 from tallygate.webhook.cli.predict.new_node_lines import format_new_nodes
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace

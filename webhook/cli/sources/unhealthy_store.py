@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.unhealthy_devices import UnhealthyDevices, iterate_unhealthy
+from tallygate.webhook.accounting.node_fit import UnhealthyDevices, iterate_unhealthy
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Node
 from tallygate.webhook.objects.meta import ObjectMeta

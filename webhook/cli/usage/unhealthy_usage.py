@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from tallygate.webhook.accounting.names import LIMITS_PREFIX, is_extended
-from tallygate.webhook.accounting.unhealthy_devices import UnhealthyDevices, format_unhealthy
+from tallygate.webhook.accounting.node_fit import UnhealthyDevices, format_unhealthy
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
 from tallygate.webhook.cli.sources.unhealthy_store import NODES
 from tallygate.webhook.policy.model import NamespaceCap

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.accounting.unhealthy_devices import UnhealthyDevices
+from tallygate.webhook.accounting.node_fit import UnhealthyDevices
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
 from tallygate.webhook.admission.limit_schedule import LimitPeriod
 from tallygate.webhook.cli.framework import UsageError
