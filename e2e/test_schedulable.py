@@ -126,7 +126,7 @@ def test_a_chimp_that_requests_more_bananas_than_any_node_has_is_warned_of_the_m
 
 
 @pytest.mark.usefixtures("watching_gate")
-def test_a_pod_for_unhealthy_devices_waits_and_is_not_said_to_wait_for_ever(site: Site, namespace: str) -> None:
+def test_a_pod_that_waits_for_unhealthy_devices_is_warned_of_now_and_not_of_never(site: Site, namespace: str) -> None:
     """Play the kubelet of a node whose dongles are all unhealthy: its plugin reports them in the capacity alone."""
     if not isinstance(site.cluster, LocalCluster):
         pytest.skip("a real kubelet writes its own amounts")
