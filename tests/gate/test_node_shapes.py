@@ -257,3 +257,20 @@ def test_the_zone_of_a_new_node_is_named_to_a_pod_that_waits() -> None:
     zoned = TOLERATES | {"nodeSelector": {ZONE: "b"}}
     message = get_message(create_known_pool_fixture(8, checks=NOT_NOW), pod("u", 8, **zoned))
     assert "; a new node of shape nodepool/gpu in zone b would fit (TG114" in message
+
+
+PUBLISHED = """
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NodeResource
+metadata: {name: addresses}
+spec:
+  nodes: {selector: {matchLabels: {team: %s}}}
+  resources: {example.com/ip: 8}
+"""
+
+
+@pytest.mark.parametrize(("team", "is_denied"), [("ml", False), ("web", True)])
+def test_a_new_node_of_a_pool_gets_what_is_published_on_it(team: str, *, is_denied: bool) -> None:
+    message = get_message(create_known_pool_fixture(8, policies=PUBLISHED % team), _request("example.com/ip"))
+    assert ("no node advertises example.com/ip" in message) is is_denied

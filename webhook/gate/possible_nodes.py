@@ -28,32 +28,33 @@ class PossibleNodes:
         self.deciding_pool = ""
 
     @cached_property
-    def _shapes(self) -> Sequence[NodeShape]:
+    def shapes(self) -> Sequence[NodeShape]:
+        """The written shapes, and those of pools without a written one."""
         return merge_shapes(self._written, self._cluster.pools.list_shapes())
 
     def find_advertising(self, resource: str) -> str:
         """Return the name of the first shape that has some of a resource; empty if none has."""
-        return next((each.name for each in self._shapes if each.get_amount(resource)), "")
+        return next((each.name for each in self.shapes if each.get_amount(resource)), "")
 
     def list_resources(self) -> frozenset[str]:
         """Return the names of the resources that a shape has some of."""
-        return frozenset(name for each in self._shapes for name in each.resources)
+        return frozenset(name for each in self.shapes for name in each.resources)
 
     def may_run(self, pod: IncomingPod) -> bool:
         """Return whether a new node may run a pod, regardless of other pods."""
-        selected = select_shapes(pod, self._cluster, self._shapes)
+        selected = select_shapes(pod, self._cluster, self.shapes)
         self.deciding_pool = selected[0].name if selected and all(each.is_unsized for each in selected) else ""
         return bool(selected) or not self._are_pools_known
 
     def find_unsized(self, pod: IncomingPod) -> str:
         """Return the name of the first pool that may run a pod, and of which no amount is known; empty without one."""
-        unsized = [each for each in self._shapes if each.is_unsized]
+        unsized = [each for each in self.shapes if each.is_unsized]
         return next((each.name for each in select_shapes(pod, self._cluster, unsized)), "")
 
     def describe_largest(self, name: str, largest: int) -> str:
         """Return the words on the largest amount that a node has, and on the shape that has most, if it has more."""
         text = f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
-        shape = max(self._shapes, key=lambda each: each.get_amount(name), default=None)
+        shape = max(self.shapes, key=lambda each: each.get_amount(name), default=None)
         if shape is None or shape.get_amount(name) <= largest:
             return text
         return f"{text}, a new node of shape {shape.name} has {format_amount(name, shape.get_amount(name))}"
@@ -64,7 +65,13 @@ class PossibleNodes:
         Raises:
             QuantityError: if the size of a claim or volume is invalid.
         """
-        shapes = select_shapes(pod, self._cluster, self._shapes)[:_MAX_TRIED_SHAPES]
+        shapes = select_shapes(pod, self._cluster, self.shapes)[:_MAX_TRIED_SHAPES]
         fitting = (find_fitting(pod, self._cluster, each) for each in shapes)
         shape = next((each for each in fitting if each is not None), None)
         return f"; a new node of shape {shape} would fit" if shape else ""
+
+
+def describe_unsized(pool: str) -> str:
+    """Return the words on a pool of which no node is known, and on the remedy."""
+    remedy = f"a NodeShape {pool.partition('/')[2]} among the policies describes them"
+    return f"nodes of {pool}, of which none was seen, may: {remedy}"
