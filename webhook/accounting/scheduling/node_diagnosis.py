@@ -14,8 +14,7 @@ from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_resources_fit
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE
 
-MAX_CONSUMERS = 5
-"""The maximal number of pods in `NodeDiagnosis.consumers`."""
+_MAX_CONSUMERS = 5
 _PODS = "pods"
 
 
@@ -67,7 +66,7 @@ def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[
         if (amounts := {name: pod.group.requests[name] for name in names if name in pod.group.requests})
     ]
     consumers.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
-    return tuple(consumers[:MAX_CONSUMERS])
+    return tuple(consumers[:_MAX_CONSUMERS])
 
 
 def list_unhealthy_devices(pod: IncomingPod, cluster: Cluster) -> tuple[UnhealthyDevices, ...]:

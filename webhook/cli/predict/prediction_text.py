@@ -15,7 +15,6 @@ from tallygate.webhook.accounting.node_fit import Shortfall, format_unhealthy
 from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import (
-    MAX_CONSUMERS,
     NodeConsumer,
     NodeDiagnosis,
 )
@@ -102,7 +101,11 @@ def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
         consumer if pod_count == 1 else f"{pod_count} pods {consumer}"
         for consumer, pod_count in consumer_counts.items()
     ]
-    note = ", among others," if len(diagnosis.consumers) >= MAX_CONSUMERS else ""
+    listed: Counter[str] = Counter()
+    for each in diagnosis.consumers:
+        listed.update(each.amounts)
+    is_cut = any(0 < listed[each.resource] < each.used for each in diagnosis.shortfalls)
+    note = ", among others," if is_cut else ""
     used_by = f"; used{note} by {format_names(consumers)}" if consumers else ""
     return f"{diagnosis.name} lacks {shortfalls}{used_by}"
 
