@@ -198,8 +198,7 @@ def test_a_step_is_refused_while_pods_request_the_old_name_alone(
     cluster, path = site.cluster, f"/api/v1/namespaces/{namespace}/pods"
     _create(site, namespace, pool)
     container = {"name": "main", "image": site.image, "resources": {"limits": {_OLD: "1"}, "requests": {_OLD: "1"}}}
-    other = {"name": "other", "image": site.image}
-    spec = {"nodeSelector": {"pool": pool}, "containers": [other, container], "terminationGracePeriodSeconds": 0}
+    spec = {"nodeSelector": {"pool": pool}, "containers": [container], "terminationGracePeriodSeconds": 0}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"}, "spec": spec}
     api(cluster.kubeconfig).create(path, pod)
     steps = tmp_path / "steps"
@@ -231,6 +230,10 @@ def _list_with_both(cluster: Cluster, namespace: str) -> list[Object]:
     return both if len(pods) == len(both) + 1 else []
 
 
+def _list_locations(cluster: Cluster) -> list[str]:
+    return [each["location"] for each in json.loads(_migrate(cluster, "-o", "json").stdout)["items"]]
+
+
 def test_the_policies_that_the_gate_mounts_get_the_new_names(site: Site, tmp_path: Path) -> None:
     """Take the shipped manifests, with one policy more in their ConfigMap, through the first and the last step."""
     cluster = site.cluster
@@ -238,11 +241,11 @@ def test_the_policies_that_the_gate_mounts_get_the_new_names(site: Site, tmp_pat
     with install_temporarily(cluster, site.image) as installed:
         path = f"/api/v1/namespaces/{installed.namespace}/configmaps/{installed.policies}"
         client.patch(path, {"data": {"fruit.yaml": _CAP}})
-        steps = tmp_path / "steps"
-        found = _migrate(cluster, "--write", str(steps), "-o", "json")
-        listed = [each for each in json.loads(found.stdout)["items"] if each["location"]]
-        assert [(each["object"], each["step"]) for each in listed] == [("NamespaceCap fruit", 1)]
-        assert listed[0]["location"] == f"configmap/{installed.policies}/fruit.yaml:7:5"
+        location, steps = f"configmap/{installed.policies}/fruit.yaml:7:5", tmp_path / "steps"
+        until("the objects of other cases are deleted", lambda: _list_locations(cluster) == [location], _WITHIN)
+        written = _migrate(cluster, "--write", str(steps), "-o", "json")
+        (listed,) = json.loads(written.stdout)["items"]
+        assert (listed["object"], listed["step"]) == ("NamespaceCap fruit", 1)
         texts = [_CAP]
         for name, script in ((_STEPS[0], "apply.sh"), (_STEPS[4], "apply.sh"), (_STEPS[4], "back.sh")):
             _run_script(cluster, steps / name / script)
