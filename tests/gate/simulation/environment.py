@@ -129,3 +129,4 @@ class Environment:
                     namespaces_hash=hash_members(self.truth.list_members(key)),
                 )
                 self.truth.ledgers[key] = ledger, revision
+                self.invariants.check_ledger(key)

@@ -149,7 +149,8 @@ class GroundTruth:
         self._record_namespace(self.namespaces[namespace])
 
     def delete_namespace(self, namespace: str) -> None:
-        """Delete a namespace, after its pods and claims, as the namespace controller does."""
+        """Delete a namespace, after all that is in it, as the namespace controller does."""
+        self.rollouts.delete_namespace(namespace)
         for uid in [uid for uid, pod in self.pods.items() if pod.namespace == namespace]:
             self.delete(uid)
         for uid in [uid for uid, claim in self.claims.items() if claim.namespace == namespace]:

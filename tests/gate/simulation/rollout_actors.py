@@ -61,21 +61,18 @@ class Rollouts:
     def _roll(self, a: int, b: int) -> str:
         """Change the template of a Deployment, also to that of an earlier revision."""
         deployment = self._pick_deployment(a)
-        if deployment is None:
-            return ""
-        template = 1 + (deployment.template + b % (_TEMPLATES - 1)) % _TEMPLATES
+        return "" if deployment is None else self.roll(deployment, 1 + b % (_TEMPLATES - 1))
+
+    def roll(self, deployment: Deployment, templates: int) -> str:
+        """Let a Deployment roll to the template that comes as many places later; return the line of the story."""
+        template = 1 + (deployment.template - 1 + templates) % _TEMPLATES
         self._put(deployment._replace(template=template))
         return f"deployment {deployment.uid} rolls to revision {template}"
 
     def _make_new(self, a: int, _b: int) -> str:
         wanting = [each for each in self._objects.deployments.values() if self._wants_pod(each)]
-        return self.make_pod(wanting[a % len(wanting)]) if wanting else ""
-
-    def make_pod(self, deployment: Deployment) -> str:
-        """Let a Deployment create a pod of its newest revision; return the line of the story."""
-        pod_set = self._objects.find_newest_set(deployment)
-        assert pod_set is not None
-        return self._send_pod(deployment.namespace, pod_set.owner)
+        pod_set = self._objects.find_newest_set(wanting[a % len(wanting)]) if wanting else None
+        return "" if pod_set is None else self.make_pod(pod_set.namespace, pod_set.owner)
 
     def _wants_pod(self, deployment: Deployment) -> bool:
         return not deployment.is_paused and self.count_missing(deployment) > 0
@@ -132,10 +129,10 @@ class Rollouts:
         if pod_set is None:
             pod_set = PodSet(namespace, self._create_owner(kind, name), None)
             self._objects.put_set(pod_set)
-        return self._send_pod(namespace, pod_set.owner._replace(template=f"{name}-{template}"))
+        return self.make_pod(namespace, pod_set.owner._replace(template=f"{name}-{template}"))
 
     def _forge(self, a: int, b: int) -> str:
-        """Let a tenant create a pod that names the ReplicaSet of a Deployment without being of it.
+        """Let a tenant create a pod that names a ReplicaSet of a Deployment, of any revision, without being of it.
 
         It states another UID, or the UID beside another name or kind, or it is in another namespace.
         """
@@ -143,7 +140,9 @@ class Rollouts:
         pod_set = self._objects.find_newest_set(deployment) if deployment is not None else None
         if deployment is None or pod_set is None:
             return ""
-        owner, namespace = pod_set.owner, deployment.namespace
+        stored = (each.owner for each in self._objects.list_pods(deployment, self._truth.pods))
+        owners = sorted({pod_set.owner, *(each for each in stored if each is not None)})
+        owner, namespace = owners[(b >> 2) % len(owners)], deployment.namespace
         other_name = f"{deployment.name}-{1 + deployment.template % _TEMPLATES}"
         other_namespace = next((each for each in self._truth.namespaces if each != namespace), namespace)
         forgeries = (
@@ -152,7 +151,7 @@ class Rollouts:
             (namespace, owner._replace(kind="StatefulSet")),
             (other_namespace, owner),
         )
-        return self._send_pod(*forgeries[b % len(forgeries)])
+        return self.make_pod(*forgeries[b % len(forgeries)])
 
     def _try(self, a: int, b: int) -> str:
         """Let a user create a pod in a dry run: one of a Deployment, or one without a controller."""
@@ -160,9 +159,10 @@ class Rollouts:
         pod_set = self._objects.find_newest_set(deployment) if deployment is not None else None
         if deployment is None or pod_set is None:
             return ""
-        return self._send_pod(deployment.namespace, pod_set.owner if b % 2 else None, is_dry_run=True)
+        return self.make_pod(deployment.namespace, pod_set.owner if b % 2 else None, is_dry_run=True)
 
-    def _send_pod(self, namespace: str, owner: Owner | None, *, is_dry_run: bool = False) -> str:
+    def make_pod(self, namespace: str, owner: Owner | None, *, is_dry_run: bool = False) -> str:
+        """Let a controller, or a user without one, create a pod; return the line of the story."""
         uid, now, token = self._create_uid("r"), self._truth.now, self._environment.token
         request = Request(Operation.CREATE, uid, namespace, 0, 1, now, token, owner=owner, is_dry_run=is_dry_run)
         if not self._environment.send(request):

@@ -12,7 +12,7 @@ from tests.gate.simulation.world import World
 from tests.schedules import ViolationError
 from tests.state.informers.pods import GPU
 
-_ROUNDS = 40
+_ROUNDS, _FILL_ROUNDS = 40, 4
 
 
 class RolloutConvergence:
@@ -26,7 +26,9 @@ class RolloutConvergence:
         self._reconcile = reconcile
 
     def finish(self) -> None:
-        """Check the limits of the ledgers, remove what has no room, and let every rollout end.
+        """Check the limits of the ledgers, remove what has no room, and let every rollout end, twice.
+
+        The second time every cap is full, by pods of users if the Deployments leave room.
 
         Raises:
             ViolationError: if a ledger has other limits or a surge without an end, or a rollout does not end.
@@ -36,32 +38,49 @@ class RolloutConvergence:
         for name in self._truth.namespaces:
             self._truth.annotate(name, None)
         self._reconcile()
-        for key in self._truth.ledgers:
+        for key in self._list_keys():
             self._make_room(key)
+        self._end_rollouts()
+        self._fill()
+        for deployment in list(self._objects.deployments.values()):
+            self._world.rollouts.roll(deployment, 1)
+        self._end_rollouts()
+        self._check_ledgers()
+
+    def _end_rollouts(self) -> None:
         for _ in range(_ROUNDS):
             self._reconcile()
             rolling = [each for each in self._objects.deployments.values() if not self._has_ended(each)]
             if not rolling:
-                break
+                return
             for deployment in rolling:
                 self._continue(deployment)
             self._truth.now += 1.0
-        else:
-            names = ", ".join(each.uid for each in rolling)
-            raise ViolationError(f"stuck: the rollouts of {names} do not end beside {len(self._truth.pods)} pods")
-        self._check_ledgers()
+        names = ", ".join(each.uid for each in rolling)
+        raise ViolationError(f"stuck: the rollouts of {names} do not end beside {len(self._truth.pods)} pods")
+
+    def _fill(self) -> None:
+        """Let users create pods until no cap has room for another one."""
+        for _ in range(_FILL_ROUNDS):
+            for name in self._truth.namespaces:
+                self._world.rollouts.make_pod(name, None)
+                self._decide()
+            self._reconcile()
 
     def _check_ledgers(self) -> None:
         """Check limits, surges and the begin of each ledger."""
-        for key, (ledger, _) in self._truth.ledgers.items():
-            if not self._truth.list_members(key):
-                continue
+        for key in self._list_keys():
+            ledger, _ = self._truth.ledgers[key]
             name, hard = key.namespace or "the shared ledger", self._compute_hard(key)
             if ledger.hard[GPU] != hard:
                 raise ViolationError(f"limit: {name} has {ledger.hard[GPU]}, not {hard}")
             is_above = ledger.compute_charged().get(GPU, 0) > ledger.hard[GPU]
             if ledger.surge.since is not None and not is_above:
                 raise ViolationError(f"limit: the surge of {name} has no end, although nothing exceeds its limit")
+
+    def _list_keys(self) -> list[LedgerKey]:
+        """Return the ledgers with member namespaces: no replica writes the limits of others."""
+        return [key for key in self._truth.ledgers if self._truth.list_members(key)]
 
     def _compute_hard(self, key: LedgerKey) -> int:
         cap = self._replica.policy.caps.find_cap(key.cap)
@@ -104,12 +123,18 @@ class RolloutConvergence:
 
     def _continue(self, deployment: Deployment) -> None:
         """Let a Deployment create a pod and delete one."""
-        rollouts, world = self._world.rollouts, self._world
+        rollouts, pod_set = self._world.rollouts, self._objects.find_newest_set(deployment)
+        assert pod_set is not None
         if rollouts.count_missing(deployment) > 0:
-            rollouts.make_pod(deployment)
-            world.step("call", 0, self._replica.number, 0)
-            while world.running:
-                world.step("proceed", 0, ANSWERED, 0)
-            world.step("store", 0, 0, 0)
-            world.requests.clear()
+            rollouts.make_pod(deployment.namespace, pod_set.owner)
+            self._decide()
         rollouts.delete_old_pod(deployment)
+
+    def _decide(self) -> None:
+        """Let the replica decide the only request, and store its pod if it is admitted."""
+        world = self._world
+        world.step("call", 0, self._replica.number, 0)
+        while world.running:
+            world.step("proceed", 0, ANSWERED, 0)
+        world.step("store", 0, 0, 0)
+        world.requests.clear()

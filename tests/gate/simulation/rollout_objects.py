@@ -77,6 +77,11 @@ class RolloutObjects:
             if pod_set.parent == deployment.owner:
                 del self.sets[key]
 
+    def delete_namespace(self, namespace: str) -> None:
+        """Delete the controllers in a namespace."""
+        self.deployments = {uid: each for uid, each in self.deployments.items() if each.namespace != namespace}
+        self.sets = {key: each for key, each in self.sets.items() if each.namespace != namespace}
+
     def find_newest_set(self, deployment: Deployment) -> PodSet | None:
         """Return the ReplicaSet of the newest revision of a Deployment, or None before it is created."""
         return self.find_set("ReplicaSet", deployment.namespace, deployment.set_name)

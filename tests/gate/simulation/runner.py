@@ -37,8 +37,7 @@ _GANGS = {
 _ROLLOUTS = {
     "deploy": 3, "roll": 6, "make_new": 40, "delete_old": 10, "pause": 0.2, "undeploy": 0.2, "make_other": 1.5,
     "forge": 2, "try": 1.5, "create": 1, "change": 1, "call": 50, "store": 36, "run": 90, "proceed": 30, "end": 0.4,
-    "delete": 0.5, "watch": 20, "reconcile": 14, "publish": 0.5, "load": 2, "delete_ledger": 0.1, "create_namespace": 0,
-    "delete_namespace": 0, "lead": 0.5,
+    "delete": 0.5, "watch": 20, "reconcile": 14, "publish": 0.5, "load": 2, "delete_ledger": 0.1, "lead": 0.5,
 }  # fmt: skip
 MIXES: Mapping[str, Mapping[str, float]] = {
     "storms": _STORMS,
@@ -72,7 +71,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "rollouts, gangs and limits that end": _STORMS
     | _GANGS
     | _ROLLOUTS
-    | {"gang": 1.5, "make": 7, "annotate": 2, "tick": 6, "watch_namespaces": 6},
+    | {"gang": 1.5, "make": 7, "annotate": 2, "tick": 6, "watch_namespaces": 6, "delete_ledger": 0},
     "lost ledgers": _SLOW
     | {
         "create": 6, "call": 16, "store": 3, "delete_ledger": 2, "request_progress": 20, "watch": 14, "bookmark": 3,

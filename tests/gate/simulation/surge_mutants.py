@@ -129,6 +129,11 @@ def _charge_by_uptime(charger: Any, *arguments: Any) -> ChargeResult:
     return _charge_again(charger, *arguments)
 
 
+def _identify_by_uid(metadata: ObjectMeta) -> tuple[str | None, ...]:
+    reference, labels = find_controller(metadata), metadata.labels or {}
+    return reference.uid if reference else None, labels.get("controller-revision-hash")
+
+
 def _find_by_uid(chains: Any, namespace: str, controller: Controller) -> StoredController | None:
     found = (each for (_, known), each in chains._cached.items() if known.uid == controller.uid)  # noqa: SLF001
     return next(found, None) or _find_parent(chains, namespace, controller)
@@ -162,34 +167,30 @@ SURGE_MUTANTS: Mapping[str, Mutant] = {
         "ends no surge",
         patch.object(reserving, "is_surge_over", lambda _ledger, _terms: False),
         _LONG,
-        seed=16,
     ),
     "renews_the_surge": _create(
         "begins a surge again with each pod that surges",
         patch.object(reserving, "begin_surge", _renew_surge),
         _LONG,
-        seed=25,
+        seed=21,
     ),
     "forgets_the_begin": _create(
         "removes the time of a surge at each recount",
         patch.object(counting, "end_surge", _forget_begin),
         _LONG,
-        seed=16,
     ),
     "keeps_the_begin": _create(
         "keeps the time of a surge when the charge is back at the limit",
         patch.object(counting, "end_surge", lambda ledger: ledger),
-        seed=1,
     ),
     "ignores_the_smaller": _create(
         "uses its own surge if that of the ledger is smaller",
         patch.object(charge_transitions, "reserve", _reserve_by_own_surge),
-        seed=12,
+        seed=7,
     ),
     "opens_to_any_set": _create(
         "takes two controllers of whichever workloads for a rollout",
         patch.object(_Finder, "find_revision", _find_any_set),
-        seed=1,
     ),
     "opens_to_any_revision": _create(
         "takes any other pod for one of another revision",
@@ -203,12 +204,12 @@ SURGE_MUTANTS: Mapping[str, Mutant] = {
     "guesses_by_name": _create(
         "takes controllers with names that differ in their last part for those of one workload",
         patch.object(_Finder, "find_revision", _find_by_name),
-        seed=1,
+        seed=7,
     ),
     "believes_labels": _create(
         "finds workload and revision of a pod in its labels",
         patch.object(_Finder, "find_revision", _find_by_labels),
-        seed=1,
+        seed=7,
     ),
     "surges_for_workloads": _create(
         "guards the reservation of a workload by the surge",
@@ -223,35 +224,40 @@ SURGE_MUTANTS: Mapping[str, Mutant] = {
     "surges_in_dry_runs": _create(
         "makes the second attempt of a dry run in earnest",
         patch.object(SurgeCharger, "charge_again", _charge_in_earnest),
-        seed=6,
+        seed=4,
     ),
     "surges_by_uptime": _create(
         "measures the time of a surge by the clock of its process",
         patch.object(SurgeCharger, "charge_again", _charge_by_uptime),
         _LONG,
-        seed=20,
+        seed=88,
     ),
     "caches_by_uid": _create(
         "finds a controller that it has read by the UID alone",
         patch.object(OwnerChains, "_find_parent", _find_by_uid),
-        seed=49,
+        seed=34,
+    ),
+    "confuses_by_uid": _create(
+        "takes pods that state one UID for those of one controller, whatever its kind and name",
+        patch.object(rolling_pods, "_identify", _identify_by_uid),
+        seed=145,
     ),
     "remembers_rollouts": _create(
         "takes a controller that has rolled for one that rolls",
         patch.object(_Finder, "has_other_revision", _remember_rollout),
-        seed=72,
+        seed=59,
     ),
     "remembers_rejections": _create(
         "rejects every later pod of a controller once one of its pods was rejected with its surge",
         patch.object(SurgeCharger, "charge_again", _remember_rejection),
-        seed=17,
+        seed=4,
     ),
     "ignores_the_end": _create(
         "applies the limit of an annotation after its end",
         patch.object(cap_index, "read_overrides", _read_without_end),
         _LIMITED,
-        rule=8,
         seed=2,
+        rule=8,
     ),
     "reads_another_namespace": _create(
         "applies the annotation of one namespace to another",

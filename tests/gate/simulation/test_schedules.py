@@ -9,7 +9,7 @@ from tests.gate.simulation.mutants import MUTANTS, PROGRAM
 from tests.gate.simulation.runner import get_policies, list_mixes, simulate
 from tests.gate.simulation.world import open_world
 
-_SCHEDULES, _CLAIM_SCHEDULES, _ROLLOUT_SCHEDULES = 40, 12, 15
+_SCHEDULES, _CLAIM_SCHEDULES, _ROLLOUT_SCHEDULES = 40, 12, 8
 _MAX_SCHEDULES = 1000
 """The number of schedules to try if the seed of a mutant no longer fails."""
 
