@@ -17,7 +17,11 @@ from tests.state.informers.slices import DRIVER, create_device, create_slice
 CAP_NAMES = ("each", "together")
 UNIX_START = 1_000_000_000
 """The time of the Unix epoch at which the clock of the world is zero."""
-_REVISION_LABELS = ("pod-template-hash", "controller-revision-hash")
+_REVISION_LABELS = (
+    "pod-template-hash",
+    "controller-revision-hash",
+    "leaderworkerset.sigs.k8s.io/template-revision-hash",
+)
 """Labels in which controllers write the revision of a pod, and tenants what they please."""
 OTHER_GROUP = "together=no"
 """The second group of the shared cap, in a world where its label has several values; the first has the cap's name."""
@@ -35,7 +39,7 @@ def name_cap(key: str) -> str:
 
 
 _APPS = ("ReplicaSet", "StatefulSet", "DaemonSet", "Deployment")
-_API_VERSIONS = {"Job": "batch/v1", **dict.fromkeys(_APPS, "apps/v1")}
+_API_VERSIONS = {"Job": "batch/v1", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", **dict.fromkeys(_APPS, "apps/v1")}
 
 
 class Owner(NamedTuple):

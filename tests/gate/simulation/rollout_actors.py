@@ -9,6 +9,8 @@ from tests.gate.simulation.requests import Request
 from tests.gate.simulation.rollout_objects import MAX_SURGE, Deployment, PodSet
 
 _NAMES = ("web", "api")
+_LEADERS = ("StatefulSet", "llm-leaders")
+"""Kind and name of the controller of the leaders of a LeaderWorkerSet."""
 _SMALLEST, _SIZES, _TEMPLATES = 2, 3, 3
 _LIMITS = (2, 5, 6, 6)
 _MAX_LIMIT_SECONDS = 24
@@ -120,14 +122,18 @@ class Rollouts:
     def _make_other(self, a: int, b: int) -> str:
         """Let another controller create a pod of one of two revisions.
 
-        It is a DaemonSet, or does not roll: a StatefulSet, or one of two ReplicaSets of no Deployment.
+        It is a DaemonSet or a LeaderWorkerSet, or does not roll: a StatefulSet, or one of two ReplicaSets of no
+        Deployment.
         """
         namespace, template = list(self._truth.namespaces)[a % len(self._truth.namespaces)], 1 + (b >> 1) % 2
-        others = (("StatefulSet", "db"), ("ReplicaSet", f"bare-{template}"), ("DaemonSet", "agent"))
+        others = (("StatefulSet", "db"), ("ReplicaSet", f"bare-{template}"), ("DaemonSet", "agent"), _LEADERS)
         kind, name = others[(b >> 2) % len(others)]
         pod_set = self._objects.find_set(kind, namespace, name)
         if pod_set is None:
-            pod_set = PodSet(namespace, self._create_owner(kind, name), None)
+            parent = self._create_owner("LeaderWorkerSet", "llm") if (kind, name) == _LEADERS else None
+            if parent is not None:
+                self._objects.put_set(PodSet(namespace, parent, None))
+            pod_set = PodSet(namespace, self._create_owner(kind, name), parent)
             self._objects.put_set(pod_set)
         return self.make_pod(namespace, pod_set.owner._replace(template=f"{name}-{template}"))
 

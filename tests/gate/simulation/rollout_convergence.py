@@ -60,10 +60,12 @@ class RolloutConvergence:
         raise ViolationError(f"stuck: the rollouts of {names} do not end beside {len(self._truth.pods)} pods")
 
     def _fill(self) -> None:
-        """Let users create pods until no cap has room for another one."""
-        for _ in range(_FILL_ROUNDS):
+        """Let users create pods, which pose as those of Deployments, until no cap has room for another one."""
+        for number in range(_FILL_ROUNDS):
             for name in self._truth.namespaces:
-                self._world.rollouts.make_pod(name, None)
+                sets = [self._objects.find_newest_set(each) for each in self._list_deployments({name})]
+                owners = [each.owner._replace(kind="StatefulSet") for each in sets if each is not None]
+                self._world.rollouts.make_pod(name, owners[number % len(owners)] if owners else None)
                 self._decide()
             self._reconcile()
 

@@ -8,7 +8,12 @@ from tests.gate.simulation.cluster_objects import Owner, Pod
 
 MAX_SURGE = 2
 """The pods that a Deployment creates beyond its size."""
-_PLURALS = {"ReplicaSet": "replicasets", "StatefulSet": "statefulsets", "DaemonSet": "daemonsets"}
+_PLURALS = {
+    "ReplicaSet": "replicasets",
+    "StatefulSet": "statefulsets",
+    "DaemonSet": "daemonsets",
+    "LeaderWorkerSet": "leaderworkersets",
+}
 
 
 class Deployment(NamedTuple):
@@ -33,7 +38,7 @@ class Deployment(NamedTuple):
 
 
 class PodSet(NamedTuple):
-    """A stored controller that creates pods itself; `parent` is its own controller."""
+    """A stored controller of pods, or the LeaderWorkerSet of one; `parent` is its own controller."""
 
     namespace: str
     owner: Owner
@@ -93,14 +98,14 @@ class RolloutObjects:
                 yield pod
 
     def _find_workload(self, pod: Pod) -> str:
-        """Return the UID of the Deployment or DaemonSet of a pod: empty if its owner reference was never true.
+        """Return the UID of the Deployment, DaemonSet or LeaderWorkerSet of a pod.
 
-        The name, the UID and the controller of a ReplicaSet never change.
+        It is empty if its owner reference was never true: name, UID and controller of an object never change.
         """
         return "" if pod.owner is None else self._workloads.get((pod.namespace, pod.owner._replace(template="")), "")
 
     def may_roll(self, pod: Pod, pods: Mapping[str, Pod]) -> bool:
-        """Return whether one of these pods is of another revision of the Deployment or DaemonSet of a pod."""
+        """Return whether one of these pods is of another revision of the workload of a pod."""
         workload = self._find_workload(pod)
         if not workload:
             return False

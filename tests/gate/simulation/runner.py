@@ -35,7 +35,7 @@ _GANGS = {
     "publish": 0, "load": 0, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0, "delete_namespace": 0,
 }  # fmt: skip
 _ROLLOUTS = {
-    "deploy": 3, "roll": 6, "make_new": 40, "delete_old": 10, "pause": 0.2, "undeploy": 0.2, "make_other": 1.5,
+    "deploy": 3, "roll": 6, "make_new": 40, "delete_old": 10, "pause": 0.2, "undeploy": 0.2, "make_other": 4,
     "forge": 2, "try": 1.5, "create": 1, "change": 1, "call": 50, "store": 36, "run": 90, "proceed": 30, "end": 0.4,
     "delete": 0.5, "watch": 20, "reconcile": 14, "publish": 0.5, "load": 2, "delete_ledger": 0.1, "lead": 0.5,
 }  # fmt: skip
