@@ -26,7 +26,7 @@ from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERRO
 _NODES = (
     node("gpus", {"nvidia.com/gpu": "8"}),
     node("dongles", {"example.com/dongle": "4"}),
-    node("addresses", {"example.com/ip": "3"}),
+    node("addresses", {}) | {"spec": {"podCIDR": "10.9.0.0/29", "podCIDRs": ["10.9.0.0/29"]}},
     node("bananas", {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "555"}),
 )
 _POLICIES = Path(__file__).parent / "policies" / "playground.yaml"
@@ -59,10 +59,13 @@ Something that no kubelet finds:
   tallygate withdraw dongles example.com/seat        # refused: the pod uses one
 
 An address of its node for each pod of a namespace, without a request in the manifest:
+  kubectl describe node addresses | grep example.com/ip  # 3: a policy publishes the 8 of its range, less 5
   kubectl create namespace addresses
   tallygate predict --namespace=addresses -f e2e/manifests/four-plain-pods.yaml --policies={policies}  # three fit
   kubectl create --namespace=addresses -f e2e/manifests/four-plain-pods.yaml
   kubectl describe pods --namespace=addresses | grep Insufficient  # the fourth waits, for the same reason
+  sed -i 's/minus: 5/minus: 4/' {policies}/playground.yaml  # the node gets one more
+  kubectl get pods --namespace=addresses | grep -c Running  # all four run
 
 Policies that change while the gate runs:
   cp policies/examples/licences.yaml {policies}/
@@ -100,6 +103,7 @@ def _gate(cluster: LocalCluster) -> Iterator[GateProcess]:
         f"--kubeconfig={cluster.kubeconfig}",
         "--ledgers=kubernetes",
         f"--namespace={gates_namespace(cluster)}",
+        "--publish-nodes=on",
     )
     gate = GateProcess(cluster.folder / "gate", arguments=arguments, new_process=True)
     try:

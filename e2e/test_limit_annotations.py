@@ -1,12 +1,15 @@
 """Limits by an annotation on a real control plane: admins set them, tenants who may edit the namespace do not."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from e2e.api import MERGE, Answer, api
+from e2e.command_output import run_tallygate
 from e2e.extra_gates import run_ledger_gate
 from e2e.gates.process import GateProcess
 from e2e.namespaces import label, new_namespace
@@ -89,6 +92,27 @@ def test_an_admin_raises_a_cap_by_an_annotation_until_its_end_and_a_tenant_does_
     assert "hard 2 (was 3 until " in _submit_decided(site, namespace, "five").rejection
     assert list_stored(site, namespace) == {"one", "two", "three"}
     assert not _annotate(site, namespace, None, _ADMIN)
+
+
+@pytest.mark.usefixtures("ledger_gate")
+def test_doctor_finds_an_annotation_that_a_policy_does_not_allow_any_more(
+    site: Site, namespace: str, tmp_path: Path
+) -> None:
+    assert not _annotate(site, namespace, f"{DONGLE}=4", _ADMIN)
+    allowed, found = _diagnose(site, tmp_path, _CAP), _diagnose(site, tmp_path, _CAP.replace(": 4}}", ": 3}}"))
+    assert namespace not in allowed["reason"]
+    assert found["result"] == "WARN"
+    assert f"the annotation {_KEY} of namespace {namespace} sets no limit: {DONGLE}: 4 is more" in found["reason"]
+    (command,) = [each for each in found["fix"] if namespace in each]
+    assert command.endswith(f"annotate namespace {namespace} {_KEY}-")
+
+
+def _diagnose(site: Site, folder: Path, policies: str) -> dict[str, Any]:
+    """Return the result of the check with these policies."""
+    (folder / "given.yaml").write_text(policies)
+    options = ("-o", "json", "--policies", str(folder / "given.yaml"), "--kubeconfig", str(site.cluster.kubeconfig))
+    checks = json.loads(run_tallygate(site.cluster, "doctor", *options).stdout)["checks"]
+    return next(each for each in checks if each["check"] == "limit-annotations")
 
 
 @pytest.mark.usefixtures("ledger_gate")

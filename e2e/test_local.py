@@ -142,10 +142,13 @@ _DEV_RESULTS = (
     (0, "changed"),
     (0, "Running"),
     (1, "its pods use 1, and 0 would be left: default/seat (1)"),
+    (0, "example.com/ip"),
     (0, "created"),
     (1, "not now: 3 of 4 replicas, on addresses (3)"),
     (0, "created"),
     (0, "Insufficient example.com/ip"),
+    (0, ""),
+    (0, "4\n"),
     (0, ""),
     (1, "one-licence-per-pod"),
 )
@@ -161,7 +164,8 @@ def test_the_dev_cluster_prints_commands_that_do_what_it_says_and_leaves_nothing
         (kubeconfig,) = (Path(line.partition("=")[2]) for line in exports if "KUBECONFIG=" in line)
         assert kubeconfig.exists()
         assert "https://0.0.0.0" not in "".join(lines)
-        commands = [line.partition("  #")[0].strip() for line in lines if re.match("  (kubectl|tallygate|cp) ", line)]
+        printed = [line for line in lines if re.match("  (kubectl|tallygate|cp|sed) ", line)]
+        commands = [line.partition("  #")[0].strip() for line in printed]
         for command, (code, text) in zip(commands, _DEV_RESULTS, strict=True):
             shell = "; ".join([*exports, command])
             until(f"{command}: {code}, {text}", partial(_ends_with, shell, code, text), 240.0)

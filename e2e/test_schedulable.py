@@ -9,6 +9,7 @@ import pytest
 from e2e.api import Object, api
 from e2e.extra_gates import require_gate_process
 from e2e.gates.process import GateProcess
+from e2e.local.cluster import LocalCluster
 from e2e.node_resources import DONGLES, advertise, read_advertised
 from e2e.pods import pod
 from e2e.policy_files import SHIPPED_FILES
@@ -122,6 +123,27 @@ def test_a_chimp_that_requests_more_bananas_than_any_node_has_is_warned_of_the_m
         assert f"Insufficient {_BANANAS}" in _read_scheduler_message(site.cluster, namespace, "superchimp")
     finally:
         advertise(site.cluster, site.node, before)
+
+
+@pytest.mark.usefixtures("watching_gate")
+def test_a_pod_that_waits_for_unhealthy_devices_is_warned_of_now_and_not_of_never(site: Site, namespace: str) -> None:
+    """Play the kubelet of a node whose dongles are all unhealthy: its plugin reports them in the capacity alone."""
+    if not isinstance(site.cluster, LocalCluster):
+        pytest.skip("a real kubelet writes its own amounts")
+    restore_node(site, namespace)
+    before = read_advertised(site.cluster, site.node)
+    advertise(site.cluster, site.node, AdvertisedResources(before.capacity, {**before.allocatable, _DONGLE: "0"}))
+    waiting, large = (_asking(site, f"asks-{number}", {_DONGLE: str(number)}) for number in (1, 5))
+    try:
+        _until_warned(site.cluster, namespace, waiting, f"4 of 4 {_DONGLE} unhealthy on {site.node} (TG114")
+        assert "TG112" not in _ask_dry(site.cluster, namespace, waiting)
+        assert "TG113" not in _ask_dry(site.cluster, namespace, waiting)
+        assert f"it requests 5 {_DONGLE}, the largest node has 4 (TG113" in _ask_dry(site.cluster, namespace, large)
+        _send(site.cluster, namespace, waiting)
+        assert f"Insufficient {_DONGLE}" in _read_scheduler_message(site.cluster, namespace, "asks-1")
+    finally:
+        advertise(site.cluster, site.node, before)
+    until("the pod has its node", lambda: bool(_list_scheduled(site.cluster, namespace)), _WITHIN)
 
 
 @pytest.mark.usefixtures("watching_gate")

@@ -210,6 +210,21 @@ def test_a_pod_that_is_being_deleted_is_still_counted_and_reported(
     assert tallygate("usage", "--verify", "--namespace", namespace).returncode == 0
 
 
+def test_unhealthy_devices_of_a_node_are_named_until_they_are_healthy(
+    site: Site, tallygate: Run, namespace: str, machine: str
+) -> None:
+    """Play the kubelet, which reports an unhealthy device in the capacity alone."""
+    until("it is counted", lambda: submit(site, namespace, "counted").is_done, _WITHIN)
+    ours, status = api(site.cluster.kubeconfig), f"/api/v1/nodes/{machine}/status"
+    ours.patch(status, {"status": {"capacity": {DONGLE: "4"}, "allocatable": {DONGLE: "3"}}})
+    shown = f"1 of 4 {DONGLE} unhealthy on {machine}"
+    assert shown in tallygate("usage", "--namespace", namespace).stderr
+    listed = json.loads(tallygate("usage", "--namespace", namespace, "-o", "json").stdout)
+    assert {"node": machine, "resource": DONGLE, "unhealthy": 1, "capacity": 4} in listed["unhealthy"]
+    ours.patch(status, {"status": {"allocatable": {DONGLE: "4"}}})
+    assert shown not in tallygate("usage", "--namespace", namespace).stderr
+
+
 def test_a_snapshot_says_the_same(
     site: Site, ledger_gate: GateProcess, tallygate: Run, three: str, tmp_path: Path
 ) -> None:

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from tallygate.webhook.accounting.node_fit import Shortfall, count_unhealthy, find_shortfalls
+from tallygate.webhook.accounting.node_fit import Shortfall, find_shortfalls
 from tallygate.webhook.objects.core import Node, Pod
 from tests.accounting.objects import container, container_status, node, pod, sidecar
 
@@ -180,26 +179,3 @@ def test_every_shortfall_is_reported() -> None:
 
 def test_a_node_without_a_status_has_no_resources() -> None:
     assert [each.resource for each in find_shortfalls(create_pod(GPU, 1), Node(), [])] == ["pods", GPU]
-
-
-@pytest.mark.parametrize(
-    ("capacity", "allocatable", "unhealthy"),
-    [
-        pytest.param({GPU: "4"}, {GPU: "2"}, {GPU: 2}, id="the difference of an extended resource"),
-        pytest.param({GPU: "4"}, {GPU: "4000m"}, {}, id="none of equal amounts"),
-        pytest.param({GPU: "4"}, {"cpu": "1"}, {}, id="none of a resource that the kubelet has not seen yet"),
-        pytest.param({GPU: "4"}, None, {}, id="none without allocatable amounts"),
-        pytest.param({GPU: "2"}, {GPU: "4"}, {}, id="none where more is allocatable"),
-        pytest.param({"cpu": "4", OPAQUE: "3"}, {"cpu": "3", OPAQUE: "1"}, {}, id="none of a name of Kubernetes"),
-        pytest.param({GPU: "four"}, {GPU: "4"}, {}, id="none of a quantity that cannot be read"),
-    ],
-)
-def test_the_unhealthy_devices_of_a_node(
-    capacity: dict[str, str], allocatable: dict[str, str] | None, unhealthy: dict[str, int]
-) -> None:
-    status = {"capacity": capacity} | ({} if allocatable is None else {"allocatable": allocatable})
-    assert count_unhealthy(msgspec.json.decode(msgspec.json.encode({"status": status}), type=Node)) == unhealthy
-
-
-def test_a_node_without_a_status_has_no_unhealthy_devices() -> None:
-    assert count_unhealthy(Node()) == {}

@@ -66,6 +66,53 @@ def test_check_applies_the_annotations_of_the_snapshot(tmp_path: Path) -> None:
     assert "hard 1, " in found["team-d"]
 
 
+def _annotate(namespace: str, **texts: str) -> dict[str, Any]:
+    annotations = {f"limits.tallygate.dev/{name}": text for name, text in texts.items()} | {"owner": "ann"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "annotations": annotations}}
+
+
+def _check(folder: Path, *manifests: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return code, level and message of each finding."""
+    result = _run(folder, ["check", "-o", "json"], list(manifests), [])
+    findings = json.loads(result.stdout)["findings"]
+    return [(each["code"], each["level"], each["message"]) for each in findings]
+
+
+def test_check_applies_the_annotations_of_namespaces_among_the_manifests(tmp_path: Path) -> None:
+    """Count them for all manifests, also those before the namespace, and over those of the snapshot."""
+    pods = [_pod("team-d", "train", 5), _pod("team-new", "train", 8)]
+    note = ("TG216", "note", "it is counted, and the gate accepts it from the groups admins only")
+    assert _check(tmp_path, *pods, _annotate("team-d", gpus=f"{GPU}=5"), _annotate("team-new", gpus=f"{GPU}=8")) == [
+        note,
+        note,
+    ]
+
+
+def test_an_annotation_that_a_manifest_omits_stays(tmp_path: Path) -> None:
+    found = _check(tmp_path, {**_annotate("team-d"), "metadata": {"name": "team-d"}}, _pod("team-d", "train", 2))
+    (only,) = found
+    assert "hard 1, " in only[2]
+
+
+def test_check_reports_annotations_that_set_no_limit_where_they_are_written(tmp_path: Path) -> None:
+    manifest = _annotate("team-new", gpus=f"{GPU}=9", gpu=f"{GPU}=8")
+    result = _run(tmp_path, ["check", "-o", "json"], [manifest, _pod("team-new", "train", 5)], [])
+    assert result.exit_code == 1
+    findings = {each["field"]: each for each in json.loads(result.stdout)["findings"]}
+    unread = findings["metadata.annotations[limits.tallygate.dev/gpu]"]
+    assert (unread["code"], unread["level"]) == ("TG216", "error")
+    assert unread["message"] == 'no cap of the name gpu reads it; did you mean "gpus"?; remove it'
+    invalid = findings["metadata.annotations[limits.tallygate.dev/gpus]"]
+    assert invalid["message"] == f"{GPU}: 9 is more than an annotation may give; write 8 or less"
+    assert invalid["column"] > 1
+    assert any("hard 4, " in each["message"] for each in findings.values())
+
+
+def test_a_namespace_without_limits_is_an_object_without_requests(tmp_path: Path) -> None:
+    result = _run(tmp_path, ["check"], [_annotate("team-new")], [])
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
 def test_audit_applies_them_and_reports_those_that_set_no_limit(tmp_path: Path) -> None:
     result = _run(tmp_path, ["audit"], [], [_pod(name, "train", 5) for name in TEXTS])
     exceeded = [line.split()[2] for line in result.stdout.splitlines() if "exceeded" in line]

@@ -173,6 +173,22 @@ ROWS: Final = (
         ),
     ),
     Row(
+        "Amounts on nodes (with publish_nodes)",
+        (
+            Panel(
+                "Amounts of NodeResources, by state",
+                "problem: node-resources in /readyz of the leader has the reason. retained: pods use more.",
+                {"{{state}}": "max by (state) (tallygate_node_resource_amounts)"},
+            ),
+            Panel(
+                "Writes of amounts",
+                "written without new nodes: another client changes amounts. failed: node-resources-failed.",
+                {"{{result}}": "sum by (result) (rate(tallygate_node_resource_writes_total[5m]))"},
+                "wps",
+            ),
+        ),
+    ),
+    Row(
         "Relays (with the component of that name)",
         (
             Panel(

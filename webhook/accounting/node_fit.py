@@ -1,11 +1,11 @@
-"""The fit of a pod's request beside other pods on one node.
+"""The fit of a pod's request beside other pods on one node, and the devices that the node cannot give.
 
 Source: fitsRequest in pkg/scheduler/framework/plugins/noderesources/fit.go and Resource in
 pkg/scheduler/framework/types.go, v1.36. Not modelled here: extended resources that a DeviceClass maps to dynamic
 resource allocation, and names that the plugin is configured to ignore.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from tallygate.webhook.accounting.amounts import Amounts, round_up_to_unit
@@ -16,6 +16,7 @@ from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.objects.core import Node, Pod, PodSpec
 
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,31 +99,70 @@ def parse_allocatable(node: Node) -> Amounts:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class UnhealthyDevices:
+    """The unhealthy devices of one resource of a node: their number, and the capacity of the node.
+
+    The kubelet counts such devices in the capacity, and not in the allocatable amount (GetCapacity in
+    pkg/kubelet/cm/devicemanager/manager.go, v1.36). They may become healthy at any time.
+    """
+
+    node: str
+    resource: str
+    unhealthy: int
+    capacity: int
+
+    def __str__(self) -> str:
+        """Return the numbers with the resource and the node."""
+        return f"{self.unhealthy} of {self.capacity} {self.resource} unhealthy on {self.node}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields as plain data."""
+        return {
+            "node": self.node,
+            "resource": self.resource,
+            "unhealthy": self.unhealthy,
+            "capacity": self.capacity,
+        }
+
+
 def count_unhealthy(node: Node) -> Amounts:
-    """Return the amounts of extended resources that a node has but cannot allocate: their devices are unhealthy.
+    """Return the numbers of the unhealthy devices of a node, by extended resource.
 
     A resource that has no allocatable amount at all is left out: the kubelet has not seen it yet. So is a quantity that
     cannot be read: the scheduler reads no capacity.
     """
+    return Amounts({each.resource: each.unhealthy for each in iterate_unhealthy("", node)})
+
+
+def iterate_unhealthy(name: str, node: Node) -> Iterator[UnhealthyDevices]:
+    """Yield the unhealthy devices of a node of this name, as `count_unhealthy`."""
     capacity, allocatable = (node.status.capacity, node.status.allocatable) if node.status else (None, None)
     if not capacity or not allocatable:
-        return Amounts()
-    names = [
-        name
-        for name, quantity in capacity.items()
-        if name in allocatable and quantity != allocatable[name] and is_extended(name)
+        return
+    resources = [
+        resource
+        for resource, quantity in capacity.items()
+        if resource in allocatable and quantity != allocatable[resource] and is_extended(resource)
     ]
     try:
-        total, usable = (parse_resource_list({name: each[name] for name in names}) for each in (capacity, allocatable))
+        total, usable = (
+            parse_resource_list({resource: amounts[resource] for resource in resources})
+            for amounts in (capacity, allocatable)
+        )
     except QuantityError:
-        return Amounts()
-    return Amounts(
-        {
-            name: missing
-            for name in names
-            if (missing := round_up_to_unit(name, total[name]) - round_up_to_unit(name, usable[name])) > 0
-        }
-    )
+        return
+    for resource in resources:
+        amount = round_up_to_unit(resource, total[resource])
+        if (unhealthy := amount - round_up_to_unit(resource, usable[resource])) > 0:
+            yield UnhealthyDevices(name, resource, unhealthy, amount)
+
+
+def format_unhealthy(unhealthy: Sequence[UnhealthyDevices]) -> str:
+    """Return unhealthy devices as text: the first five nodes, and the number of the others; empty without any."""
+    more = len(unhealthy) - _MAX_LISTED
+    others = f", and on {more} more" if more > 0 else ""
+    return f"{', '.join(map(str, unhealthy[:_MAX_LISTED]))}{others}"
 
 
 def select_scheduler_resources(amounts: Amounts) -> Amounts:

@@ -15,6 +15,7 @@ from tallygate.webhook.admission.kinds import DecodedRequest, list_review_target
 from tallygate.webhook.admission.request import AdmissionRequest, UserInfo
 from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
 from tallygate.webhook.policy.model import Equality, PolicySet, ResourceRule
+from tallygate.webhook.policy.node_resources import NodeResource
 
 _MAX_CACHED_NAMESPACES = 4096
 _MAX_CACHED_CHECKS = 256  # with the cache of each, some tens of megabytes at most
@@ -28,7 +29,8 @@ class RuleSelection:
 
     `unknown` are the rules that select by labels of the namespace, where these are unknown: they are not evaluated.
     `node_rules` are the rules that compare pods with nodes, `claim_rules` those that check claims for devices.
-    `passing_pods` are the fingerprints of pods without any violation. `node_shapes` are the nodes that may come.
+    `passing_pods` are the fingerprints of pods without any violation. `node_shapes` are the nodes that may come,
+    `node_resources` the amounts that nodes get.
     """
 
     def __init__(
@@ -36,10 +38,12 @@ class RuleSelection:
         rules: tuple[ResourceRule, ...],
         unknown: tuple[ResourceRule, ...],
         node_shapes: tuple[NodeShape, ...] = (),
+        node_resources: tuple[NodeResource, ...] = (),
     ) -> None:
         self.rules = rules
         self.unknown = unknown
         self.node_shapes = node_shapes
+        self.node_resources = node_resources
         self.has_fill = any(rule.checks.requests_equal_limits is Equality.FILL for rule in rules)
         self.node_rules = tuple(rule for rule in rules if rule.checks.advertised or rule.checks.schedulable)
         self.claim_rules = tuple(rule for rule in rules if rule.checks.per_claim or rule.checks.devices)
@@ -58,7 +62,7 @@ class RuleSelection:
 
     def _exclude(self, excluded: frozenset[str]) -> "RuleSelection":
         remaining = tuple(rule for rule in self.rules if rule.name not in excluded)
-        return RuleSelection(remaining, self.unknown, self.node_shapes)
+        return RuleSelection(remaining, self.unknown, self.node_shapes, self.node_resources)
 
     def get_checks(self, name: str) -> CompiledChecks:
         """Return the compiled checks of these rules for the resource of this name."""
@@ -82,6 +86,7 @@ class RuleIndex:
         self.targets = list_review_targets(policies)
         self._rules = policies.rules
         self._node_shapes = policies.node_shapes
+        self._node_resources = policies.node_resources
         self._selections: dict[tuple[tuple[str, ...], tuple[str, ...]], RuleSelection] = {}
         self.has_node_rules = any(rule.checks.advertised or rule.checks.schedulable for rule in policies.rules)
         self._needs_rule_labels = any(
@@ -129,7 +134,7 @@ class RuleIndex:
         key = (tuple(rule.name for rule in rules), tuple(rule.name for rule in unknown))
         if len(self._selections) >= _MAX_CACHED_NAMESPACES:
             self._selections.clear()
-        return self._selections.setdefault(key, RuleSelection(rules, unknown, self._node_shapes))
+        return self._selections.setdefault(key, RuleSelection(rules, unknown, self._node_shapes, self._node_resources))
 
 
 def _is_in_scope(rule: ResourceRule, kind: str, namespace: str, labels: Labels | None) -> bool | None:

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from tallygate.webhook.accounting.cluster.node_pools import merge_shapes
+from tallygate.webhook.accounting.node_fit import format_unhealthy
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
@@ -20,7 +21,6 @@ from tallygate.webhook.cli.predict import prediction_json
 from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
 from tallygate.webhook.cli.predict.new_node_lines import format_capacities
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
-from tallygate.webhook.cli.predict.prediction_text import format_unhealthy
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.options import (
@@ -127,7 +127,7 @@ def _format_capacity(pods: PodsToPlace, capacity: RemainingCapacity) -> Group:
     lines = [
         capacity.message,
         *format_capacities(capacity.new_nodes),
-        *format_unhealthy(capacity.unhealthy),
+        *([format_unhealthy(capacity.unhealthy)] if capacity.unhealthy else ()),
         *(f"not modelled: {question}" for question in capacity.unmodelled),
     ]
     return Group(Paragraph(heading), *(Paragraph(Text(escape_control(line)), 4) for line in lines))

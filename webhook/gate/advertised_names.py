@@ -8,6 +8,7 @@ from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.device_messages import describe_missing_class
+from tallygate.webhook.gate.pending_amounts import PendingAmounts
 from tallygate.webhook.gate.possible_nodes import PossibleNodes
 from tallygate.webhook.policy.matching import matches_resource
 from tallygate.webhook.policy.model import ResourceRule
@@ -27,17 +28,22 @@ def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
 
 
 class AdvertisedNames:
-    """The names that a pod requests and no node of a cluster advertises, nor any of the shapes of nodes that may come.
+    """The names that a pod requests and no node of a cluster advertises.
+
+    Nor does any of the shapes of nodes that may come, nor will a node get some by a NodeResource.
 
     `unserved` are those for which no known device class exists. `served` are the others, with the name of the class.
     """
 
-    def __init__(self, incoming: IncomingPod, cluster: Cluster, possible_nodes: PossibleNodes) -> None:
-        self._cluster, self._possible_nodes = cluster, possible_nodes
+    def __init__(
+        self, incoming: IncomingPod, cluster: Cluster, possible_nodes: PossibleNodes, pending: PendingAmounts
+    ) -> None:
+        self._cluster, self._possible_nodes, self._pending = cluster, possible_nodes, pending
         self.unserved: list[str] = []
         self.served: list[tuple[str, str]] = []
         for name in incoming.requests:
-            if not (cluster.nodes.is_advertised(name) or possible_nodes.find_advertising(name)):
+            is_advertised = cluster.nodes.is_advertised(name) or possible_nodes.find_advertising(name)
+            if not (is_advertised or pending.find_publisher(name)):
                 class_name = cluster.device_classes.find_class(name)
                 if class_name is None:
                     self.unserved.append(name)
@@ -63,14 +69,21 @@ class AdvertisedNames:
             return describe_missing_class(name.removeprefix(DEVICE_CLASS_PREFIX), self._cluster.device_classes.by_name)
         nodes = self._cluster.nodes
         known_names = list(islice((each for each in nodes.list_advertised_resources() if each != PODS), _MAX_NAMES))
-        suggestion = suggest_resource(name, sorted({*known_names, *self._possible_nodes.list_resources()} - {PODS}))
+        possible_names = self._possible_nodes.list_resources() | self._pending.list_resources()
+        suggestion = suggest_resource(name, sorted({*known_names, *possible_names} - {PODS}))
         if suggestion is None:
             return f"no node advertises {name}, so no node can run this pod"
         advertising = nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
         if not advertising:
-            shapes = f"nodes of shape {self._possible_nodes.find_advertising(suggestion)} will"
-            return f"no node advertises {name}: did you mean {suggestion}? {shapes} advertise it"
+            return f"no node advertises {name}: did you mean {suggestion}?{self._describe_future(suggestion)}"
         more = " and others" if len(advertising) > _MAX_NODES else ""
         verb = "advertise" if len(advertising) > 1 else "advertises"
         node_list = f"node{'s' * (len(advertising) > 1)} {', '.join(advertising[:_MAX_NODES])}{more}"
         return f"no node advertises {name}: did you mean {suggestion}? {node_list} {verb} it"
+
+    def _describe_future(self, name: str) -> str:
+        """Return the sentence on what will advertise a name, with a space before it; empty if nothing will."""
+        if shape := self._possible_nodes.find_advertising(name):
+            return f" nodes of shape {shape} will advertise it"
+        publisher = self._pending.find_publisher(name)
+        return f" NodeResource {publisher} will publish it" if publisher else ""

@@ -11,12 +11,12 @@ from tallygate.webhook.gate.namespace_moves import decode_namespace
 from tallygate.webhook.policy.limit_annotations import (
     ANNOTATION_PREFIX,
     LimitAnnotationError,
+    describe_unread,
     parse_annotation,
     select_texts,
 )
 from tallygate.webhook.policy.matching import matches_subjects
 from tallygate.webhook.policy.model import AnnotationOverride, NamespaceCap, Subjects
-from tallygate.webhook.policy.suggest import format_suggestion
 
 _SUBRESOURCES = frozenset({"", "status", "finalize"})
 """The API server stores the metadata of a namespace from requests for these too."""
@@ -44,7 +44,7 @@ def check_limit_annotations(request: AdmissionRequest, caps: Collection[Namespac
             if rule:
                 reason = _explain(*readers[name], request.user, text)
             else:
-                reason = "" if text is None else _explain_unread(name, readers)
+                reason = "" if text is None else describe_unread(name, readers)
             if reason:
                 field = f"metadata.annotations[{ANNOTATION_PREFIX}{name}]"
                 yield Problem(field, LIMIT_ANNOTATION.number, Reason.FORBIDDEN, reason, rule=rule, policy_kind="cap")
@@ -55,7 +55,7 @@ def _explain(cap: NamespaceCap, definition: AnnotationOverride, user: UserInfo, 
     if not matches_subjects(definition.set_by, user.name, user.groups):
         return (
             f"it sets limits of cap {cap.name}, and {user.name or 'this user'} may not add, change or remove it: only "
-            f"{_format_subjects(definition.set_by)} may"
+            f"{format_subjects(definition.set_by)} may"
         )
     try:
         if text is not None:
@@ -65,12 +65,8 @@ def _explain(cap: NamespaceCap, definition: AnnotationOverride, user: UserInfo, 
     return ""
 
 
-def _explain_unread(name: str, readers: Collection[str]) -> str:
-    known = f"; these do: {', '.join(sorted(readers))}" if readers else ""
-    return f"no cap of the name {name} reads it{format_suggestion(name, readers) or known}; remove it"
-
-
-def _format_subjects(subjects: Subjects) -> str:
+def format_subjects(subjects: Subjects) -> str:
+    """Return subjects as text, as in `the groups admins`."""
     kinds = (("users", subjects.users), ("groups", subjects.groups), ("service accounts", subjects.service_accounts))
     return " and ".join(f"the {kind} {', '.join(names)}" for kind, names in kinds if names) or "no user"
 

@@ -13,27 +13,24 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.allocation.planned_requests import TOO_MUCH_WORK
-from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.node_shape import NodeShape
+from tallygate.webhook.accounting.node_fit import format_unhealthy
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
-from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
 from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
+from tallygate.webhook.accounting.scheduling.node_diagnosis import list_unhealthy_devices
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import needs_devices
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
-    can_never_run,
-    find_largest_allocatable,
     predict_daemon_set,
     predict_quickly,
     with_daemon_tolerations,
 )
-from tallygate.webhook.accounting.scheduling.victims import PreemptionCandidate
 from tallygate.webhook.accounting.selectors import SelectorError
 from tallygate.webhook.admission.evaluate import create_verdict
 from tallygate.webhook.admission.kinds import DecodedRequest
@@ -54,13 +51,14 @@ from tallygate.webhook.gate.advertised_devices import (
 )
 from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
-from tallygate.webhook.gate.device_reasons import describe_missing_devices, may_reach_incomplete_pool
+from tallygate.webhook.gate.device_reasons import may_reach_incomplete_pool
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
+from tallygate.webhook.gate.node_reasons import add_devices, describe_victims, find_never_reason
+from tallygate.webhook.gate.pending_amounts import PendingAmounts
 from tallygate.webhook.gate.possible_nodes import PossibleNodes
 from tallygate.webhook.policy.matching import matches_resource
 from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
 
-_MAX_PODS = 3
 _MAX_COPIES = 200
 _MAX_TOTAL_COMPLEXITY = 20_000  # terms on nodes, in all copies together that have to be placed one by one
 _MAX_COMPLEXITY = 1000  # terms on nodes
@@ -71,12 +69,12 @@ _MAX_SCANNED_GROUPS = 30_000  # groups of equal pods; the scans take a tenth of 
 
 
 class _Sources(NamedTuple):
-    """The nodes, the devices and the shapes of nodes, and the work that devices may cost for the pods of a template."""
+    """The nodes, the devices and the work that these may cost for the pods of a template, and the selected policies."""
 
     snapshots: SnapshotProvider
     devices: DeviceLister | None
     device_work: int
-    shapes: tuple[NodeShape, ...]
+    selection: RuleSelection
 
 
 def check_schedulability(
@@ -101,7 +99,7 @@ def check_schedulability(
         return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
     if len(all_pods) > _MAX_POD_SETS:
         return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
-    sources = _Sources(snapshots, devices, _MAX_DEVICE_WORK // max(len(all_pods), 1), selection.node_shapes)
+    sources = _Sources(snapshots, devices, _MAX_DEVICE_WORK // max(len(all_pods), 1), selection)
     verdict = ALLOWED
     for incoming_pods in all_pods:
         found = _check_incoming_pods(request, incoming_pods, selection, sources)
@@ -164,7 +162,7 @@ def _evaluate_rules(
         if snapshot is None:
             return ALLOWED
         cluster = snapshot.cluster
-        check = _PodCheck(incoming_pods, incoming, PossibleNodes(cluster, sources.shapes), cluster, complexity)
+        check = _PodCheck(incoming_pods, incoming, cluster, sources.selection, complexity)
         if not snapshot.has_devices and check.names.unserved:
             return ALLOWED
         now = checks_free_room and snapshot.has_pods
@@ -223,16 +221,17 @@ class _PodCheck:
         self,
         incoming_pods: IncomingPods,
         incoming: IncomingPod,
-        nodes: PossibleNodes,
         cluster: Cluster,
+        selection: RuleSelection,
         complexity: int,
     ) -> None:
         self._incoming_pods = incoming_pods
         self._pod = incoming
         self._cluster = cluster
         self._complexity = complexity
-        self._possible_nodes = nodes
-        self.names = AdvertisedNames(incoming, cluster, nodes)
+        self._possible_nodes = PossibleNodes(cluster, selection.node_shapes)
+        self._pending = PendingAmounts(cluster, selection.node_shapes, selection.node_resources)
+        self.names = AdvertisedNames(incoming, cluster, self._possible_nodes, self._pending)
 
     def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[RuleViolation]:
         """Yield the violations of the rules; with `now`, also those of the current free amounts.
@@ -292,44 +291,30 @@ class _PodCheck:
             is_never = prediction.feasibility is Feasibility.NEVER and not prediction.placed_count
             return (
                 f"no eligible node can ever run this pod: {_strip_period(prediction.message)}"
-                if is_never and not prediction.unmodelled and not self._possible_nodes.may_run(self._daemon_pod)
+                if is_never
+                and not prediction.unmodelled
+                and not self._possible_nodes.may_run(self._daemon_pod)
+                and self._pending.remove_from(self._daemon_pod) is self._daemon_pod
                 else ""
             )
-        is_never = can_never_run(self._pod, self._cluster) and not self._possible_nodes.may_run(self._pod)
-        return f"no node can ever run this pod: {self._describe_never()}" if is_never else ""
-
-    def _describe_never(self) -> str:
-        maximums = {
-            name: largest
-            for name, largest in find_largest_allocatable(self._pod, self._cluster).items()
-            if largest or self._cluster.device_classes.find_class(name) is None
-        }
-        if not maximums:
-            return self._add_devices(_strip_period(format_fit_error(self._diagnosis)), ever=True)
-        requested = " and ".join(
-            f"{format_amount(name, self._pod.requests[name])} {name}, "
-            + self._possible_nodes.describe_largest(name, largest)
-            for name, largest in maximums.items()
-        )
-        return f"it requests {requested}"
+        return find_never_reason(self._pod, self._cluster, self._possible_nodes, self._pending)
 
     @cached_property
     def _not_now_reason(self) -> str:
         """The reason why not all pods fit now, even with preemption; empty if they do."""
         prediction = self._shortage
         return (
-            self._add_devices(f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}", ever=False)
+            self._add_devices(f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}")
             + ("" if self._incoming_pods.copies is None else self._possible_nodes.describe_fit(self._pod))
             if prediction and prediction.candidate is None and not _waits_for_claim(prediction)
             else ""
         )
 
-    def _add_devices(self, message: str, *, ever: bool) -> str:
-        """Return a message with the devices that the first pod lacks."""
+    def _add_devices(self, message: str) -> str:
         if self._incoming_pods.copies is None:
-            return message
-        missing = describe_missing_devices(self._pod, self._cluster, self._diagnosis, ever=ever)
-        return f"{message}; {missing}" if missing else message
+            unhealthy = format_unhealthy(list_unhealthy_devices(self._pod, self._cluster))
+            return f"{message}; {unhealthy}" if unhealthy else message
+        return add_devices(message, self._pod, self._cluster, self._diagnosis, ever=False)
 
     @cached_property
     def _preemption_text(self) -> str:
@@ -337,7 +322,7 @@ class _PodCheck:
         prediction = self._shortage
         if prediction is None or prediction.candidate is None:
             return ""
-        victims = self._describe_victims(prediction.candidate)
+        victims = describe_victims(prediction.candidate, self._cluster, self._pod.namespace)
         return f"{self._describe_shortage(prediction)}; the scheduler can preempt pods of lower priority: {victims}"
 
     def _describe_shortage(self, prediction: Prediction) -> str:
@@ -349,17 +334,6 @@ class _PodCheck:
         verb = "fits" if placed_count == 1 else "fit"
         total = f"of {prediction.count} {self._incoming_pods.noun} {verb} now"
         return f"only {placed_count} {total}" if placed_count else f"none {total}"
-
-    def _describe_victims(self, candidate: PreemptionCandidate) -> str:
-        """Return the victims as text, with names only for pods in the namespace of the incoming pods."""
-        node_name = self._cluster.nodes.get_name(candidate.node_index)
-        own_names = sorted(each.name for each in candidate.victims if each.namespace == self._pod.namespace)
-        listed = own_names[:_MAX_PODS]
-        unlisted = len(candidate.victims) - len(listed)
-        if not listed:
-            return f"{unlisted} of other namespaces on node {node_name}, for example"
-        more = f" and {unlisted} more" if unlisted else ""
-        return f"{', '.join(listed)}{more} on node {node_name}, for example"
 
     @cached_property
     def _shortage(self) -> Prediction | None:

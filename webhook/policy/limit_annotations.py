@@ -3,7 +3,7 @@
 The key is the prefix with the name of the cap. An annotation that is not valid for its cap gives no limit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.policy.formats import PODS_RESOURCE, FormatError, check_quantity, quote_text
 from tallygate.webhook.policy.lint_pairs import list_own_names
 from tallygate.webhook.policy.model import AnnotationOverride, LimitOverride, NamespaceCap
-from tallygate.webhook.policy.suggest import suggest_resource
+from tallygate.webhook.policy.suggest import format_suggestion, suggest_resource
 from tallygate.webhook.policy.times import TimeError, parse_end_time
 
 ANNOTATION_PREFIX = "limits.tallygate.dev/"
@@ -107,6 +107,12 @@ def _parse_amount(definition: AnnotationOverride, name: str, value: str, own_nam
     if quantity > most:
         raise LimitAnnotationError(f"{name}: {value} is more than an annotation may give; write {most} or less")
     return quantity
+
+
+def describe_unread(name: str, readers: Collection[str]) -> str:
+    """Return the reason why an annotation for the cap of this name sets no limit: only `readers` read one."""
+    known = f"; these do: {', '.join(sorted(readers))}" if readers else ""
+    return f"no cap of the name {name} reads it{format_suggestion(name, readers) or known}; remove it"
 
 
 def _create_example(definition: AnnotationOverride) -> str:

@@ -74,7 +74,7 @@ def compute_node_amounts(node: OwnedNode, definitions: Sequence[NodeResource]) -
             continue
         for name, definition in each.resources.items():
             try:
-                amount = _compute_amount(node, definition)
+                amount = compute_amount(node, definition)
             except (QuantityError, ValueError) as error:
                 problems.setdefault(name, f"NodeResource {each.name}: {error}")
                 continue
@@ -90,7 +90,7 @@ def compute_node_amounts(node: OwnedNode, definitions: Sequence[NodeResource]) -
     return NodeAmounts(certain, problems)
 
 
-def _compute_amount(node: OwnedNode, definition: AmountDefinition) -> int | None:
+def compute_amount(node: OwnedNode, definition: AmountDefinition) -> int | None:
     """Return the amount of a node, or None if it does not have the field.
 
     Raises:

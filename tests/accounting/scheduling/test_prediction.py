@@ -62,13 +62,13 @@ def test_the_message_is_about_the_first_copy_that_does_not_fit() -> None:
 def test_a_pod_never_fits_where_no_node_is_large_enough() -> None:
     nodes = [node("a", **{_BANANAS: "5"}), node("b", **{_BANANAS: "555"}), node("c")]
     prediction = _predict(create_cluster(nodes), pod(requests={_BANANAS: "10Ki", "cpu": "0"}))
-    assert (prediction.feasibility, dict(prediction.largest_allocatable)) == (Feasibility.NEVER, {_NAME: 555})
+    assert (prediction.feasibility, dict(prediction.largest_amounts)) == (Feasibility.NEVER, {_NAME: 555})
 
 
 def test_a_pod_never_fits_where_the_only_large_node_is_tainted() -> None:
     nodes = [node("a", **{_BANANAS: "5"}), node("b", **{_BANANAS: "9"}) | {"spec": _TAINT}]
     prediction = _predict(create_cluster(nodes), pod(requests={_BANANAS: "7"}))
-    assert (prediction.feasibility, dict(prediction.largest_allocatable)) == (Feasibility.NEVER, {})
+    assert (prediction.feasibility, dict(prediction.largest_amounts)) == (Feasibility.NEVER, {})
 
 
 def test_a_later_filter_is_evaluated_for_a_node_that_an_earlier_one_rejects() -> None:

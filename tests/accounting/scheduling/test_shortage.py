@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.node_fit import UnhealthyDevices
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.node_diagnosis import list_unhealthy_devices
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     can_never_run,
-    find_largest_allocatable,
+    find_largest_amounts,
     predict_quickly,
 )
 from tallygate.webhook.objects.scheduling import SchedulingPod
@@ -98,10 +100,10 @@ def test_a_quick_prediction_is_unknown_where_it_would_try_many_nodes() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "never"), [(4, False), (5, True)])
-def test_a_pod_that_never_fits_gets_the_largest_allocatable_amount(gpus: int, *, never: bool) -> None:
+def test_a_pod_that_never_fits_gets_the_largest_amount(gpus: int, *, never: bool) -> None:
     incoming, cluster = IncomingPod.from_pod(create_gpu_pod(gpus)), create_gpu_cluster(4, 2, 0)
     assert can_never_run(incoming, cluster) is never
-    assert find_largest_allocatable(incoming, cluster) == ({_GPU: 4} if never else {})
+    assert find_largest_amounts(incoming, cluster) == ({_GPU: 4} if never else {})
 
 
 def test_only_nodes_with_a_positive_amount_advertise_a_resource() -> None:
@@ -113,3 +115,21 @@ def test_only_nodes_with_a_positive_amount_advertise_a_resource() -> None:
     cluster.remove_node("b")
     cluster.remove_node("c")
     assert not cluster.nodes.is_advertised(_GPU)
+
+
+def test_unhealthy_devices_of_many_nodes_are_part_of_their_amounts() -> None:
+    """Use more nodes than the columns have at first."""
+    cluster = Cluster()
+    for number in range(100):
+        status = {"capacity": {_GPU: "4", "pods": "9"}, "allocatable": {_GPU: "0" if number else "1", "pods": "9"}}
+        ingest(cluster, "Node", json.dumps({"metadata": {"name": f"n{number}"}, "status": status}).encode())
+    indices = cluster.nodes.get_indices()
+    assert cluster.nodes.find_capacity(_GPU, indices).tolist() == [4] * 100
+    assert len(cluster.nodes.list_advertising_nodes(_GPU, 200)) == 100
+    assert cluster.nodes.find_capacity("example.com/other", indices).tolist() == [0] * 100
+    incoming = IncomingPod.from_pod(create_gpu_pod(4))
+    assert not can_never_run(incoming, cluster)
+    assert len(list_unhealthy_devices(incoming, cluster)) == 100
+    for number in range(1, 100):
+        cluster.remove_node(f"n{number}")
+    assert list_unhealthy_devices(incoming, cluster) == (UnhealthyDevices("n0", _GPU, 3, 4),)

@@ -1,5 +1,6 @@
 """Cases around the gate: its permissions, the quotas of namespaces, and opaque resource names."""
 
+from tallygate.webhook.cli.doctor.api_types import LabelledNamespace
 from tallygate.webhook.cli.doctor.facts import OpaqueNameUser
 from tallygate.webhook.policy.model import PolicySet
 from tests.admission.case import parse_policies
@@ -14,7 +15,7 @@ from tests.cli.doctor.fact_changes import (
     exclude_permissions,
     quota,
 )
-from tests.cli.doctor.healthy_gate import with_check
+from tests.cli.doctor.healthy_gate import list_namespaces, with_check
 
 
 def parse_caps(hard: str = "{nvidia.com/gpu: 4}", **spec: str) -> PolicySet:
@@ -29,6 +30,17 @@ PUBLISHED = parse_policies(
     "spec: {resources: {example.com/seat: 4}}\n"
 )
 BY_ALLOCATION = parse_caps(hard="{h100: 4}", devices="{h100: {selector: 'true'}}")
+ANNOTATED = parse_caps(
+    overrideAnnotation="{setBy: {groups: [admins]}, most: {nvidia.com/gpu: 8}}",
+)
+
+
+def annotate(text: str) -> tuple[LabelledNamespace, ...]:
+    """Return the usual namespaces, with an annotation of team-a that is to set limits of the cap."""
+    texts = {"team-a": {"gpus": text}}
+    return tuple(LabelledNamespace(each.name, each.labels, texts.get(each.name, {})) for each in list_namespaces())
+
+
 CASES: Cases = {
     "a permission is missing": (
         {"permissions": exclude_permissions("delete leases.coordination.k8s.io")},
@@ -108,6 +120,22 @@ CASES: Cases = {
     "a policy defines amounts, and the replicas cannot be reached": (
         {"policies": PUBLISHED, "replicas": UNAVAILABLE},
         {"node-resources": UNKNOWN, "replicas": UNKNOWN, "policies": UNKNOWN, "watches": UNKNOWN, "ledgers": UNKNOWN},
+    ),
+    "an annotation is no list of amounts": (
+        {"policies": ANNOTATED, "namespaces": annotate("many GPUs")},
+        {"limit-annotations": WARN},
+    ),
+    "an annotation gives more than its cap allows": (
+        {"policies": ANNOTATED, "namespaces": annotate("nvidia.com/gpu=9")},
+        {"limit-annotations": WARN},
+    ),
+    "an annotation is for no cap that reads it": (
+        {"policies": parse_caps(), "namespaces": annotate("nvidia.com/gpu=8")},
+        {"limit-annotations": WARN},
+    ),
+    "an annotation is there, and no policies are known": (
+        {"policies": UNAVAILABLE, "namespaces": annotate("nvidia.com/gpu=8")},
+        {"limit-annotations": UNKNOWN, "workload-kinds": UNKNOWN},
     ),
     "classes of devices cannot be listed": ({"device_classes": UNAVAILABLE}, {"devices": UNKNOWN}),
     "the gate may not list slices of devices": (

@@ -188,6 +188,12 @@ def with_check(name: str, **detail: Any) -> Object:
     return READY | {"checks": checks | {name: {**checks.get(name, {}), **detail}}}
 
 
+def list_namespaces() -> tuple[LabelledNamespace, ...]:
+    """Return the namespaces of the cluster."""
+    names = ("default", "kube-system", OWN, "team-a")
+    return tuple(LabelledNamespace(name, {"kubernetes.io/metadata.name": name}) for name in names)
+
+
 def create_facts(**changes: Any) -> GateFacts:
     """Return the facts of a healthy gate with two replicas, after these changes."""
     facts = GateFacts(
@@ -197,10 +203,7 @@ def create_facts(**changes: Any) -> GateFacts:
         clock_offset=0.0,
         **create_registration(),
         other_configurations=(),
-        namespaces=tuple(
-            LabelledNamespace(name, {"kubernetes.io/metadata.name": name})
-            for name in ("default", "kube-system", OWN, "team-a")
-        ),
+        namespaces=list_namespaces(),
         dry_runs=(
             DryRun(DENIED_POD, "default", 403, 'admission webhook "mutate.tallygate.dev" denied the request: halves'),
             DryRun(ALLOWED_POD, "default", 201, ""),

@@ -70,5 +70,8 @@ CASES: Cases = {
         ),
         {"excluded-namespaces": WARN},
     ),
-    "namespaces cannot be listed": ({"namespaces": UNAVAILABLE}, {"excluded-namespaces": UNKNOWN}),
+    "namespaces cannot be listed": (
+        {"namespaces": UNAVAILABLE},
+        {"excluded-namespaces": UNKNOWN, "limit-annotations": UNKNOWN},
+    ),
 }

@@ -86,6 +86,10 @@ def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expecte
         {"device_classes": {"gpu": "nvidia.com/gpu", "nic": ""}, "policies": cluster_cases.parse_caps()},
         {"published_devices": 8, "policies": cluster_cases.BY_ALLOCATION},
         change_first_replica(readiness=with_check("node-resources", ready=True, leader=True)),
+        {
+            "policies": cluster_cases.ANNOTATED,
+            "namespaces": cluster_cases.annotate("nvidia.com/gpu=8 until=2027-01-01"),
+        },
         {"namespaces": (LabelledNamespace("default", {}), LabelledNamespace("kube-system", {}))},
         {
             "permissions": exclude_permissions("create secrets", "list cronjobs.batch"),

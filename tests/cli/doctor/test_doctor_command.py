@@ -33,6 +33,15 @@ _GATE = {
 }
 _VOLUMES = [{"name": "policies", "configMap": {"name": "tallygate-policies"}}]
 _POLICIES = Path("policies/default.yaml").read_text(encoding="utf-8")
+_ANNOTATED = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec:
+  namespaces: {include: [team-a]}
+  hard: {nvidia.com/gpu: 4}
+  overrideAnnotation: {setBy: {groups: [admins]}, most: {nvidia.com/gpu: 8}}
+"""
 _GANGS = Path("policies/examples/gang-jobs.yaml").read_text(encoding="utf-8")
 _KEY = "cHJpdmF0ZSBrZXkgb2YgdGhlIGdhdGU="
 
@@ -285,6 +294,23 @@ def test_the_kinds_of_the_mounted_policies_are_known(cluster: GateCluster, kubec
     (tmp_path / "gangs.yaml").write_text(_GANGS)
     given = read_results(kubeconfig, "--policies", str(tmp_path / "gangs.yaml"))["workload-kinds"]
     assert given == found
+
+
+def test_annotations_that_set_no_limit_are_found_with_the_text_that_would(
+    cluster: GateCluster, kubeconfig: Path
+) -> None:
+    texts = {"limits.tallygate.dev/gpus": "nvidia.com/gpu=9", "limits.tallygate.dev/gpu": "nvidia.com/gpu=8"}
+    cluster.responses["/api/v1/namespaces"] = list_response({"metadata": {"name": "team-a", "annotations": texts}})
+    path = "/api/v1/namespaces/tallygate-system/configmaps/tallygate-policies"
+    cluster.responses[path] = object_response({"data": {"default.yaml": _POLICIES, "gpus.yaml": _ANNOTATED}})
+    found = read_results(kubeconfig)["limit-annotations"]
+    assert found["result"] == "WARN"
+    assert found["reason"] == (
+        "the annotation limits.tallygate.dev/gpus of namespace team-a sets no limit: nvidia.com/gpu: 9 is more than an "
+        "annotation may give; write 8 or less; the annotation limits.tallygate.dev/gpu of namespace team-a sets no "
+        'limit: no cap of the name gpu reads it; did you mean "gpus"?; remove it'
+    )
+    assert [command.rpartition(" ")[2] for command in found["fix"]] == [f"{key}-" for key in texts]
 
 
 def test_a_late_clock_of_a_replica_is_detected_by_its_date_header(cluster: GateCluster, kubeconfig: Path) -> None:

@@ -46,6 +46,8 @@ steps:
 - **Time** passes in `wait` only. Ledgers are active when a scenario begins. The amounts of an allowed pod are
   *reserved*; after `wait: 1s` its ledger has counted it, and they are *used*. A new ledger of an older namespace
   becomes active after some 40 seconds; until then pods must be sent again later (`verdict: retry`).
+- **Nodes** get the amounts of NodeResources at the start and after each step, as the gate writes them: what pods with
+  the node's name use stays. `fromCapacity` reads what the scenario gives the node.
 - **The end.** The first step with an unexpected result ends a scenario.
 
 """

@@ -49,6 +49,7 @@ def test_the_examples_have_scenarios() -> None:
         "gpus-1-2-4-8.yaml",
         "hami-memory.yaml",
         "mig-slices.yaml",
+        "node-resources.yaml",
         "node-shapes.yaml",
         "rolling-surge.yaml",
         "warn-first.yaml",

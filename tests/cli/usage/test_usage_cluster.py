@@ -47,8 +47,8 @@ def run(folder: Path, plays: Sequence[Responder], *arguments: str, stdin: str = 
 
 
 def usage(folder: Path, plays: Sequence[Responder], *arguments: str) -> tuple[Result, list[str]]:
-    """Run `tallygate usage` for the cap, in a cluster that knows no devices if the responses end with the pods."""
-    return run(folder, [*plays, NO_LEDGERS, NO_LEDGERS], "usage", "--policies", str(folder / "cap.yaml"), *arguments)
+    """Run `tallygate usage` for the cap, in a cluster without devices and nodes if the responses end with the pods."""
+    return run(folder, [*plays, *[NO_LEDGERS] * 3], "usage", "--policies", str(folder / "cap.yaml"), *arguments)
 
 
 def read_used(result: Result) -> dict[str, int]:
@@ -61,7 +61,7 @@ TEAM = [page([namespace("team-a")])]
 
 
 def test_lists_are_read_page_by_page(tmp_path: Path) -> None:
-    """List ledgers first, and devices after the pods."""
+    """List ledgers first, then pods, devices and nodes."""
     pods = [pod(f"p{number}", {GPU: "1"}) for number in range(3)]
     plays = [NO_LEDGERS, *TEAM, page(pods[:2], "next"), page(pods[2:])]
     result, paths = usage(tmp_path, plays, "-o", "json")
@@ -73,8 +73,35 @@ def test_lists_are_read_page_by_page(tmp_path: Path) -> None:
         "/api/v1/pods",
         "/apis/resource.k8s.io/v1/deviceclasses",
         "/apis/resource.k8s.io/v1/resourceclaims",
+        "/api/v1/nodes",
     ]
     assert "continue=next" in paths[3]
+
+
+def test_unhealthy_devices_are_read_from_nodes(tmp_path: Path) -> None:
+    sick = {**NODE, "status": {"capacity": {GPU: "8"}, "allocatable": {GPU: "5"}}}
+    result, _ = run(
+        tmp_path,
+        [NO_LEDGERS, *TEAM, page([]), NO_LEDGERS, NO_LEDGERS, page([sick])],
+        *("usage", "--policies", str(tmp_path / "cap.yaml"), "-o", "json"),
+    )
+    assert json.loads(result.stdout)["unhealthy"] == [{"node": "n1", "resource": GPU, "unhealthy": 3, "capacity": 8}]
+
+
+def test_unhealthy_devices_are_unknown_without_the_permission_for_nodes(tmp_path: Path) -> None:
+    forbidden = respond_json(403, kind="Status", message="nodes is forbidden", code=403)
+    plays = [NO_LEDGERS, *TEAM, page([pod("p", {GPU: "2"})]), NO_LEDGERS, NO_LEDGERS, forbidden]
+    result, _ = run(tmp_path, plays, "usage", "--policies", str(tmp_path / "cap.yaml"))
+    assert result.exit_code == 0
+    assert "note: unhealthy devices are unknown: nodes may not be listed: the API server says 403" in result.stderr
+
+
+def test_nodes_are_not_listed_for_a_cap_without_extended_resources(tmp_path: Path) -> None:
+    (tmp_path / "cpus.yaml").write_text(CAP.replace(GPU, "cpu"))
+    plays = [NO_LEDGERS, *TEAM, page([]), NO_LEDGERS, NO_LEDGERS]
+    result, paths = run(tmp_path, plays, "usage", "--policies", str(tmp_path / "cpus.yaml"))
+    assert result.exit_code == 0, result.stderr
+    assert not [path for path in paths if "/nodes" in path]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +114,7 @@ def test_a_list_that_expires_is_restarted(tmp_path: Path, broken: Responder) -> 
     one = pod("p", {GPU: "1"})
     result, paths = usage(tmp_path, [NO_LEDGERS, *TEAM, page([one], "next"), broken, page([one])], "-o", "json")
     assert read_used(result) == {"team-a": 1}
-    assert "limit=2000" in paths[-3]
+    assert "limit=2000" in paths[-4]
 
 
 def test_a_list_that_expires_repeatedly_is_an_error(tmp_path: Path) -> None:

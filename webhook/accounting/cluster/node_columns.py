@@ -17,13 +17,14 @@ from tallygate.webhook.objects.scheduling import NodeSpec, SchedulingNode, Taint
 
 _INITIAL_SIZE = 64
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
+IntegerArray = NDArray[np.int64]
 
 
 class NodeColumns:
     """Nodes by index. A node keeps its index as long as it exists or a pod names it.
 
-    Amounts are the scheduler's: milli-cpu, else whole units. `unhealthy` has the nodes with more of an extended
-    resource than they can allocate, and the differences.
+    Amounts are the scheduler's: milli-cpu, else whole units. Unhealthy devices are the part of the capacity of an
+    extended resource that a node cannot allocate: they may become healthy.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class NodeColumns:
         self._indices: NDArray[np.intp] | None = None
         self._allocatable: dict[str, IntegerColumn] = {}
         self._used: dict[str, IntegerColumn] = {}
-        self.unhealthy: dict[int, Amounts] = {}
+        self._unhealthy: dict[str, IntegerColumn] = {}
         self._by_label: dict[str, CategoryColumn[str]] = {}
         self.taints: CategoryColumn[tuple[Taint, ...]] = CategoryColumn(_INITIAL_SIZE)
         self.features: CategoryColumn[frozenset[str]] = CategoryColumn(_INITIAL_SIZE)
@@ -84,6 +85,16 @@ class NodeColumns:
         """Return the allocatable amounts of a resource by node index; None when no node has had any."""
         return self._allocatable.get(resource)
 
+    def find_unhealthy_column(self, resource: str) -> IntegerColumn | None:
+        """Return the numbers of unhealthy devices of a resource by node index; None when no node has had any."""
+        return self._unhealthy.get(resource)
+
+    def find_capacity(self, resource: str, indices: NDArray[np.intp]) -> IntegerArray:
+        """Return the amounts of a resource that these nodes have, with their unhealthy devices."""
+        allocatable, unhealthy = self._allocatable.get(resource), self._unhealthy.get(resource)
+        amounts = np.zeros(len(indices), dtype=np.int64) if allocatable is None else allocatable.array[indices]
+        return amounts if unhealthy is None else amounts + unhealthy.array[indices]
+
     def find_used_column(self, resource: str) -> IntegerColumn | None:
         """Return the amounts of a resource that pods use, by node index; None when no pod has used any."""
         return self._used.get(resource)
@@ -104,8 +115,8 @@ class NodeColumns:
         """
         meta, spec, amounts = node.metadata or ObjectMeta(), node.spec or NodeSpec(), parse_allocatable(node)
         index = self.acquire_index(meta.name or "")
-        self._put_allocatable(index, amounts)
-        self._put_unhealthy(index, count_unhealthy(node))
+        self._put_amounts(self._allocatable, index, amounts)
+        self._put_amounts(self._unhealthy, index, count_unhealthy(node))
         self._put_labels(index, meta.labels or _NO_LABELS)
         self.taints.put(index, tuple(spec.taints) if spec.taints else None)
         features = node.status.declared_features if node.status else None
@@ -120,8 +131,8 @@ class NodeColumns:
         index = self.find_index(name)
         if index is None:
             return
-        self._put_allocatable(index, Amounts())
-        self._put_unhealthy(index, Amounts())
+        self._put_amounts(self._allocatable, index, Amounts())
+        self._put_amounts(self._unhealthy, index, Amounts())
         self._put_labels(index, _NO_LABELS)
         self.taints.put(index, None)
         self.features.put(index, None)
@@ -156,18 +167,12 @@ class NodeColumns:
             self.non_zero_requests[name][index] += count * amount
         self.pods[index] += count
 
-    def _put_allocatable(self, index: int, amounts: Mapping[str, int]) -> None:
+    def _put_amounts(self, columns: dict[str, IntegerColumn], index: int, amounts: Mapping[str, int]) -> None:
         for name in amounts:
-            if name not in self._allocatable:
-                self._allocatable[name] = IntegerColumn(self._size)
-        for name, column in self._allocatable.items():
+            if name not in columns:
+                columns[name] = IntegerColumn(self._size)
+        for name, column in columns.items():
             column[index] = amounts.get(name, 0)
-
-    def _put_unhealthy(self, index: int, amounts: Amounts) -> None:
-        if amounts:
-            self.unhealthy[index] = amounts
-        else:
-            self.unhealthy.pop(index, None)
 
     def _put_labels(self, index: int, labels: Mapping[str, str]) -> None:
         for key in self._labels[index].keys() - labels.keys():
@@ -198,6 +203,7 @@ class NodeColumns:
         self.unschedulable = np.concatenate([self.unschedulable, padding])
         for integers in (
             *self._allocatable.values(),
+            *self._unhealthy.values(),
             *self._used.values(),
             *self.non_zero_requests.values(),
             self.pods,
@@ -210,23 +216,20 @@ class NodeColumns:
         self._size = size
 
     def is_advertised(self, resource: str) -> bool:
-        """Return whether at least one node has some of a resource."""
-        mask = self._mask_advertising(resource)
-        return mask is not None and bool(mask.any())
+        """Return whether at least one node has some of a resource, even if all its devices are unhealthy."""
+        return bool(self._mask_advertising(resource).any())
 
     def list_advertising_nodes(self, resource: str, max_count: int) -> Sequence[str]:
         """Return the names of at most `max_count` nodes that have some of a resource, in order."""
-        mask = self._mask_advertising(resource)
-        indices = [] if mask is None else self.get_indices()[mask].tolist()
+        indices = self.get_indices()[self._mask_advertising(resource)].tolist()
         return sorted(map(self.get_name, indices))[:max_count]
 
     def list_advertised_resources(self) -> Sequence[str]:
         """Return the name of each resource that at least one node has some of, in order."""
         return sorted(name for name in self.list_resources() if self.is_advertised(name))
 
-    def _mask_advertising(self, resource: str) -> NDArray[np.bool_] | None:
-        column = self.find_allocatable_column(resource)
-        return None if column is None else column.array[self.get_indices()] > 0
+    def _mask_advertising(self, resource: str) -> NDArray[np.bool_]:
+        return np.asarray(self.find_capacity(resource, self.get_indices()) > 0, dtype=np.bool_)
 
 
 def _read_amounts(columns: Mapping[str, IntegerColumn], index: int) -> Amounts:
@@ -234,7 +237,6 @@ def _read_amounts(columns: Mapping[str, IntegerColumn], index: int) -> Amounts:
 
 
 _POD_COUNT = "pods"
-IntegerArray = NDArray[np.int64]
 
 
 class _PriorityColumns:

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
-from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.node_fit import Shortfall, UnhealthyDevices
 from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, DeviceShortfall
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
@@ -68,32 +70,18 @@ def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[
     return tuple(consumers[:MAX_CONSUMERS])
 
 
-@dataclass(frozen=True, slots=True)
-class UnhealthyDevices:
-    """The devices of one resource that a node has and cannot give: its device plugin reports them as unhealthy.
-
-    The kubelet counts them in the capacity, and not in the allocatable amount (GetCapacity in
-    pkg/kubelet/cm/devicemanager/manager.go, v1.36).
-    """
-
-    node: str
-    resource: str
-    unhealthy: int
-    capacity: int
-
-    def __str__(self) -> str:
-        """Return the numbers with the resource and the node."""
-        return f"{self.unhealthy} of {self.capacity} {self.resource} unhealthy on {self.node}"
-
-
 def list_unhealthy_devices(pod: IncomingPod, cluster: Cluster) -> tuple[UnhealthyDevices, ...]:
     """Return the unhealthy devices of the resources that a pod requests, by node and resource."""
     return tuple(sorted(_find_unhealthy(pod, cluster), key=lambda each: (each.node, each.resource)))
 
 
 def _find_unhealthy(pod: IncomingPod, cluster: Cluster) -> Iterator[UnhealthyDevices]:
-    for node_index, amounts in cluster.nodes.unhealthy.items():
-        allocatable = cluster.nodes.get_allocatable(node_index)
-        for name in amounts.keys() & pod.requests.keys():
-            capacity = amounts[name] + allocatable.get(name, 0)
-            yield UnhealthyDevices(cluster.nodes.get_name(node_index), name, amounts[name], capacity)
+    nodes = cluster.nodes.get_indices()
+    for name in pod.requests:
+        column = cluster.nodes.find_unhealthy_column(name)
+        if column is None:
+            continue
+        with_unhealthy = nodes[np.flatnonzero(column.array[nodes])]
+        capacities = cluster.nodes.find_capacity(name, with_unhealthy)
+        for index, capacity in zip(with_unhealthy.tolist(), capacities.tolist(), strict=True):
+            yield UnhealthyDevices(cluster.nodes.get_name(index), name, column[index], capacity)

@@ -67,7 +67,7 @@ class Prediction:
     `nodes` is empty as well if all copies fit and are counted without a placement. `unmodelled` names the features that
     were not evaluated. `diagnosis` is that of the first copy, `next_result` the scheduler's result for the first copy
     without a node, and `unresolvable` the evaluated nodes on which no copy can ever run. If that is each of them,
-    `largest_allocatable` has, for each resource that no node has enough of, the largest allocatable amount of any node.
+    `largest_amounts` has, for each resource that no node has enough of, the largest amount of any node.
     `bind_errors` has the nodes that the scheduler may select for the first copy and then fails to bind it to, with its
     messages; it tries again later.
     """
@@ -79,7 +79,7 @@ class Prediction:
     diagnosis: Diagnosis
     next_result: ScheduleResult | None = None
     unresolvable: frozenset[int] = frozenset()
-    largest_allocatable: Mapping[str, int] = field(default_factory=dict)
+    largest_amounts: Mapping[str, int] = field(default_factory=dict)
     bind_errors: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -136,7 +136,7 @@ def predict_copies(
     is_never = 0 < len(diagnosis.nodes) == len(unresolvable) and diagnosis.pre_filter_status is None
     feasibility = Feasibility.UNKNOWN if placement.unplaced.undecided else Feasibility.NOT_NOW
     feasibility = Feasibility.NEVER if is_never else feasibility
-    largest = find_largest_allocatable(pod, cluster) if is_never else {}
+    largest = find_largest_amounts(pod, cluster) if is_never else {}
     return Prediction(feasibility, count, node_names, unmodelled, diagnosis, result, unresolvable, largest)
 
 
@@ -251,12 +251,10 @@ def _create_pod_for_node(pod: SchedulingPod, node_name: str) -> SchedulingPod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, affinity=affinity))
 
 
-def _filter_allocatable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Reject nodes whose allocatable amounts are too small for the pod even without other pods."""
+def _filter_capacity(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
+    """Reject nodes whose amounts are too small for the pod even without other pods, and with all devices healthy."""
     for name, requested in {_PODS: 1, **pod.requests}.items():
-        column = cluster.nodes.find_allocatable_column(name)
-        allocatable = np.zeros(len(nodes), dtype=np.int64) if column is None else column.array[nodes]
-        short = np.asarray(allocatable < requested, dtype=np.bool_)
+        short = np.asarray(cluster.nodes.find_capacity(name, nodes) < requested, dtype=np.bool_)
         yield mark_unresolvable(
             f"Insufficient {name}", short & ~node_resources_fit.mask_device_backed(cluster, nodes, name)
         )
@@ -267,7 +265,7 @@ _UNRESOLVABLE_FILTERS: Sequence[Filter] = (
     node_eligibility.filter_node_name,
     node_eligibility.filter_taint_toleration,
     node_eligibility.filter_node_affinity,
-    _filter_allocatable,
+    _filter_capacity,
 )
 """The filters whose result depends neither on other pods nor on devices."""
 
@@ -306,15 +304,14 @@ def can_never_run(pod: IncomingPod, cluster: Cluster) -> bool:
     return is_unresolvable and not any(find_unmodelled(pod, cluster))
 
 
-def find_largest_allocatable(pod: IncomingPod, cluster: Cluster) -> Mapping[str, int]:
-    """Return the largest allocatable amount of each resource that no node has enough of."""
-    maximums = {name: _get_max_allocatable(cluster, name) for name in pod.requests}
+def find_largest_amounts(pod: IncomingPod, cluster: Cluster) -> Mapping[str, int]:
+    """Return the largest amount of each resource that no node has enough of, with the unhealthy devices of the node."""
+    maximums = {name: _get_largest_amount(cluster, name) for name in pod.requests}
     return {name: largest for name, largest in maximums.items() if largest < pod.requests[name]}
 
 
-def _get_max_allocatable(cluster: Cluster, resource: str) -> int:
-    column = cluster.nodes.find_allocatable_column(resource)
-    return 0 if column is None else int(column.array[cluster.nodes.get_indices()].max(initial=0))
+def _get_largest_amount(cluster: Cluster, resource: str) -> int:
+    return int(cluster.nodes.find_capacity(resource, cluster.nodes.get_indices()).max(initial=0))
 
 
 def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:

@@ -8,13 +8,14 @@ import numpy as np
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.node_fit import UnhealthyDevices
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeCapacity, find_new_node_capacities
 from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
-from tallygate.webhook.accounting.scheduling.node_diagnosis import UnhealthyDevices, list_unhealthy_devices
+from tallygate.webhook.accounting.scheduling.node_diagnosis import list_unhealthy_devices
 from tallygate.webhook.accounting.scheduling.placement import (
     count_max_copies,
     count_max_pods,

@@ -28,6 +28,12 @@ from tallygate.webhook.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
+from tallygate.webhook.cli.check.namespace_manifests import (
+    check_limit_annotations,
+    collect_labels,
+    is_namespace,
+    merge_limit_annotations,
+)
 from tallygate.webhook.cli.check.snapshot_usage import store_devices
 from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, collect_classes, collect_templates
 from tallygate.webhook.cli.manifests.known_fields import UnknownField, find_unknown_fields
@@ -211,15 +217,20 @@ class ManifestChecker:
         classes = tuple(collect_classes(manifests, context.limits))
         templates = tuple(collect_templates(manifests, context.namespace, context.limits))
         snapshot = context.snapshot or SnapshotContents()
+        snapshot = replace(snapshot, limit_annotations=merge_limit_annotations(snapshot.limit_annotations, manifests))
         self._cap_checker = CapChecker(context.policies, snapshot, classes, templates, context.now)
         self._devices = _create_known_devices(snapshot, classes, templates) if context.check_nodes is not None else None
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
-        self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **_collect_labels(manifests)}
+        self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **collect_labels(manifests)}
         self._reported_messages: set[str] = set()
 
     def check(self, manifest: Manifest) -> CheckedObject:
         """Return all findings of one object, in the order of its lines."""
         subject = create_subject(manifest, self._context.namespace, self._targets)
+        if is_namespace(manifest):
+            problems = list(check_limit_annotations(manifest, self._context.policies.caps))
+            unread = _check_unread(manifest, subject, self._targets)
+            return CheckedObject((*unread, *create_findings(manifest, subject, problems)), is_read=bool(problems))
         if not is_read(manifest, self._targets):
             return CheckedObject(tuple(_check_unread(manifest, subject, self._targets)), is_read=False)
         found = find_unknown_fields(manifest, self._targets)
@@ -324,19 +335,3 @@ def _validate(typed: TypedObject) -> Iterator[ReportedProblem]:
         yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
     for problem in api_validation.find_accepted_problems(typed.content, typed.views):
         yield ReportedProblem(problem, ACCEPTED_BY_KUBERNETES, FindingSeverity.WARNING)
-
-
-def _collect_labels(manifests: Iterable[Manifest]) -> Mapping[str, Labels]:
-    """Return the labels of the namespaces among the manifests."""
-    labels_by_namespace: dict[str, Labels] = {}
-    for manifest in manifests:
-        if manifest.kind == "Namespace" and not manifest.group:
-            metadata = manifest.node.get("metadata")
-            labels = metadata.get("labels") if isinstance(metadata, MappingNode) else None
-            entries = labels.entries if isinstance(labels, MappingNode) else []
-            labels_by_namespace[manifest.name] = {entry.name: _get_text(entry.value) for entry in entries}
-    return labels_by_namespace
-
-
-def _get_text(node: object) -> str:
-    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""

@@ -4,6 +4,7 @@ The types follow k8s.io/api admissionregistration/v1, apps/v1, policy/v1, coordi
 with the defaults that an API server fills in.
 """
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 
 from tallygate.webhook.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION
 from tallygate.webhook.objects.meta import LabelSelector, ObjectMeta, StringMap
+from tallygate.webhook.policy.limit_annotations import NO_TEXTS
 
 
 class WebhookRule(msgspec.Struct, rename="camel", frozen=True):
@@ -313,7 +315,8 @@ class ServiceAccount(msgspec.Struct, rename="camel", frozen=True):
 
 
 class LabelledNamespace(msgspec.Struct, frozen=True):
-    """A namespace with its name and labels."""
+    """A namespace with its labels, and the annotations that set limits, by the name of the cap."""
 
     name: str
     labels: StringMap
+    limit_texts: Mapping[str, str] = NO_TEXTS

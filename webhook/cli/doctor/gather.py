@@ -51,12 +51,12 @@ from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResou
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
-from tallygate.webhook.objects.core import Namespace, Node, ResourceQuota
-from tallygate.webhook.objects.meta import ObjectMeta, StringMap
+from tallygate.webhook.objects.core import Node, ResourceQuota
+from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.model import PodFilter, PolicySet
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
-from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC
+from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, NAMESPACE_CODEC
 from tallygate.webhook.state.kubernetes import cap_ledger
 
 T = TypeVar("T")
@@ -76,7 +76,6 @@ class _ListedRecord(NamedTuple):
     name: str
     revision: int
     opaque_names: tuple[str, ...] = ()
-    labels: StringMap = {}  # noqa: RUF012  never changed
     quota: ResourceQuota | None = None
 
 
@@ -114,10 +113,11 @@ class PagedLists:
 
     def list_namespaces(self) -> tuple[LabelledNamespace, ...] | Unavailable:
         """Return every namespace."""
-        codec = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _convert_namespace)
-        return self._list(
-            codec, lambda records: tuple(LabelledNamespace(record.name, record.labels) for record in records)
-        )
+        try:
+            records = list_resource(self._client, NAMESPACE_CODEC).items
+        except (ListError, ApiError) as error:
+            return Unavailable(str(error))
+        return tuple(LabelledNamespace(each.name, dict(each.labels), each.limit_texts) for each in records)
 
     def list_quotas(self) -> tuple[ResourceQuota, ...] | Unavailable:
         """Return every ResourceQuota."""
@@ -216,11 +216,7 @@ def _create_record(
         raise ValueError("an object without uid or name")
     opaque_names = tuple(sorted(name for name in resource_names if name.startswith(OPAQUE_PREFIX)))
     revision = parse_revision(meta.resource_version or "")
-    return _ListedRecord(meta.uid, meta.namespace or "", meta.name, revision, opaque_names, meta.labels or {}, quota)
-
-
-def _convert_namespace(namespace: Namespace) -> _ListedRecord:
-    return _create_record(namespace.metadata, set())
+    return _ListedRecord(meta.uid, meta.namespace or "", meta.name, revision, opaque_names, quota)
 
 
 def _convert_quota(quota: ResourceQuota) -> _ListedRecord:

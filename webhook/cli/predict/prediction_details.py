@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.node_fit import Shortfall, UnhealthyDevices
 from tallygate.webhook.accounting.scheduling.assumed_devices import CopyClaims
 from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, NodePool
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
@@ -16,7 +16,6 @@ from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeFit
 from tallygate.webhook.accounting.scheduling.node_diagnosis import (
     NodeDiagnosis,
-    UnhealthyDevices,
     diagnose_node,
     list_unhealthy_devices,
 )
@@ -162,7 +161,7 @@ def _add_explanation(
 
 def _suggest_resources(prediction: Prediction, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """Yield each requested name that no node advertises, with a similar name that nodes advertise."""
-    missing = [name for name, maximum in prediction.largest_allocatable.items() if not maximum]
+    missing = [name for name, maximum in prediction.largest_amounts.items() if not maximum]
     advertised_resources = (
         [name for name in cluster.nodes.list_advertised_resources() if name != _PODS] if missing else []
     )

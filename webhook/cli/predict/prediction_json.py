@@ -15,7 +15,7 @@ from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     PoolShortfall,
 )
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
-from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis, UnhealthyDevices
+from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import get_allocation
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.accounting.scheduling.released_claims import ReleasedClaim
@@ -53,16 +53,7 @@ def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[st
         "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in capacity.limiting_reasons.items()],
         "unknown": list(capacity.unmodelled),
         "newNodes": convert_new_node_capacities(capacity.new_nodes),
-        "unhealthy": [_unhealthy_to_dict(each) for each in capacity.unhealthy],
-    }
-
-
-def _unhealthy_to_dict(devices: UnhealthyDevices) -> dict[str, Any]:
-    return {
-        "node": devices.node,
-        "resource": devices.resource,
-        "unhealthy": devices.unhealthy,
-        "capacity": devices.capacity,
+        "unhealthy": [each.to_dict() for each in capacity.unhealthy],
     }
 
 
@@ -82,9 +73,9 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "bindErrors": [{"node": name, "message": each} for name, each in prediction.bind_errors.items()],
         "nominated": list(result.nominated_nodes) if result else [],
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
-        "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_allocatable.items()],
+        "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_amounts.items()],
         "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
-        "unhealthy": [_unhealthy_to_dict(each) for each in details.unhealthy],
+        "unhealthy": [each.to_dict() for each in details.unhealthy],
         "unknown": list(prediction.unmodelled),
         "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
         "evictions": [

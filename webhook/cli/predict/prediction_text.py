@@ -11,14 +11,13 @@ from rich.text import Text
 
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
-from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.node_fit import Shortfall, format_unhealthy
 from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import (
     MAX_CONSUMERS,
     NodeConsumer,
     NodeDiagnosis,
-    UnhealthyDevices,
 )
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility, Prediction
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
@@ -70,8 +69,9 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
         if diagnosis.shortfalls:
             yield format_shortfalls(diagnosis)
         yield from _format_device_shortfalls(diagnosis)
-    yield from _format_largest(details.prediction.largest_allocatable, details.suggestions)
-    yield from format_unhealthy(details.unhealthy)
+    yield from _format_largest(details.prediction.largest_amounts, details.suggestions)
+    if details.unhealthy:
+        yield format_unhealthy(details.unhealthy)
     if details.preemption:
         yield (f"the scheduler preempts pods on {details.preemption.node}: {_format_pods(details.preemption.pods)}")
     evictions = [
@@ -84,14 +84,6 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
         yield from format_new_nodes(details)
     yield from _format_bind_errors(details.prediction)
     yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
-
-
-def format_unhealthy(unhealthy: Sequence[UnhealthyDevices]) -> Iterator[str]:
-    """Yield a line with the unhealthy devices of the requested resources, which no pod can get."""
-    if unhealthy:
-        more = len(unhealthy) - _MAX_NAMES
-        others = f", and on {more} more" if more > 0 else ""
-        yield f"{', '.join(map(str, unhealthy[:_MAX_NAMES]))}{others}"
 
 
 def _format_bind_errors(prediction: Prediction) -> Iterator[str]:
@@ -170,7 +162,7 @@ def _format_nodes(copies_by_node: Mapping[str, int]) -> str:
 def _format_largest(maximums: Mapping[str, int], suggestions: Mapping[str, str]) -> Iterator[str]:
     available = {name: amount for name, amount in maximums.items() if amount}
     if available:
-        yield f"largest allocatable on any node: {format_amounts(available)}"
+        yield f"largest amount on any node: {format_amounts(available)}"
     for name in maximums:
         if name not in available:
             yield f"no node advertises {name}{f': did you mean {suggestions[name]}?' if name in suggestions else ''}"

@@ -7,7 +7,13 @@ from tallygate.webhook.accounting.amounts import format_amount, round_up_to_unit
 from tallygate.webhook.accounting.names import REQUESTS_PREFIX
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.cli.scenarios.scenario import Expectation, LedgerExpectation, RequestResult
+from tallygate.webhook.cli.scenarios.scenario import (
+    Expectation,
+    LedgerExpectation,
+    NodeExpectation,
+    PublishedNode,
+    RequestResult,
+)
 from tallygate.webhook.cli.scenarios.simulated_cluster import CapUsage
 
 
@@ -21,7 +27,10 @@ class Difference:
 
 
 def find_differences(
-    expectation: Expectation, result: RequestResult, cap_usages: Sequence[CapUsage]
+    expectation: Expectation,
+    result: RequestResult,
+    cap_usages: Sequence[CapUsage],
+    nodes: Sequence[PublishedNode] = (),
 ) -> Iterator[Difference]:
     """Yield the differences of a step; if the verdict differs, only that one, which causes the others."""
     if result.verdict is not expectation.verdict:
@@ -38,6 +47,9 @@ def find_differences(
             yield Difference(f"pods {noun}", str(expected_count), str(actual_count))
     for ledger in expectation.ledgers:
         yield from _compare_ledger(ledger, cap_usages)
+    nodes_by_name = {each.name: each for each in nodes}
+    for node in expectation.nodes:
+        yield from _compare_node(node, nodes_by_name.get(node.node) or PublishedNode(node.node, {}, {}))
 
 
 def format_verdict(result: RequestResult) -> str:
@@ -118,3 +130,16 @@ def _get_amount(cap_usage: CapUsage, amount_kind: str, name: str) -> int | None:
             return cap_usage.ledger.reserved.get(name, 0)
         case _:
             return cap_usage.get_free(name)
+
+
+def _compare_node(expectation: NodeExpectation, node: PublishedNode) -> Iterator[Difference]:
+    title = f"node {node.name}"
+    for name, quantity in expectation.published.items():
+        expected, actual = round_up_to_unit(name, quantity), node.amounts.get(name, 0)
+        if actual != expected:
+            yield Difference(f"{title}: {name} published", format_amount(name, expected), format_amount(name, actual))
+    problems = expectation.problems
+    if problems is not None and not (
+        problems.keys() == node.problems.keys() and all(text in node.problems[name] for name, text in problems.items())
+    ):
+        yield Difference(f"{title}: problems", _format_values(problems), _format_values(node.problems))

@@ -15,6 +15,7 @@ from tallygate.webhook.cli.scenarios.scenario import (
     End,
     JsonObject,
     Label,
+    PublishedNode,
     RequestResult,
     Resize,
     Scale,
@@ -33,13 +34,14 @@ _SCHEDULER = UserInfo("system:kube-scheduler", ("system:authenticated",))
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """A step with its result, the ledgers after it, and the differences from the expectation."""
+    """A step with its result, the ledgers and published nodes after it, and the differences from the expectation."""
 
     number: int
     step: ScenarioStep
     request_result: RequestResult
     cap_usages: tuple[CapUsage, ...]
     differences: tuple[Difference, ...]
+    nodes: tuple[PublishedNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,9 @@ def run_scenario(scenario: Scenario) -> ScenarioResult:
     cluster, step_results = SimulatedCluster(scenario), list[StepResult]()
     for number, step in enumerate(scenario.steps, 1):
         result = StepRunner(cluster, step).run()
-        cap_usages = tuple(cluster.list_cap_usages())
-        step_results.append(
-            StepResult(number, step, result, cap_usages, tuple(find_differences(step.expectation, result, cap_usages)))
-        )
+        cap_usages, nodes = tuple(cluster.list_cap_usages()), tuple(cluster.list_published_nodes())
+        differences = tuple(find_differences(step.expectation, result, cap_usages, nodes))
+        step_results.append(StepResult(number, step, result, cap_usages, differences, nodes))
         if step_results[-1].differences:
             break
     return ScenarioResult(scenario, tuple(step_results))

@@ -104,7 +104,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Annotate:
-    """A change of the annotations of a namespace; None removes an annotation."""
+    """A change of the annotations of a namespace or node; None removes an annotation."""
 
     target: StepTarget
     annotations: Mapping[str, str | None]
@@ -144,6 +144,24 @@ class LedgerExpectation:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeExpectation:
+    """Expected published amounts of a node by name, and parts of the problems of names, None for any problems."""
+
+    node: str
+    published: Mapping[str, Quantity]
+    problems: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedNode:
+    """The amounts that policies publish on a node, and the problem of each name that is left as it is."""
+
+    name: str
+    amounts: Mapping[str, int]
+    problems: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Expectation:
     """The expected result of a step; fields that are not set are not compared."""
 
@@ -155,6 +173,7 @@ class Expectation:
     pods_created: int | None = None
     pods_missing: int | None = None
     ledgers: tuple[LedgerExpectation, ...] = ()
+    nodes: tuple[NodeExpectation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 The builder reports the problems that the schema cannot express, for example a step with two actions.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ from tallygate.webhook.cli.scenarios.scenario import (
     JsonObject,
     Label,
     LedgerExpectation,
+    NodeExpectation,
     Resize,
     Scale,
     Scenario,
@@ -34,7 +35,7 @@ from tallygate.webhook.cli.scenarios.scenario import (
     Wait,
 )
 from tallygate.webhook.cli.scenarios.step_objects import StepObjectError, get_mapping, parse_count
-from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar
+from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Scalar
 from tallygate.webhook.documents.to_json import to_plain
 from tallygate.webhook.policy.formats import quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
@@ -54,6 +55,7 @@ _KINDS: Final = {
     "daemonset": "DaemonSet",
     "replicaset": "ReplicaSet",
     "namespace": "Namespace",
+    "node": "Node",
     "resourceclaim": "ResourceClaim",
     "resourceclaimtemplate": "ResourceClaimTemplate",
     "deviceclass": "DeviceClass",
@@ -217,8 +219,7 @@ class _ScenarioBuilder:
         )
 
     def _list_pairs(self, name: str) -> Iterator[tuple[str, Node]]:
-        node = self.fields.get_node(name)
-        for entry in node.entries if isinstance(node, Mapping) else ():
+        for entry in _list_entries(self.fields.get_node(name)):
             yield entry.name, entry.value
 
     def _create_source(self, node: Node) -> SourceLocation:
@@ -272,7 +273,15 @@ class _ScenarioBuilder:
                 self._build_ledger_expectation(item, policies, namespaces, namespace)
                 for item in fields.get_items("ledger")
             ),
+            tuple(self._build_node_expectation(entry) for entry in _list_entries(fields.get_node("nodes"))),
         )
+
+    def _build_node_expectation(self, entry: Entry) -> NodeExpectation:
+        known_nodes = [name for name, _ in self._list_pairs("nodes")]
+        self._check_known(entry.key, entry.name, known_nodes, "node")
+        fields = Fields(entry.value)
+        problems = dict(fields.get_fields("problems").get_pairs()) if fields.get_node("problems") else None
+        return NodeExpectation(entry.name, _parse_quantities(fields.get_fields("published")), problems)
 
     def _build_ledger_expectation(
         self, node: Node, policies: PolicySet, namespaces: list[str], namespace: str
@@ -320,6 +329,10 @@ def build_scenario(file: str, document: Mapping) -> tuple[Scenario | None, list[
     builder = _ScenarioBuilder(file, document)
     scenario = builder.build()
     return scenario, builder.findings
+
+
+def _list_entries(node: Node | None) -> Sequence[Entry]:
+    return node.entries if isinstance(node, Mapping) else ()
 
 
 def _list_created_namespaces(step: ScenarioStep | None) -> Iterator[str]:

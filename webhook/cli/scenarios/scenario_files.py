@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,12 +55,13 @@ def get_scenario_language() -> DocumentSchema:
 
 
 def create_scenario_format_checker() -> FormatChecker:
-    """Return a checker of the formats of policies and of the formats `path`, `count`, `duration` and `time`."""
+    """Return a checker of the formats of policies, and of `path`, `count`, `duration`, `time` and `cidr`."""
     format_checker = create_format_checker()
     format_checker.checks("path", raises=FormatError)(_is_path)
     format_checker.checks("count", raises=FormatError)(_is_count)
     format_checker.checks("duration", raises=FormatError)(_is_duration)
     format_checker.checks("time", raises=FormatError)(_is_time)
+    format_checker.checks("cidr", raises=FormatError)(_is_cidr)
     return format_checker
 
 
@@ -102,6 +104,17 @@ def _is_time(instance: Any) -> bool:
             parse_time(instance)
         except TimeError as error:
             raise FormatError(BAD_TIME, f"{quote_text(instance)} is no time: {error}") from error
+    return True
+
+
+def _is_cidr(instance: Any) -> bool:
+    """Check a range of addresses."""
+    if isinstance(instance, str):
+        try:
+            ip_network(instance, strict=False)
+        except ValueError:
+            text = f"{quote_text(instance)} is no range of addresses; write one as in 10.1.2.0/26"
+            raise FormatError(BAD_QUANTITY, text) from None
     return True
 
 

@@ -84,6 +84,15 @@ def _format_cap_usage(cap_usage: CapUsage, name: str) -> str:
     return f"{name} used {format_amount(name, used)}, reserved {format_amount(name, reserved)}{free_text}"
 
 
+def _format_nodes(step_result: StepResult) -> Iterator[str]:
+    """Yield the published amounts and the problems of each node that has any."""
+    for node in step_result.nodes:
+        parts = [f"{name} {format_amount(name, amount)}" for name, amount in node.amounts.items()]
+        parts += [f"{name}: {text}" for name, text in sorted(node.problems.items())]
+        if parts:
+            yield f"node {node.name}: {'; '.join(parts)}"
+
+
 def render_report(results: Sequence[ScenarioResult], *, verbose: bool) -> RenderableType:
     """Render one line for each scenario with its failure, and with every step if `verbose`."""
     return Group(*(part for result in results for part in _render_scenario(result, verbose=verbose)))
@@ -132,6 +141,7 @@ def _list_details(step_result: StepResult) -> Iterator[str]:
         yield f"pods: {result.pods_created} created, {result.pods_missing} missing"
     yield from (f"event: {each}" for each in result.events)
     yield from (f"ledger {title}: {amounts}" for title, amounts in format_ledgers(step_result.cap_usages))
+    yield from _format_nodes(step_result)
 
 
 def _render_failure(result: ScenarioResult, step_result: StepResult) -> RenderableType:
@@ -139,6 +149,7 @@ def _render_failure(result: ScenarioResult, step_result: StepResult) -> Renderab
     rows = [row for each in step_result.differences for row in _list_difference_rows(each)]
     rows += [("event", each) for each in step_result.request_result.events]
     rows += [("ledger", f"{which}: {amounts}") for which, amounts in format_ledgers(step_result.cap_usages)]
+    rows += [("node", text.removeprefix("node ")) for text in _format_nodes(step_result)]
     remaining = len(result.scenario.steps) - step_result.number
     rows += [("then", f"{_format_count(remaining, 'step')} not run")] if remaining else []
     failure_table = replace(create_table(("", ""), rows), indent=2)
@@ -189,6 +200,10 @@ def _convert_step(step_result: StepResult) -> dict[str, Any]:
         "pods": {"created": result.pods_created, "missing": result.pods_missing},
         "events": list(result.events),
         "ledgers": [_convert_cap_usage(cap_usage) for cap_usage in step_result.cap_usages],
+        "nodes": [
+            {"node": each.name, "published": dict(each.amounts), "problems": dict(each.problems)}
+            for each in step_result.nodes
+        ],
         "differences": [
             {"subject": difference.subject, "expected": difference.expected, "happened": difference.actual}
             for difference in step_result.differences
@@ -246,6 +261,7 @@ def _format_failure_text(step_result: StepResult) -> str:
     ]
     rows += [f"event {each}" for each in step_result.request_result.events]
     rows += [f"ledger {which}: {amounts}" for which, amounts in format_ledgers(step_result.cap_usages)]
+    rows += _format_nodes(step_result)
     return "\n".join((head, *rows))
 
 

@@ -25,8 +25,9 @@ from tallygate.webhook.admission.kinds import list_review_targets
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
 from tallygate.webhook.cli.scenarios.claim_controller import ClaimController
+from tallygate.webhook.cli.scenarios.node_publication import NodePublication
 from tallygate.webhook.cli.scenarios.pod_set_controller import PodSetController
-from tallygate.webhook.cli.scenarios.scenario import Annotate, JsonObject, Scenario
+from tallygate.webhook.cli.scenarios.scenario import Annotate, JsonObject, PublishedNode, Scenario
 from tallygate.webhook.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
 from tallygate.webhook.gate.charge_transitions import ReadTransition
 from tallygate.webhook.gate.gate import Gate
@@ -133,6 +134,7 @@ class SimulatedCluster:
         self._workload_controllers = WorkloadControllers(self.api, self.store)
         self._pod_set_controller = PodSetController(self.api, self.store, targets)
         self._claim_controller = ClaimController(self.api, self.store)
+        self._publication = self._create_publication(scenario)
         self._pods_missing = 0
         self._create_initial_objects(scenario)
 
@@ -191,6 +193,7 @@ class SimulatedCluster:
         of_pod_sets = self._pod_set_controller.reconcile(retry=retry)
         self._pods_missing = of_workloads.pods_missing + of_pod_sets.pods_missing
         events = (*of_workloads.events, *of_pod_sets.events, *self._claim_controller.reconcile(retry=retry))
+        self._publish_on_nodes()
         return ControllerResult(events, of_workloads.pods_created + of_pod_sets.pods_created, self._pods_missing)
 
     def wait(self, seconds: float) -> ControllerResult:
@@ -207,6 +210,7 @@ class SimulatedCluster:
             if not self._ledger_reconciler.list_pending():
                 self.now = max(self.now, min(started_at + retry_delay, end))
         self._reconcile_ledgers()  # by the limits of the end
+        self._publish_on_nodes()
         return result
 
     def list_cap_usages(self) -> list[CapUsage]:
@@ -218,6 +222,18 @@ class SimulatedCluster:
         return sorted(
             cap_usages, key=lambda each: (each.active_cap.definition.name, each.active_cap.group, each.namespace)
         )
+
+    def list_published_nodes(self) -> list[PublishedNode]:
+        """Return the nodes with what NodeResources publish on them; none without such policies."""
+        return [] if self._publication is None else self._publication.list_nodes()
+
+    def _publish_on_nodes(self) -> None:
+        if self._publication is not None:
+            self._publication.reconcile()
+
+    def _create_publication(self, scenario: Scenario) -> NodePublication | None:
+        definitions = scenario.policies.node_resources
+        return NodePublication(self.store, definitions, self._read_clock) if definitions else None
 
     def _list_members(self, active_cap: ActiveCap, key: LedgerKey) -> frozenset[str]:
         membership = self._usage_lister.find_membership(active_cap, key)
@@ -249,8 +265,10 @@ class SimulatedCluster:
         names = scenario.namespaces.items()
         for name, body in scenario.nodes.items():
             metadata = {"name": name, "uid": self.store.create_uid(), "labels": body.get("labels", {})}
+            metadata["annotations"] = body.get("annotations", {})
             status = {"allocatable": body.get("allocatable", {}), "capacity": body.get("allocatable", {})}
-            self.store.put(ObjectKey("Node", "", name), {**_NODE, "metadata": metadata, "status": status})
+            node = {**_NODE, "metadata": metadata, "spec": {"podCIDRs": body.get("podCIDRs", [])}, "status": status}
+            self.store.put(ObjectKey("Node", "", name), node)
         for name, labels in names:
             metadata = {"name": name, "uid": self.store.create_uid(), "labels": dict(labels)}
             if annotations := scenario.annotations.get(name):
@@ -265,6 +283,7 @@ class SimulatedCluster:
         self._nodes.apply(
             Replaced([event.item for event in node_events if isinstance(event, Changed)], self.store.revision)
         )
+        self._publish_on_nodes()
         self._apply_pod_event(Replaced((), self.store.revision))
         self._claims.apply(Replaced((), self.store.revision))
         self._device_classes.apply(Replaced((), self.store.revision))

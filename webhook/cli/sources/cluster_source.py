@@ -44,12 +44,16 @@ class ClusterSource:
         """
         return namespace or find_default_namespace(self.kubeconfig, self.context, in_cluster=self.in_cluster)
 
-    def read(self, *, slices: bool) -> ObservedCluster:
-        """Return the cluster at present, or at the time of the snapshot, with its `slices` of devices on request.
+    def read(self, *, slices: bool, nodes: bool) -> ObservedCluster:
+        """Return the cluster at present, or at the time of the snapshot.
+
+        An API server is asked for the `slices` of devices and for the unhealthy devices of `nodes` on request.
 
         Raises:
             ClientConfigError: if the API server is not configured.
             ListError: if the pods or namespaces cannot be listed.
             SnapshotError: if the snapshot cannot be read.
         """
-        return observe_snapshot(self.snapshot) if self.snapshot else observe_api_server(self.connect(), slices=slices)
+        if self.snapshot:
+            return observe_snapshot(self.snapshot)
+        return observe_api_server(self.connect(), slices=slices, nodes=nodes)

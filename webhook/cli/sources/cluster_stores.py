@@ -11,6 +11,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.names import is_extended
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.webhook.cli.sources.unhealthy_store import UnhealthyStore
 from tallygate.webhook.gate.counted_claims import ClaimSources, CountedClaim, list_counted_claims
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.api_errors import ApiErrorReason
@@ -67,7 +68,8 @@ class ClusterStores:
     """The stores that the gate uses, empty until an event is applied.
 
     `creation_times` are the creation times of the pods and claims that were decoded here, by UID, in seconds since
-    1970. `unread` has a reason for each kind of object that could not be read: claims, classes of devices, or slices.
+    1970. `unread` has a reason for each kind of object that could not be read: claims, classes of devices, slices or
+    nodes.
     """
 
     def __init__(self) -> None:
@@ -76,6 +78,7 @@ class ClusterStores:
         self.claims = ClaimStore(time.monotonic)
         self.device_classes = DeviceClassStore()
         self.devices = DeviceStore(self.claims.list_devices)
+        self.nodes = UnhealthyStore()
         self.usage_lister = UsageLister(
             self.pods, self.namespaces, time.monotonic, lambda: None, claims=self.claims, devices=self.devices
         )
@@ -184,18 +187,22 @@ def read_devices(
     Raises:
         ListError: if a list fails for another reason than a missing resource or permission.
     """
-    stores.device_classes.apply(_list_or_record(client, DEVICE_CLASS_CODEC, stores))
-    lists = [_list_or_record(client, _create_claim_codec(stores, name), stores) for name in namespaces]
+    stores.device_classes.apply(list_or_record(client, DEVICE_CLASS_CODEC, stores))
+    lists = [list_or_record(client, _create_claim_codec(stores, name), stores) for name in namespaces]
     claims = [claim for each in lists for claim in each.items]
     stores.claims.apply(Replaced(claims, max((each.revision for each in lists), default=0)))
     if slices:
-        listed = _list_or_record(client, RESOURCE_SLICE_CODEC, stores)
+        listed = list_or_record(client, RESOURCE_SLICE_CODEC, stores)
         if SLICES not in stores.unread:
             stores.devices.apply(listed)
 
 
-def _list_or_record(client: ApiClient, codec: ResourceCodec[W, R], stores: ClusterStores) -> Replaced[R]:
-    """Return the list: empty if the resource is unknown, or may not be listed."""
+def list_or_record(client: ApiClient, codec: ResourceCodec[W, R], stores: ClusterStores) -> Replaced[R]:
+    """Return the list: empty if the resource is unknown, or may not be listed, which is recorded.
+
+    Raises:
+        ListError: if the list fails for another reason.
+    """
     try:
         return list_resource(client, codec)
     except UnknownResourceError:

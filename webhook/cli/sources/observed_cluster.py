@@ -26,17 +26,24 @@ from tallygate.webhook.cli.sources.cluster_stores import (
     ClusterStores,
     CountedUsage,
     DeviceItems,
+    list_or_record,
     read_devices,
 )
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
+from tallygate.webhook.cli.sources.unhealthy_store import (
+    NODES,
+    UNHEALTHY_NODE_CODEC,
+    UnhealthyNodeRecord,
+    create_unhealthy_record,
+)
 from tallygate.webhook.gate.membership import Membership
 from tallygate.webhook.gate.usage_lister import get_ledger_key
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.informer import Informer
 from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent, parse_revision
-from tallygate.webhook.objects.core import Namespace, Pod
+from tallygate.webhook.objects.core import Namespace, Node, Pod
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import (
@@ -139,8 +146,8 @@ class ObservedCluster:
         return uids_by_namespace
 
 
-def observe_api_server(client_config: ClientConfig, *, slices: bool) -> ObservedCluster:
-    """List a cluster, with its `slices` of devices on request.
+def observe_api_server(client_config: ClientConfig, *, slices: bool, nodes: bool = False) -> ObservedCluster:
+    """List a cluster, with its `slices` of devices and the unhealthy devices of its `nodes` on request.
 
     Ledgers are read first, so that the pods are not older than those that a ledger counted.
 
@@ -153,6 +160,10 @@ def observe_api_server(client_config: ClientConfig, *, slices: bool) -> Observed
         stores.namespaces.apply(list_resource(client, NAMESPACE_CODEC))
         stores.pods.apply(list_resource(client, ResourceCodec("pods", PODS_PATH, Pod, stores.create_pod_record)))
         read_devices(client, stores, slices=slices)
+        if nodes:
+            listed = list_or_record(client, UNHEALTHY_NODE_CODEC, stores)
+            if NODES not in stores.unread:
+                stores.nodes.apply(listed)
         return ObservedCluster(stores, ledgers, time.time())
     finally:
         client.close()
@@ -191,6 +202,7 @@ class _SnapshotHandler:
         self.stores = ClusterStores()
         self.pods: list[PodRecord] = []
         self.namespaces: list[NamespaceRecord] = []
+        self.nodes: list[UnhealthyNodeRecord] = []
         self.ledgers: list[CapLedgerRecord] = []
         self.devices = DeviceItems(self.stores)
 
@@ -208,7 +220,7 @@ class _SnapshotHandler:
             case cap_ledger.KIND:
                 self.ledgers.append(cap_ledger_list.create_ledger_record(item))
             case "Node":
-                pass
+                self.nodes.append(create_unhealthy_record(_NODE_DECODER.decode(item)))
             case _:
                 return self.devices.add(kind, item)
         return True
@@ -240,6 +252,10 @@ def observe_snapshot(path: Path) -> ObservedCluster:
         raise SnapshotError(f"{format_snapshot_name(path)}: no snapshot: {error}; {SNAPSHOT_HINT}") from None
     handler.stores.namespaces.apply(Replaced(handler.namespaces, revision))
     handler.stores.pods.apply(Replaced(handler.pods, revision))
+    if handler.nodes:
+        handler.stores.nodes.apply(Replaced(handler.nodes, revision))
+    else:
+        handler.stores.unread[NODES] = f"the snapshot has no {NODES}"
     handler.devices.apply(revision)
     cap_ledgers = create_ledger_list(handler.ledgers)
     return ObservedCluster(
@@ -250,6 +266,7 @@ def observe_snapshot(path: Path) -> ObservedCluster:
 
 _POD_DECODER = msgspec.json.Decoder(Pod)
 _NAMESPACE_DECODER = msgspec.json.Decoder(Namespace)
+_NODE_DECODER = msgspec.json.Decoder(Node)
 
 
 _POLL_SECONDS = 1.0
@@ -301,6 +318,9 @@ class WatchedCluster:
             claims.apply(Replaced((), 0))
         else:
             self._informers.append(Informer(claims.codec, client_config, claims.apply, claims.__len__))
+        if observed.stores.nodes.revision is not None:
+            nodes = self._stores.nodes
+            self._informers.append(Informer(UNHEALTHY_NODE_CODEC, client_config, nodes.apply, nodes.__len__))
         if observed.stores.devices.revision is not None:
             devices = self._stores.devices
             self._informers.append(Informer(RESOURCE_SLICE_CODEC, client_config, devices.apply, devices.__len__))

@@ -36,6 +36,7 @@ from tallygate.webhook.cli.usage.consumers import (
     format_title,
     list_consumers,
 )
+from tallygate.webhook.cli.usage.unhealthy_usage import format_by_resource, may_count_devices
 from tallygate.webhook.cli.usage.usage_report import (
     ChosenLedger,
     LedgerChoice,
@@ -95,13 +96,15 @@ def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
 
 def _print_usage(report: UsageReport, output: str) -> None:
     if output != "table":
-        tables.print_list("Usage", usage_table.convert_lines(report.lines), output, notes=list(report.notes))
+        unhealthy = [each.to_dict() for each in report.unhealthy]
+        items = usage_table.convert_lines(report.lines)
+        tables.print_list("Usage", items, output, notes=list(report.notes), unhealthy=unhealthy)
         return
     if report.lines:
         _print_lines(report.lines)
     else:
         click.echo("no cap counts anything here", err=True)
-    _print_notes(report.notes)
+    _print_notes((*report.notes, *format_by_resource(report.unhealthy)))
 
 
 def _print_lines(lines: Sequence[UsageLine]) -> None:
@@ -162,7 +165,8 @@ def _read_cluster(query: UsageQuery) -> ObservedCluster:
         UsageError: if the requested namespace does not exist.
         TallygateError: if the cluster cannot be read.
     """
-    cluster, name = query.source.read(slices=query.policies.needs_slices), query.choice.namespace
+    policies, name = query.policies, query.choice.namespace
+    cluster = query.source.read(slices=policies.needs_slices, nodes=may_count_devices(policies.caps))
     if name is not None and cluster.stores.namespaces.find(name) is None:
         known = [namespace.name for namespace in cluster.stores.namespaces.list_records()]
         place = format_snapshot_name(query.source.snapshot) if query.source.snapshot else "the cluster"
@@ -333,9 +337,10 @@ def usage(  # noqa: PLR0913 -- one argument for each option
 
     The gate's CapLedgers give the used and reserved amounts; COUNTED is the time of their last recount. Where they are
     missing, as in a snapshot or beside a gate with ledgers in memory, the used amounts are counted from the pods and
-    claims for devices, and the reserved amounts are unknown. Terminating pods count until they are deleted. Needed
-    rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses, and on resourceslices if a cap
-    counts devices by attributes or capacities; with --watch also watch.
+    claims for devices, and the reserved amounts are unknown. Terminating pods count until they are deleted. Nodes with
+    unhealthy devices of a counted resource are named: no pod gets these, however much of a limit is free. Needed
+    rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses, on nodes for unhealthy devices, and
+    on resourceslices if a cap counts devices by attributes or capacities; with --watch also watch.
 
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """

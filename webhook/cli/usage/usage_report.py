@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.node_fit import UnhealthyDevices
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
 from tallygate.webhook.admission.limit_schedule import LimitPeriod
 from tallygate.webhook.cli.framework import UsageError
@@ -17,6 +18,7 @@ from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from tallygate.webhook.cli.sources.cluster_stores import CountedUsage
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
 from tallygate.webhook.cli.usage.surge_usage import SurgeUsage, find_surge, find_surge_of_ledger
+from tallygate.webhook.cli.usage.unhealthy_usage import list_unknown_health, select_resources
 from tallygate.webhook.gate.counted_claims import describe_uncertain
 from tallygate.webhook.policy.limit_annotations import find_invalid
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -141,10 +143,11 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """The lines of a report, and its notes."""
+    """The lines of a report, its notes, and the unhealthy devices of the resources in the lines."""
 
     lines: tuple[UsageLine, ...]
     notes: tuple[str, ...]
+    unhealthy: tuple[UnhealthyDevices, ...] = ()
 
 
 def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> UsageReport:
@@ -157,7 +160,8 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     if not caps:
         if choice.namespace is not None and any(not key.namespace for key in cluster.ledgers.records):
             notes.append("shared caps are left out: --policies has their namespaces, a ledger does not")
-        return UsageReport(tuple(_list_lines_without_caps(cluster, choice)), tuple(notes))
+        lines = tuple(_list_lines_without_caps(cluster, choice))
+        return _create_report(cluster, lines, notes, (line.name for line in lines))
     if cluster.ledgers.missing_reason:
         notes.append(
             f"used amounts are counted from pods, and reserved amounts are unknown: {cluster.ledgers.missing_reason}"
@@ -181,7 +185,18 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     lines = tuple(line for chosen in chosen_ledgers for line in _list_lines(cluster, chosen))
     if not all(line.is_from_ledger for line in lines):
         notes += cluster.stores.list_unread(caps)
-    return UsageReport(lines, (*notes, *list_uncertain_devices(cluster, chosen_ledgers)))
+    notes += list_uncertain_devices(cluster, chosen_ledgers)
+    definitions = [chosen.active_cap.definition for chosen in chosen_ledgers]
+    return _create_report(cluster, lines, notes, (name for cap in definitions for name in cap.list_requested_names()))
+
+
+def _create_report(
+    cluster: ObservedCluster, lines: tuple[UsageLine, ...], notes: Sequence[str], names: Iterable[str]
+) -> UsageReport:
+    """Return the report, with the unhealthy devices of the resources among the names of limits."""
+    resources = select_resources(names)
+    unhealthy = cluster.stores.nodes.list_devices(resources)
+    return UsageReport(lines, (*notes, *list_unknown_health(cluster, resources)), unhealthy)
 
 
 def list_uncertain_devices(cluster: ObservedCluster, chosen_ledgers: Iterable[ChosenLedger]) -> Iterator[str]:

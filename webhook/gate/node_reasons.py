@@ -1,0 +1,68 @@
+"""Parts of messages on nodes: why no node can ever run a pod, the devices that it lacks, the pods that it preempts."""
+
+from tallygate.webhook.accounting.amounts import format_amount
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.node_fit import format_unhealthy
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.node_diagnosis import list_unhealthy_devices
+from tallygate.webhook.accounting.scheduling.prediction import can_never_run, find_largest_amounts
+from tallygate.webhook.accounting.scheduling.victims import PreemptionCandidate
+from tallygate.webhook.gate.device_reasons import describe_missing_devices
+from tallygate.webhook.gate.pending_amounts import PendingAmounts
+from tallygate.webhook.gate.possible_nodes import PossibleNodes
+
+_MAX_PODS = 3
+
+
+def find_never_reason(
+    pod: IncomingPod, cluster: Cluster, possible_nodes: PossibleNodes, pending: PendingAmounts
+) -> str:
+    """Return the reason why no node can ever run a pod; empty if one can, or may with amounts that nodes will get.
+
+    Raises:
+        QuantityError: if the size of a claim or volume is invalid.
+    """
+    settled = pending.remove_from(pod)
+    if not can_never_run(settled, cluster) or possible_nodes.may_run(settled):
+        return ""
+    return f"no node can ever run this pod: {_describe_obstacle(settled, cluster, possible_nodes)}"
+
+
+def _describe_obstacle(pod: IncomingPod, cluster: Cluster, possible_nodes: PossibleNodes) -> str:
+    maximums = {
+        name: largest
+        for name, largest in find_largest_amounts(pod, cluster).items()
+        if largest or cluster.device_classes.find_class(name) is None
+    }
+    if not maximums:
+        diagnosis = run_filters(pod, cluster)
+        return add_devices(format_fit_error(diagnosis).rstrip("."), pod, cluster, diagnosis, ever=True)
+    requested = " and ".join(
+        f"{format_amount(name, pod.requests[name])} {name}, {possible_nodes.describe_largest(name, largest)}"
+        for name, largest in maximums.items()
+    )
+    return f"it requests {requested}"
+
+
+def add_devices(message: str, pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, *, ever: bool) -> str:
+    """Return a message with the devices that a pod lacks, and with those that it requests and are unhealthy.
+
+    With `ever`, devices in use count as if they were free.
+    """
+    missing = describe_missing_devices(pod, cluster, diagnosis, ever=ever)
+    unhealthy = format_unhealthy(list_unhealthy_devices(pod, cluster))
+    return "; ".join(filter(None, (message, missing, unhealthy)))
+
+
+def describe_victims(candidate: PreemptionCandidate, cluster: Cluster, namespace: str) -> str:
+    """Return the pods that are preempted as text, with names only for those in one namespace."""
+    node_name = cluster.nodes.get_name(candidate.node_index)
+    own_names = sorted(each.name for each in candidate.victims if each.namespace == namespace)
+    listed = own_names[:_MAX_PODS]
+    unlisted = len(candidate.victims) - len(listed)
+    if not listed:
+        return f"{unlisted} of other namespaces on node {node_name}, for example"
+    more = f" and {unlisted} more" if unlisted else ""
+    return f"{', '.join(listed)}{more} on node {node_name}, for example"
