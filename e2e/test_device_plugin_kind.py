@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from e2e.api import Api, Object, api
-from e2e.command_output import run_kubectl, run_tallygate
+from e2e.command_output import get_raw, run_kubectl, run_tallygate
 from e2e.installation.vacant_cluster import find_gate_image
 from e2e.kind.cluster import KindCluster
 from e2e.kind.node import Node
@@ -25,6 +25,7 @@ _COMPONENT = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" /
 _NAMESPACE, _NAME = "tallygate-devices", "tallygate-device-plugin"
 _RESOURCE = "plugged.example.com/dongle"
 _WITHIN = 300.0  # seconds; the kubelet reports every ten, and a busy machine is slow
+_HEALTH_FEATURE = 'kubernetes_feature_enabled{name="ResourceHealthStatus"'  # on by default from Kubernetes 1.36
 _CONFIG = {
     "apiVersion": "tallygate.dev/v1alpha1",
     "kind": "DevicePluginConfig",
@@ -99,8 +100,13 @@ class _NodeUnderTest:
         """Wait until a pod runs."""
         until(f"{name} runs", lambda: self.read_pod(name)["status"].get("phase") == "Running", _WITHIN, self.describe)
 
+    def reports_health(self) -> bool:
+        """Return whether the cluster has the feature gate by which statuses of pods have the health of devices."""
+        metrics = get_raw(self.cluster, "/metrics").splitlines()
+        return any(line.startswith(_HEALTH_FEATURE) and line.endswith(" 1") for line in metrics)
+
     def find_health(self, name: str) -> list[str]:
-        """Return the health of the devices in the status of a pod; none before Kubernetes 1.37 by default."""
+        """Return the health of the devices in the status of a pod."""
         (container,) = self.read_pod(name)["status"]["containerStatuses"]
         return [each["health"] for part in container.get("allocatedResourcesStatus", ()) for each in part["resources"]]
 
@@ -204,8 +210,8 @@ def test_a_device_that_fails_leaves_the_allocatable_amount_and_returns(node_unde
     node_under_test.until_running("user")
     node_under_test.node.run("rm", "/dev/tally-health/tally-dongle2")
     node_under_test.until_amounts("4", "3")
-    reported = node_under_test.find_health("user")
-    if reported:
+    reports_health = node_under_test.reports_health()
+    if reports_health:
         until("the pod's status has it", lambda: node_under_test.find_health("user").count("Unhealthy") == 1, _WITHIN)
     node_under_test.create_pod("waiting", 4)
     predicted = run_tallygate(
@@ -215,7 +221,7 @@ def test_a_device_that_fails_leaves_the_allocatable_amount_and_returns(node_unde
     node_under_test.node.run("touch", "/dev/tally-health/tally-dongle2")
     node_under_test.until_amounts("4", "4")
     assert node_under_test.read_pod("user")["status"]["phase"] == "Running"
-    if reported:
+    if reports_health:
         until("the pod's status has that too", lambda: "Unhealthy" not in node_under_test.find_health("user"), _WITHIN)
 
 
