@@ -1,4 +1,4 @@
-"""Amounts on a node with a whole kubelet, which restarts, and whose node is made anew: they and their pods go on.
+"""Amounts on a node with a whole kubelet, which restarts, and whose node is recreated: they and their pods go on.
 
 A kubelet that restarts evaluates the pods of its node as if they were new, by the allocatable amounts of the stored
 node (pkg/kubelet/lifecycle/predicate.go, v1.36). It ignores a name that the node does not have.
@@ -150,7 +150,7 @@ def _read_renewals(site: Site) -> set[str]:
     return {each["spec"]["renewTime"] for each in leases if each["metadata"]["name"] == site.node}
 
 
-def _make_node_anew(site: Site, cluster: KindCluster) -> None:
+def _recreate_node(site: Site, cluster: KindCluster) -> None:
     """Delete the node while its kubelet is stopped, and wait until the kubelet has created it, ready for pods.
 
     The garbage collector deletes pods without a node after 40 seconds (pkg/controller/podgc, v1.36).
@@ -189,13 +189,13 @@ def test_advertised_amounts_and_a_pod_that_uses_them_outlive_a_restart_of_the_ku
     _assert_same(seats, before)
 
 
-def test_a_node_that_is_made_anew_has_no_amounts_and_the_pod_that_uses_them_goes_on(
+def test_a_node_that_is_recreated_has_no_amounts_and_the_pod_that_uses_them_goes_on(
     site: Site, kind_cluster: KindCluster, seats: _Pods
 ) -> None:
     seats.create("user", {_SEAT: "3"})
     seats.until_running("user")
     before = seats.read("user")
-    _make_node_anew(site, kind_cluster)
+    _recreate_node(site, kind_cluster)
     assert _read_amounts(site, _SEAT) == ("", "")
     _run(site, "advertise", site.node, f"{_SEAT}=4")
     assert _read_amounts(site, _SEAT) == ("4", "4")
@@ -264,7 +264,7 @@ def test_a_node_with_ten_addresses_runs_exactly_ten_pods_of_the_pod_network(
     assert len(addresses.list_running()) == _ADDRESSES + 1
 
     running = [addresses.read(name) for name in addresses.list_running()]
-    _make_node_anew(site, kind_cluster)
+    _recreate_node(site, kind_cluster)
     _until_amounts(site, _ADDRESS, str(_ADDRESSES))
     for each in running:
         _assert_same(addresses, each)
