@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from e2e.api import Api, Object, api
-from e2e.command_output import run_kubectl, run_tallygate
+from e2e.command_output import get_raw, run_kubectl, run_tallygate
+from e2e.installation.vacant_cluster import find_gate_image
 from e2e.kind.cluster import KindCluster
 from e2e.kind.node import Node
 from e2e.namespaces import new_namespace
@@ -24,6 +25,7 @@ _COMPONENT = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" /
 _NAMESPACE, _NAME = "tallygate-devices", "tallygate-device-plugin"
 _RESOURCE = "plugged.example.com/dongle"
 _WITHIN = 300.0  # seconds; the kubelet reports every ten, and a busy machine is slow
+_HEALTH_FEATURE = 'kubernetes_feature_enabled{name="ResourceHealthStatus"'  # on by default from Kubernetes 1.36
 _CONFIG = {
     "apiVersion": "tallygate.dev/v1alpha1",
     "kind": "DevicePluginConfig",
@@ -56,6 +58,7 @@ class _NodeUnderTest:
     cluster: KindCluster
     node: Node
     namespace: str
+    image: str
 
     @property
     def ours(self) -> Api:
@@ -83,7 +86,7 @@ class _NodeUnderTest:
         """Create a pod that prints the names of its devices, and how much it reads of the first."""
         container = {
             "name": "main",
-            "image": self.site.image,
+            "image": self.image,
             "command": ["python3", "-c", _READ_DEVICE],
             "resources": {"limits": {_RESOURCE: str(count)}},
         }
@@ -95,19 +98,30 @@ class _NodeUnderTest:
 
     def until_running(self, name: str) -> None:
         """Wait until a pod runs."""
-        until(f"{name} runs", lambda: self.read_pod(name)["status"].get("phase") == "Running", _WITHIN, self.read_log)
+        until(f"{name} runs", lambda: self.read_pod(name)["status"].get("phase") == "Running", _WITHIN, self.describe)
+
+    def reports_health(self) -> bool:
+        """Return whether the cluster has the feature gate by which statuses of pods have the health of devices."""
+        metrics = get_raw(self.cluster, "/metrics").splitlines()
+        return any(line.startswith(_HEALTH_FEATURE) and line.endswith(" 1") for line in metrics)
 
     def find_health(self, name: str) -> list[str]:
-        """Return the health of the devices in the status of a pod; none before Kubernetes 1.37 by default."""
+        """Return the health of the devices in the status of a pod."""
         (container,) = self.read_pod(name)["status"]["containerStatuses"]
         return [each["health"] for part in container.get("allocatedResourcesStatus", ()) for each in part["resources"]]
 
+    def find_plugins(self) -> list[Object]:
+        """Return the pods of the plugin on the node: one, except while it is replaced."""
+        return self.ours.items(f"/api/v1/namespaces/{_NAMESPACE}/pods", fieldSelector=f"spec.nodeName={self.site.node}")
+
     def find_plugin(self) -> Object:
-        """Return the pod of the plugin on the node."""
-        (plugin,) = self.ours.items(
-            f"/api/v1/namespaces/{_NAMESPACE}/pods", fieldSelector=f"spec.nodeName={self.site.node}"
-        )
+        """Return the pod of the plugin on the node, which is not being replaced."""
+        (plugin,) = self.find_plugins()
         return plugin
+
+    def describe(self) -> str:
+        """Return the statuses of the pods, and the log of the plugin."""
+        return json.dumps([each["status"] for each in self.ours.items(self.pods)])[-3000:] + self.read_log()
 
     def read_log(self) -> str:
         return self.cluster.kubectl("logs", f"--namespace={_NAMESPACE}", f"daemonset/{_NAME}", "--tail=40").stdout
@@ -120,7 +134,7 @@ def plugin_cluster(site: Site) -> Iterator[KindCluster]:
     if not isinstance(cluster, KindCluster):
         raise NotHereError("it takes a whole kubelet, and device nodes that a case may make on its node")
     cluster.node(site.node).run("sh", "-euc", _MAKE_DEVICES)
-    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": _list_objects(site.image)})
+    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": _list_objects(find_gate_image(cluster))})
     run_kubectl(cluster, "apply", "--server-side", "--filename=-", stdin=manifest)
     try:
         yield cluster
@@ -148,7 +162,7 @@ def node_under_test(site: Site, plugin_cluster: KindCluster) -> Iterator[_NodeUn
     node = plugin_cluster.node(site.node)
     node.run("sh", "-euc", _MAKE_DEVICES)
     with new_namespace(plugin_cluster) as namespace:
-        node_under_test = _NodeUnderTest(site, plugin_cluster, node, namespace)
+        node_under_test = _NodeUnderTest(site, plugin_cluster, node, namespace, find_gate_image(plugin_cluster))
         node_under_test.until_amounts("4", "4")
         try:
             yield node_under_test
@@ -196,8 +210,8 @@ def test_a_device_that_fails_leaves_the_allocatable_amount_and_returns(node_unde
     node_under_test.until_running("user")
     node_under_test.node.run("rm", "/dev/tally-health/tally-dongle2")
     node_under_test.until_amounts("4", "3")
-    reported = node_under_test.find_health("user")
-    if reported:
+    reports_health = node_under_test.reports_health()
+    if reports_health:
         until("the pod's status has it", lambda: node_under_test.find_health("user").count("Unhealthy") == 1, _WITHIN)
     node_under_test.create_pod("waiting", 4)
     predicted = run_tallygate(
@@ -207,7 +221,7 @@ def test_a_device_that_fails_leaves_the_allocatable_amount_and_returns(node_unde
     node_under_test.node.run("touch", "/dev/tally-health/tally-dongle2")
     node_under_test.until_amounts("4", "4")
     assert node_under_test.read_pod("user")["status"]["phase"] == "Running"
-    if reported:
+    if reports_health:
         until("the pod's status has that too", lambda: "Unhealthy" not in node_under_test.find_health("user"), _WITHIN)
 
 
@@ -232,14 +246,14 @@ def test_a_plugin_that_restarts_leaves_the_pod_its_devices(node_under_test: _Nod
     node_under_test.until_running("user")
     before, plugin = node_under_test.read_pod("user"), node_under_test.find_plugin()
     node_under_test.ours.delete(f"/api/v1/namespaces/{_NAMESPACE}/pods/{plugin['metadata']['name']}")
-    run_kubectl(
-        node_under_test.cluster,
-        "rollout",
-        "status",
-        f"--namespace={_NAMESPACE}",
-        f"daemonset/{_NAME}",
-        "--timeout=300s",
-    )
+
+    def is_replaced() -> bool:
+        """Return whether the next plugin has registered: until then the kubelet rejects a pod that needs a device."""
+        uids = {each["metadata"]["uid"] for each in node_under_test.find_plugins()}
+        is_next = bool(uids) and plugin["metadata"]["uid"] not in uids
+        return is_next and '"device-plugin-registered"' in node_under_test.read_log()
+
+    until("the next plugin registers", is_replaced, _WITHIN, node_under_test.read_log)
     node_under_test.until_amounts("4", "4")
     _assert_same(node_under_test, before)
     node_under_test.create_pod("more", 1)

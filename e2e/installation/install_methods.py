@@ -78,6 +78,11 @@ class KustomizeInstall(InstallMethod):
 
     policies = f"{_MINE}/{POLICIES}"
 
+    def __init__(self, name: str, *components: str) -> None:
+        """Set the name of the overlay, and the names of further components."""
+        super().__init__(name)
+        self._components = components
+
     def __str__(self) -> str:
         return self.name
 
@@ -108,7 +113,9 @@ class KustomizeInstall(InstallMethod):
         shown = read_yaml(_INSTALL, "2. Your overlay")[0]
         named = ", ".join(f"{key}: {value}" for key, value in image_parts(image).items())
         usual = "newName: registry.example.com/tallygate, newTag: 0.1.0"
-        return shown.replace("overlays/ha", f"overlays/{self.name}").replace(usual, named)
+        more = "".join(f"- ../components/{each}\n" for each in self._components)
+        listed = f"components:\n{more}" if more else ""
+        return f"{shown.replace('overlays/ha', f'overlays/{self.name}').replace(usual, named)}{listed}"
 
     def _certificate(self) -> tuple[list[str], list[str]]:
         """Return the commands that make the certificate, before the others, and publish it, after them."""

@@ -38,21 +38,32 @@ def vacate(site: Site) -> Iterator[VacantCluster]:
     gate, cluster = site.gate, site.cluster
     if not isinstance(gate, GateDeployment):
         raise NotHereError("it takes nodes that run images")
-    text = run_kubectl(
-        cluster, "get", "deployment", CONFIGURATION_NAME, f"--namespace={DEFAULT_NAMESPACE}", "--output=json"
-    )
-    (container,) = json.loads(text)["spec"]["template"]["spec"]["containers"]
+    image = find_gate_image(cluster)
     gate.stop()
     unregister(cluster)
     uninstall(cluster)
     try:
-        yield VacantCluster(cluster, container["image"], frozenset(find_leftovers(cluster)))
+        yield VacantCluster(cluster, image, frozenset(find_leftovers(cluster)))
     finally:
         uninstall(cluster)
-        install(cluster, container["image"])
+        install(cluster, image)
         certificate = json.dumps(_certificate(gate))
         run_kubectl(cluster, "apply", "--server-side", "--force-conflicts", "--filename=-", stdin=certificate)
         gate.start()
+
+
+def find_gate_image(cluster: Cluster) -> str:
+    """Return the image of the installed gate, which the nodes have.
+
+    Raises:
+        ClusterError: if it is not installed.
+    """
+    text = run_kubectl(
+        cluster, "get", "deployment", CONFIGURATION_NAME, f"--namespace={DEFAULT_NAMESPACE}", "--output=json"
+    )
+    (container,) = json.loads(text)["spec"]["template"]["spec"]["containers"]
+    image: str = container["image"]
+    return image
 
 
 def _certificate(gate: GateDeployment) -> Object:

@@ -122,6 +122,17 @@ def test_pods_that_have_ended_and_pods_of_other_namespaces_are_no_sign_of_a_roll
     assert [request_pod(replica, f"new{index}", new)[0] for index in range(5)] == [200] * 4 + [403]
 
 
+@pytest.mark.parametrize("field", ["kind", "name"])
+def test_a_pod_with_the_uid_of_an_old_controller_beside_another_kind_or_name_hides_no_rollout(field: str) -> None:
+    replica = create_active_replica(SURGE)
+    old = store_replica_set(replica, "web-old", WEB)
+    for index in range(3):
+        store_pod(replica, f"old{index}", old)
+    store_pod(replica, "forged", old | {field: "StatefulSet" if field == "kind" else "web-other"})
+    replica.reconcile()
+    assert request_pod(replica, "new", store_replica_set(replica, "web-new", WEB)) == (200, "")
+
+
 def test_old_pods_that_use_none_of_the_exceeded_resource_are_no_sign_of_a_rollout() -> None:
     replica = create_active_replica(SURGE)
     old = store_replica_set(replica, "web-old", WEB)

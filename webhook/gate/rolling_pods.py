@@ -20,7 +20,7 @@ from tallygate.webhook.gate.charged_requests import RequestCharges
 from tallygate.webhook.gate.charging import ChargeResult
 from tallygate.webhook.gate.owner_chain import OwnerChains, find_controller
 from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference
 from tallygate.webhook.state.informers.consumer_store import NotSyncedError
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
 
@@ -155,10 +155,13 @@ class _RevisionFinder:
         return any(each is not None and each.workload == own.workload and each != own for each in revisions)
 
 
-def _identify(metadata: ObjectMeta) -> tuple[str | None, str | None, str | None]:
-    """Return what the pods of one revision have in common."""
-    reference, labels = find_controller(metadata), metadata.labels or {}
-    return reference.uid if reference else None, labels.get(_DAEMON_REVISION), labels.get(_SET_REVISION)
+def _identify(metadata: ObjectMeta) -> tuple[OwnerReference | None, str | None, str | None]:
+    """Return what the pods of one revision have in common.
+
+    It is the whole reference: a pod may state the UID of a controller beside another kind or name, and is not its own.
+    """
+    labels = metadata.labels or {}
+    return find_controller(metadata), labels.get(_DAEMON_REVISION), labels.get(_SET_REVISION)
 
 
 def _get_controller_name(metadata: ObjectMeta) -> str:

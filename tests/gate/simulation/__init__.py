@@ -3,12 +3,14 @@
 This package reserves, counts and batches nothing itself: `webhook.gate` and `webhook.state` do. Their environment is
 simulated: threads of which one runs at a time (`tasks`), a ledger store with unknown outcomes over an etcd that stalls
 (`store`), watches that lag (`histories`) and clocks that differ (`replica`). `environment` has the shared objects,
-`ground_truth` the stored objects and ledgers, `device_policies` the caps, `actors` the steps of users, API server and
-etcd, `claim_actors` those of tenants, scheduler, controllers and drivers, `gang_actors` those of workloads as wholes
-and their controllers, `replica_actors` those of replicas.
+`ground_truth` the stored objects and ledgers, `device_policies` and `surge_policies` the caps, `actors` the steps of
+users, API server and etcd, `claim_actors` those of tenants, scheduler, controllers and drivers, `gang_actors` those of
+workloads as wholes and their controllers, `rollout_actors` those of controllers that roll, `replica_actors` those of
+replicas. In the worlds of `surge_policies` the product's gate decides whole reviews (`gate_replica`).
 `invariants` are checked after every write by the plain arithmetic of `entitlements`, with what `counts` has recorded of
-each count, and those of `gang_rooms`; `convergence` at the end. `mutants`, `claim_mutants` and `gang_mutants` replace
-parts of the product by wrong ones.
+each count, and those of `gang_rooms` and, by `attempts`, of `surge_bounds`; `convergence` at the end, and
+`rollout_convergence` of what rolls. `mutants`, `claim_mutants`, `gang_mutants` and `surge_mutants` replace parts of the
+product by wrong ones.
 
 `tests.state.simulation` plays far more schedules over the pure transitions; this package plays their callers.
 """

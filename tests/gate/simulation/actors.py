@@ -2,22 +2,15 @@
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.gate.charge_transitions import ChargedConsumer
-from tallygate.webhook.objects.meta import OwnerReference
 from tallygate.webhook.state.ledger.ledger import Operation
-from tallygate.webhook.state.ledger.reserve import WorkloadTerms
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
-from tests.gate.simulation.claim_reviews import create_review
 from tests.gate.simulation.cluster_objects import CAP_NAMES, Claim, Pod
-from tests.gate.simulation.environment import OLD_NAMESPACES, Environment, Request, RequestState, StepFunction
+from tests.gate.simulation.environment import OLD_NAMESPACES, Environment, StepFunction
 from tests.gate.simulation.replica import BOUND, Replica
+from tests.gate.simulation.requests import Request, RequestState
 from tests.gate.simulation.tasks import Task
 from tests.schedules import pick
 
-_JOB = "batch/v1/Job"
 _MAX_TASKS = 9
 _NEW_NAMESPACES = ("team-2", "team-3")
 
@@ -53,10 +46,11 @@ class Users:
         if not pods:
             return ""
         pod = pods[a % len(pods)]
-        now, token = self._truth.now, self._environment.token
-        return self._send(
-            Request(Operation.UPDATE, pod.uid, pod.namespace, pod.size, 1 + b % 4, now, token, pod.revision)
-        )
+        change = Request(
+            Operation.UPDATE, pod.uid, pod.namespace, pod.size, 1 + b % 4, self._truth.now, self._environment.token,
+            pod.revision, owner=pod.owner,
+        )  # fmt: skip
+        return self._send(change)
 
     def _send(self, request: Request) -> str:
         if not self._environment.send(request):
@@ -118,11 +112,11 @@ class Users:
         return f"{name} moves to group {entered} (revision {self._truth.revision})"
 
     def _publish(self, _a: int, _b: int) -> str:
-        """Publish a policy without the shared cap, or with it again."""
+        """Publish the other version of the policies, or the first one again."""
         policies = self._environment.policies
-        is_whole = self._environment.caps is policies.both
-        self._environment.caps = policies.without_shared if is_whole else policies.both
-        return f"a policy is published {'without' if is_whole else 'with'} the shared cap"
+        is_first = self._environment.policy is policies.first
+        self._environment.policy = policies.other if is_first else policies.first
+        return f"{'the other version' if is_first else 'the first version'} of the policies is published"
 
 
 class ApiServer:
@@ -158,33 +152,24 @@ class ApiServer:
         return True
 
     def _attempt(self, task: Task, request: Request, replica: Replica) -> None:
-        pod = ChargedConsumer(
-            request.uid, request.namespace, request.stored_name, replica.create_nonce(), request.operation
-        )
-        if request.workload is not None:
-            pod = replace(pod, kind=ConsumerKind.WORKLOAD, workload=WorkloadTerms(_JOB))
-        reserved: frozenset[LedgerKey] = frozenset()
         loaded, seen = replica.loaded, replica.list_seen_revisions()
         try:
-            if request.claim is None:
-                is_admitted, keys = replica.charge(pod, request.old_size, request.size, _create_owner(request))
-            else:
-                is_admitted, keys = replica.charge_claim(create_review(request), pod.attempt)
-            reserved = frozenset(keys)
+            decided = replica.decide(request)
         except (RetryLaterError, StoreUnavailableError):
-            is_admitted = False
+            decided = None
         if request.task is not task or request.state is not RequestState.CALLING or request not in self._requests:
             return  # the API server no longer waits for this call
-        if not is_admitted:
+        if decided is None or not decided.is_admitted or request.is_dry_run:
             self._requests.remove(request)
             return
-        request.state, request.reserved = RequestState.ALLOWED, reserved
+        request.state, request.reserved = RequestState.ALLOWED, frozenset(decided.keys)
         request.namespaces_revision = seen.namespaces
-        for key in reserved:
+        for key in request.reserved:
             if request.workload is not None and self._truth.is_member(key, request.namespace):
                 self._environment.rooms.open(key, request.uid, request.size)
             self._environment.invariants.check_ledger(key)
-            self._environment.invariants.check_reservation(key, pod, loaded.get(key.cap, 0), seen)
+            loaded_at = loaded.get(key.cap, 0)
+            self._environment.invariants.check_reservation(key, request.uid, decided.attempt, loaded_at, seen)
 
     def _store(self, a: int, _b: int) -> str:
         """Send an allowed request to etcd, before its in-flight bound is over."""
@@ -210,7 +195,7 @@ class ApiServer:
             self._truth.put_workload(request.workload)
             return
         if request.operation is Operation.CREATE:
-            new = Pod(request.uid, request.namespace, request.size)
+            new = Pod(request.uid, request.namespace, request.size, owner=request.owner)
         elif pod is not None and pod.revision == request.old_revision:
             new = pod._replace(size=request.size)
         elif pod is not None and not pod.ended:  # the stored pod has changed: admission runs again
@@ -222,8 +207,9 @@ class ApiServer:
             return
         self._requests.remove(request)
         self._truth.put(new)
-        workload = self._truth.find_workload(request.namespace, request.owner_name)
-        if workload is not None and workload.owns(request.owner, request.owner_name):
+        owner = request.owner
+        workload = self._truth.find_workload(request.namespace, owner.name) if owner is not None else None
+        if workload is not None and workload.owner == owner:
             self._truth.pods_of_workloads.setdefault(workload.uid, set()).add(request.uid)
         self._check_stored(request)
 
@@ -251,16 +237,6 @@ class ApiServer:
     def _check_stored(self, request: Request) -> None:
         invariants = self._environment.invariants
         invariants.check_stored(request.uid, request.reserved, request.namespaces_revision)
-
-
-def _create_owner(request: Request) -> OwnerReference | None:
-    """Return the owner reference of the pod in a request, None without one."""
-    api_version, _, kind = _JOB.rpartition("/")
-    if not request.owner:
-        return None
-    return OwnerReference(
-        api_version=api_version, kind=kind, name=request.owner_name, uid=request.owner, controller=True
-    )
 
 
 class Etcd:

@@ -4,7 +4,7 @@ import json
 
 from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.request import CREATE, UPDATE, AdmissionRequest, UserInfo
-from tests.gate.simulation.environment import Request
+from tests.gate.simulation.requests import Request
 
 _TENANT = UserInfo("a tenant")
 

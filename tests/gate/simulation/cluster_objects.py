@@ -1,19 +1,35 @@
 """The objects of the API server as the ground truth stores them, and as watches show them."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.admission.cap_index import find_key_value, get_cap_name
 from tallygate.webhook.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
+from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
 from tests.accounting.claims import CLASS, claim_object, exactly, first_available, result
+from tests.state.informers.pods import GPU
 from tests.state.informers.pods import pod as stored_pod
 from tests.state.informers.slices import DRIVER, create_device, create_slice
 
 CAP_NAMES = ("each", "together")
+UNIX_START = 1_000_000_000
+"""The time of the Unix epoch at which the clock of the world is zero."""
+_REVISION_LABELS = (
+    "pod-template-hash",
+    "controller-revision-hash",
+    "leaderworkerset.sigs.k8s.io/template-revision-hash",
+)
+"""Labels in which controllers write the revision of a pod, and tenants what they please."""
 OTHER_GROUP = "together=no"
 """The second group of the shared cap, in a world where its label has several values; the first has the cap's name."""
+
+
+def format_time(seconds: int) -> str:
+    """Return a time of the Unix epoch as policies and annotations write it."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def name_cap(key: str) -> str:
@@ -22,8 +38,29 @@ def name_cap(key: str) -> str:
     return get_cap_name(key) if value in {None, "yes"} else f"{get_cap_name(key)}={value}"
 
 
+_APPS = ("ReplicaSet", "StatefulSet", "DaemonSet", "Deployment")
+_API_VERSIONS = {"Job": "batch/v1", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", **dict.fromkeys(_APPS, "apps/v1")}
+
+
+class Owner(NamedTuple):
+    """A controller, as an owner reference names it. Labels of its pods state the revision `template`."""
+
+    kind: str
+    name: str
+    uid: str
+    template: str = ""
+
+    def to_reference(self) -> dict[str, Any]:
+        """Return the owner reference."""
+        version = _API_VERSIONS[self.kind]
+        return {"apiVersion": version, "kind": self.kind, "name": self.name, "uid": self.uid, "controller": True}
+
+
 class Pod(NamedTuple):
-    """A stored pod of `size` GPUs. `claim` is the name of the scheduler's claim for them, in its status."""
+    """A stored pod of `size` GPUs. `claim` is the name of the scheduler's claim for them, in its status.
+
+    `owner` is the controller in its owner reference, whether or not that exists.
+    """
 
     uid: str
     namespace: str
@@ -31,6 +68,7 @@ class Pod(NamedTuple):
     ended: bool = False
     revision: int = 0
     claim: str = ""
+    owner: Owner | None = None
 
     @property
     def name(self) -> str:
@@ -47,23 +85,49 @@ class Pod(NamedTuple):
         status: dict[str, Any] = {"phase": "Succeeded" if self.ended else "Running"}
         if self.claim:
             status["extendedResourceClaimStatus"] = {"resourceClaimName": self.claim}
-        return stored_pod(self.uid, self.revision, str(self.size), self.namespace, status=status)
+        metadata: dict[str, Any] = {}
+        if self.owner is not None:
+            labels = {"app": self.owner.name.rpartition("-")[0], **dict.fromkeys(_REVISION_LABELS, self.owner.template)}
+            metadata = {"ownerReferences": [self.owner.to_reference()], "labels": labels}
+        return stored_pod(self.uid, self.revision, str(self.size), self.namespace, status=status, metadata=metadata)
+
+
+class Limit(NamedTuple):
+    """The GPUs that an annotation of a namespace gives it, up to a time of the Unix epoch or for ever."""
+
+    amount: int
+    until: int | None
+
+    @property
+    def text(self) -> str:
+        """The text of the annotation."""
+        end = "" if self.until is None else f" until={format_time(self.until)}"
+        return f"{GPU}={self.amount}{end}"
 
 
 class Namespace(NamedTuple):
-    """A namespace in a watch event, with the names of the caps and groups that select it by its labels."""
+    """A namespace in a watch event, with the names of the caps and groups that select it by its labels.
+
+    An annotation may give it a `limit` under the cap of each namespace.
+    """
 
     revision: int
     name: str
     uid: str
     is_deleted: bool = False
     caps: frozenset[str] = frozenset(CAP_NAMES)
+    limit: Limit | None = None
 
     @property
     def labels(self) -> dict[str, str]:
         """Its labels: that of a cap has the value `yes`, or the value of a group."""
         parts = [cap.partition("=") for cap in sorted(self.caps)]
         return {label: value or "yes" for label, _, value in parts}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Its annotations."""
+        return {} if self.limit is None else {f"{ANNOTATION_PREFIX}{CAP_NAMES[0]}": self.limit.text}
 
 
 class Workload(NamedTuple):
@@ -86,15 +150,20 @@ class Workload(NamedTuple):
         """Whether its controller makes pods."""
         return not (self.has_stopped or self.is_suspended)
 
-    def owns(self, uid: str, name: str) -> bool:
-        """Return whether an owner reference with a UID and a name is its own."""
-        return (uid, name) == (self.uid, self.name)
+    @property
+    def owner(self) -> Owner:
+        """The controller in the owner references of its pods."""
+        return Owner("Job", self.name, self.uid)
 
     def to_object(self) -> dict[str, Any]:
         """Return the Job as the API server sends it."""
         metadata = {"name": self.name, "namespace": self.namespace, "uid": self.uid}
-        spec = {"parallelism": self.size, "suspend": self.is_suspended, "template": {"spec": {"containers": []}}}
-        return {"metadata": metadata | {"resourceVersion": str(self.revision)}, "spec": spec}
+        pod = stored_pod("", 0)
+        spec = {"parallelism": self.size, "suspend": self.is_suspended, "template": {"spec": pod["spec"]}}
+        return {
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata | {"resourceVersion": str(self.revision)},
+            "spec": spec,
+        }  # fmt: skip
 
 
 class Claim(NamedTuple):

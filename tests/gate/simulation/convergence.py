@@ -3,10 +3,12 @@
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tests.gate.simulation.counts import Count
 from tests.gate.simulation.entitlements import split_used
-from tests.gate.simulation.environment import RequestState
 from tests.gate.simulation.gang_rooms import GANG_SECONDS
+from tests.gate.simulation.gate_replica import GateReplica
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.replica_actors import ANSWERED
+from tests.gate.simulation.requests import RequestState
+from tests.gate.simulation.rollout_convergence import RolloutConvergence
 from tests.gate.simulation.world import World
 from tests.schedules import ViolationError
 
@@ -23,6 +25,32 @@ def converge(world: World, choice: int) -> None:
         ViolationError: if a ledger is not exact at the end, or an invariant does not hold.
     """
     truth = world.truth
+    choice = _end_requests(world, choice)
+    world.claims.finish()
+    replica = world.replicas[choice % len(world.replicas)]
+    for each in world.replicas:
+        each.is_frozen = each is not replica
+    replica.leads = True
+    replica.load(world.policies.first)
+    truth.now += _CACHE_SECONDS
+    _reconcile_all(world, replica)
+    for seconds in (BOUND, GANG_SECONDS) if truth.workloads else (BOUND,):
+        truth.now += seconds
+        for _ in range(_ROUNDS):
+            _reconcile_all(world, replica)
+            truth.now += _CONTENDED_SECONDS
+    if world.policies.has_claims:
+        truth.now += _UNCONFIRMED_SECONDS
+        _reconcile_all(world, replica)
+    _check(world, replica)
+    _check_own_claim(world, replica)
+    if isinstance(replica, GateReplica):
+        RolloutConvergence(world, replica, lambda: _reconcile_all(world, replica)).finish()
+
+
+def _end_requests(world: World, choice: int) -> int:
+    """End all tasks, requests and late writes, some of which are stored; return what is left of the choice."""
+    truth = world.truth
     while truth.is_stalled or truth.waiting:
         world.step("commit", 0, 0, 0)
     for task in range(len(world.running)):
@@ -36,24 +64,7 @@ def converge(world: World, choice: int) -> None:
     while truth.late and choice & 1:
         world.step("arrive", 0, 0, 0)
     truth.late.clear()
-    world.claims.finish()
-    replica = world.replicas[choice % len(world.replicas)]
-    for each in world.replicas:
-        each.is_frozen = each is not replica
-    replica.leads = True
-    replica.load(world.policies.both)
-    truth.now += _CACHE_SECONDS
-    _reconcile_all(world, replica)
-    for seconds in (BOUND, GANG_SECONDS) if truth.workloads else (BOUND,):
-        truth.now += seconds
-        for _ in range(_ROUNDS):
-            _reconcile_all(world, replica)
-            truth.now += _CONTENDED_SECONDS
-    if world.policies.has_claims:
-        truth.now += _UNCONFIRMED_SECONDS
-        _reconcile_all(world, replica)
-    _check(world, replica)
-    _check_own_claim(world, replica)
+    return choice
 
 
 def _reconcile_all(world: World, replica: Replica) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
+from tallygate.webhook.policy.model import PolicySet
 from tests.accounting.claims import CLASS
 from tests.admission.case import parse_policies
 from tests.state.informers.pods import GPU
@@ -11,7 +12,7 @@ from tests.state.informers.slices import DRIVER
 
 H100, MEMORY = "h100", "gpu-memory"
 _EACH, _TOGETHER = 4, 9
-_CAP = """
+CAP = """
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
 metadata: {{name: {name}}}
@@ -20,8 +21,9 @@ spec:
   shared: {shared}
   hard: {{nvidia.com/gpu: {hard}}}
 """
-_CAP_OF_EACH = _CAP.format(name="each", shared="false", hard=_EACH)
-_SHARED_CAP = _CAP.format(name="together", shared="true", hard=_TOGETHER)
+"""A cap that selects namespaces by a label of its name."""
+_CAP_OF_EACH = CAP.format(name="each", shared="false", hard=_EACH)
+_SHARED_CAP = CAP.format(name="together", shared="true", hard=_TOGETHER)
 _GROUPED_CAP = f"""
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
@@ -32,30 +34,42 @@ spec:
   hard: {{nvidia.com/gpu: {_EACH}}}
 """
 _SELECTOR = f"""device.attributes["{DRIVER}"].model == "{H100}\""""
-_DEVICES_OF_EACH = _CAP.format(name="each", shared="false", hard=f"{_EACH}, {H100}: 2") + (
+_DEVICES_OF_EACH = CAP.format(name="each", shared="false", hard=f"{_EACH}, {H100}: 2") + (
     f"  devices: {{{H100}: {{selector: '{_SELECTOR}'}}}}\n"
 )
-_SHARED_DEVICES = _CAP.format(name="together", shared="true", hard=f"{_TOGETHER}, {MEMORY}: 8") + (
+_SHARED_DEVICES = CAP.format(name="together", shared="true", hard=f"{_TOGETHER}, {MEMORY}: 8") + (
     f"  devices: {{{MEMORY}: {{sum: memory}}}}\n"
 )
 
 
-class Policies(NamedTuple):
-    """A cap of each namespace and one that all share; the first alone. Each selects namespaces by a label of its name.
+class PolicyVersion(NamedTuple):
+    """A version of the policies, with its caps and their limits after the ends of all overrides."""
 
-    With `has_claims` there are claims, and both caps count them.
+    documents: PolicySet
+    caps: CapIndex
+
+
+class Policies(NamedTuple):
+    """A cap of each namespace and one that all share, and another version: the first alone, or larger surges of both.
+
+    Each selects namespaces by a label of its name. With `has_claims` there are claims, and both caps count them. With
+    `has_reviews` whole reviews are decided by the gate; else replicas charge by themselves.
     """
 
-    both: CapIndex
-    without_shared: CapIndex
-    has_claims: bool
+    first: PolicyVersion
+    other: PolicyVersion
+    has_claims: bool = False
+    has_reviews: bool = False
+
+
+def create_version(text: str, resources_by_class: Mapping[str, str] = NO_CLASSES) -> PolicyVersion:
+    """Return the version of the policies in a text."""
+    documents = parse_policies(text)
+    return PolicyVersion(documents, CapIndex(documents, None, resources_by_class))
 
 
 def _index(cap_of_each: str, shared_cap: str, resources_by_class: Mapping[str, str]) -> Policies:
-    both, alone = (
-        CapIndex(parse_policies(text), None, resources_by_class)
-        for text in (f"{cap_of_each}---{shared_cap}", cap_of_each)
-    )
+    both, alone = (create_version(text, resources_by_class) for text in (f"{cap_of_each}---{shared_cap}", cap_of_each))
     return Policies(both, alone, has_claims=bool(resources_by_class))
 
 

@@ -1,20 +1,22 @@
 """The objects that every step uses: the ground truth, the requests in progress, the replicas and their tasks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.ledger import Ledger, Surge
 from tallygate.webhook.state.ports import LedgerKey
-from tests.gate.simulation.cluster_objects import POOLS, Claim, Slice, Workload
+from tests.gate.simulation.attempts import Attempts
+from tests.gate.simulation.cluster_objects import POOLS, Slice
 from tests.gate.simulation.counts import CountRecorder
 from tests.gate.simulation.device_policies import PODS_ONLY, Policies, list_ledger_caps
 from tests.gate.simulation.entitlements import Sizes, compute_requested, compute_right
 from tests.gate.simulation.gang_rooms import GangRooms
+from tests.gate.simulation.gate_replica import GateReplica
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.invariants import Invariants
 from tests.gate.simulation.replica import BOUND, Replica
+from tests.gate.simulation.requests import Request, RequestState
 from tests.gate.simulation.store import Store
+from tests.gate.simulation.surge_bounds import SurgeBounds
 from tests.gate.simulation.tasks import Task, Tasks
 from tests.state.informers.pods import GPU
 
@@ -27,51 +29,8 @@ StepFunction = Callable[[int, int], str]
 """Take one step, which chooses by its numbers; return a line of the story, or none if nothing could be done."""
 
 
-class RequestState(StrEnum):
-    """The progress of a request in the API server."""
-
-    CALLING = "calling"
-    ALLOWED = "allowed"
-    SENT = "sent"
-
-
-@dataclass(eq=False)
-class Request:
-    """A creation or an update in the API server; `old_revision` is that of the pod or claim which it replaces.
-
-    `claim` is the new claim and `old_claim` the stored one, if it is a request for a claim. `workload` is the new
-    workload if it creates one. `owner` and `owner_name` are the UID and the name in the owner reference of a new pod.
-
-    `reserved` are the ledgers that admitted it, by the namespaces as of revision `namespaces_revision`.
-    """
-
-    operation: Operation
-    uid: str
-    namespace: str
-    old_size: int
-    size: int
-    arrived_at: float
-    token: int
-    old_revision: int = 0
-    state: RequestState = RequestState.CALLING
-    task: Task | None = None
-    reserved: frozenset[LedgerKey] = frozenset()
-    namespaces_revision: int = 0
-    claim: Claim | None = None
-    old_claim: Claim | None = None
-    workload: Workload | None = None
-    owner: str = ""
-    owner_name: str = ""
-
-    @property
-    def stored_name(self) -> str:
-        """The name of the object."""
-        named = self.claim or self.workload
-        return named.name if named is not None else f"pod-{self.uid}"
-
-
 class Environment:
-    """The state of the simulation; `caps` are those of the last policy, `token` that of the current step."""
+    """The state of the simulation; `policy` is the last version of the policies, `token` that of the current step."""
 
     def __init__(self, policies: Policies = PODS_ONLY) -> None:
         self.policies = policies
@@ -87,15 +46,19 @@ class Environment:
                 self.truth.put_slice(Slice(pool, 1, devices))
         self.recorder = CountRecorder(self.tasks)
         self.rooms = GangRooms(self.truth, self._may_pods_come)
-        self.invariants = Invariants(self.truth, self._compute_rights, policies.both, self.recorder, self.rooms)
-        self.caps = policies.both
+        self._attempts = Attempts(self.tasks)
+        bounds = SurgeBounds(self.truth, self._attempts)
+        checks = bounds.list_violations, self.rooms.list_violations
+        self.invariants = Invariants(self.truth, self._compute_rights, policies, self.recorder, checks)
+        self.policy = policies.first
         self._store = Store(self.truth, self.tasks, self.invariants.check_ledger)
         self._create_ledgers()
         self.replicas = [self.create_replica(number) for number in range(_REPLICAS)]
 
     def create_replica(self, number: int) -> Replica:
         """Return a replica that has just started."""
-        return Replica(number, self.truth, self.recorder, self._store, self.caps)
+        parts = number, self.truth, self.recorder, self._store, self.policy
+        return GateReplica(*parts, self._attempts) if self.policies.has_reviews else Replica(*parts)
 
     def find_running(self, number: int) -> Replica | None:
         """Return a replica by its number, or None if it is frozen."""
@@ -153,15 +116,17 @@ class Environment:
 
     def _create_ledgers(self) -> None:
         """Store the ledgers of the old namespaces, which have no pods yet."""
-        for cap in list_ledger_caps(self.policies.both):
+        for cap in list_ledger_caps(self.policies.first.caps):
             for name in ("",) if cap.definition.shared else OLD_NAMESPACES:
                 revision, key = self.truth.revision, LedgerKey(cap.key, name)
                 ledger = Ledger(
                     cap.hard,
                     resources=cap.counted,
+                    surge=Surge(cap.surge),
                     pods_revision=revision,
                     claims_revision=revision if cap.counts_claims else 0,
                     namespaces_revision=revision,
                     namespaces_hash=hash_members(self.truth.list_members(key)),
                 )
                 self.truth.ledgers[key] = ledger, revision
+                self.invariants.check_ledger(key)

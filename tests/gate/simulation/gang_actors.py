@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from tallygate.webhook.state.ledger.ledger import Operation
-from tests.gate.simulation.cluster_objects import Workload
-from tests.gate.simulation.environment import Environment, Request, StepFunction
+from tests.gate.simulation.cluster_objects import Owner, Workload
+from tests.gate.simulation.environment import Environment, StepFunction
+from tests.gate.simulation.requests import Request
 
 _SMALLEST, _SIZES = 2, 3
 """The number of pods of the smallest workload, and the number of different sizes."""
@@ -42,7 +43,7 @@ class Workloads:
         if not waiting:
             return ""
         workload = waiting[a % len(waiting)]
-        return self._send_pod(workload.namespace, workload.uid, workload.name)
+        return self._send_pod(workload.namespace, workload.owner)
 
     def _pose(self, a: int, b: int) -> str:
         """Let a tenant create a pod with the UID of a workload beside the name of another object."""
@@ -51,19 +52,21 @@ class Workloads:
             return ""
         workload = workloads[a % len(workloads)]
         others = [each.name for each in workloads if each.uid != workload.uid]
-        return self._send_pod(workload.namespace, workload.uid, (others or ["nothing"])[b % max(len(others), 1)])
+        name = (others or ["nothing"])[b % max(len(others), 1)]
+        return self._send_pod(workload.namespace, workload.owner._replace(name=name))
 
-    def _send_pod(self, namespace: str, owner: str, owner_name: str) -> str:
+    def _send_pod(self, namespace: str, owner: Owner) -> str:
         self._uids += 1
         uid, now, token = f"g{self._uids}", self._truth.now, self._environment.token
-        request = Request(Operation.CREATE, uid, namespace, 0, 1, now, token, owner=owner, owner_name=owner_name)
+        request = Request(Operation.CREATE, uid, namespace, 0, 1, now, token, owner=owner)
         if not self._environment.send(request):
             return ""
-        return f"pod {uid} in {namespace}, of {owner_name} with the UID {owner}"
+        return f"pod {uid} in {namespace}, of {owner.name} with the UID {owner.uid}"
 
     def _count_missing(self, workload: Workload) -> int:
         """Return the number of pods that a controller still makes: those in flight may yet be stored."""
-        in_flight = sum(workload.owns(each.owner, each.owner_name) for each in self._environment.requests)
+        creations = [each for each in self._environment.requests if each.operation is Operation.CREATE]
+        in_flight = sum(each.owner == workload.owner for each in creations)
         return workload.size - len(self._truth.pods_of_workloads.get(workload.uid, ())) - in_flight
 
     def _stop(self, a: int, _b: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -12,6 +13,7 @@ from tests.gate.simulation.cluster_objects import (
     OTHER_GROUP,
     Claim,
     Device,
+    Limit,
     Namespace,
     Pod,
     Slice,
@@ -20,6 +22,7 @@ from tests.gate.simulation.cluster_objects import (
     name_cap,
 )
 from tests.gate.simulation.histories import History
+from tests.gate.simulation.rollout_objects import PodSet, RolloutObjects
 
 _FIRST_GROUP = CAP_NAMES[1]
 
@@ -30,8 +33,8 @@ class GroundTruth:
 
     `entered` has the revision at which a namespace last returned to a cap by its labels, by the names of both.
     `workloads` are the stored workloads whose pods start together, `pods_of_workloads` the UIDs of all pods that were
-    ever stored for each. `pods_of_claims` has the pod of each claim that the scheduler ever wanted to create,
-    `published` every content of each device in any slice.
+    ever stored for each, `rollouts` the controllers that roll, and others. `pods_of_claims` has the pod of each claim
+    that the scheduler ever wanted to create, `published` every content of each device in any slice.
     """
 
     now: float = 0.0
@@ -44,6 +47,7 @@ class GroundTruth:
     pods_of_claims: dict[str, str] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
     pods_of_workloads: dict[str, set[str]] = field(default_factory=dict)
+    rollouts: RolloutObjects = field(default_factory=RolloutObjects)
     published: dict[DeviceId, list[Device]] = field(default_factory=dict)
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     namespace_events: list[Namespace] = field(default_factory=list)
@@ -106,6 +110,14 @@ class GroundTruth:
         found = (each for each in self.workloads.values() if (each.namespace, each.name) == (namespace, name))
         return next(found, None)
 
+    def find_object(self, plural: str, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return the stored workload, ReplicaSet or StatefulSet of a name as the API server sends it, or None."""
+        if plural == "jobs":
+            found: Workload | PodSet | None = self.find_workload(namespace, name)
+        else:
+            found = self.rollouts.sets.get((plural, namespace, name))
+        return None if found is None else found.to_object()
+
     def put_claim(self, claim: Claim) -> None:
         """Store a claim at the next revision."""
         self.revision += 1
@@ -137,7 +149,8 @@ class GroundTruth:
         self._record_namespace(self.namespaces[namespace])
 
     def delete_namespace(self, namespace: str) -> None:
-        """Delete a namespace, after its pods and claims, as the namespace controller does."""
+        """Delete a namespace, after all that is in it, as the namespace controller does."""
+        self.rollouts.delete_namespace(namespace)
         for uid in [uid for uid, pod in self.pods.items() if pod.namespace == namespace]:
             self.delete(uid)
         for uid in [uid for uid, claim in self.claims.items() if claim.namespace == namespace]:
@@ -155,6 +168,17 @@ class GroundTruth:
         if cap in after.caps:
             self.entered[namespace, cap] = self.revision
         return cap in after.caps
+
+    def annotate(self, namespace: str, limit: Limit | None) -> None:
+        """Change the annotation that gives a namespace a limit, or remove it."""
+        self.revision += 1
+        self.namespaces[namespace] = self.namespaces[namespace]._replace(revision=self.revision, limit=limit)
+        self._record_namespace(self.namespaces[namespace])
+
+    def find_limit(self, namespace: str, revision: int) -> Limit | None:
+        """Return the limit of the annotation of a namespace, as of a revision."""
+        versions = (each for each in reversed(self.namespace_events) if each.name == namespace)
+        return next((each.limit for each in versions if each.revision <= revision), None)
 
     def move(self, namespace: str) -> str:
         """Change the value of the label of groups; return the name of the group that the namespace enters."""

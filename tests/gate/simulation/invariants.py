@@ -4,24 +4,29 @@ A ledger never charges a pod less than its entitlement; a pod and the claims tha
 group. The used amounts of a ledger are exactly those of the pods and claims that were stored at its revisions, and
 those of devices as the replica that counted knew them. The sum of all entitlements never exceeds a cap. A replica
 reserves nothing by a count that lacks a pod if the replica has seen the pod return to the cap with its namespace. A
-workload that is admitted as a whole has room for all its pods (`gang_rooms`).
+workload that is admitted as a whole has room for all its pods (`gang_rooms`). No attempt charges more than its limits
+allow, and a surge in its time (`surge_bounds`).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from tallygate.webhook.admission.cap_index import CapIndex, find_key_value
-from tallygate.webhook.gate.charge_transitions import ChargedConsumer
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.cap_index import find_key_value
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
+from tests.gate.simulation.attempts import compute_most
 from tests.gate.simulation.cluster_objects import Claim, Pod, name_cap
 from tests.gate.simulation.counts import CountRecorder
-from tests.gate.simulation.device_policies import list_ledger_caps
+from tests.gate.simulation.device_policies import Policies, list_ledger_caps
 from tests.gate.simulation.entitlements import MEASURED, Sizes, compute_right, split_used
-from tests.gate.simulation.gang_rooms import GangRooms
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.replica import SeenRevisions
 from tests.state.informers.pods import GPU
+
+LedgerCheck = Callable[[LedgerKey, Ledger], Iterator[str]]
+"""Returns the violations in a ledger that may have been stored a moment ago."""
 
 
 class Foreign(NamedTuple):
@@ -48,30 +53,35 @@ class Invariants:
         self,
         truth: GroundTruth,
         compute_rights: Callable[[LedgerKey], Mapping[str, Sizes]],
-        caps: CapIndex,
+        policies: Policies,
         recorder: CountRecorder,
-        rooms: GangRooms,
+        checks: Sequence[LedgerCheck],
     ) -> None:
         self._truth = truth
         self.violation = ""
         self._compute_rights = compute_rights
         self._recorder = recorder
-        self._rooms = rooms
-        self._caps = list_ledger_caps(caps)
-        self._hard = {cap.key: cap.hard for cap in self._caps}
+        self._checks = checks
+        self._caps = list_ledger_caps(policies.first.caps)
+        self._most = {cap.key: cap.hard for cap in self._caps}
+        if policies.has_reviews:
+            self._most = {cap.key: Amounts({GPU: compute_most(cap.key, policies)}) for cap in self._caps}
         self._foreign: dict[tuple[LedgerKey, str], Foreign] = {}
         self._has_foreign: set[LedgerKey] = set()
 
     def check_ledger(self, key: LedgerKey) -> None:
         """Check one ledger."""
         stored = self._truth.ledgers.get(key)
+        if stored is not None:
+            for violation in chain.from_iterable(check(key, stored[0]) for check in self._checks):
+                self._record(f"{violation} ({_name(key)})")
         if stored is None or stored[0].initializer:
             return
         ledger, rights = stored[0], self._compute_rights(key)
         used_by_uid = self._check_used(key, ledger)
         self._end_excuses(key, ledger)
         groups = self._group({*rights, *used_by_uid, *ledger.reservations})
-        for name, hard in self._hard[key.cap].items():
+        for name, most in self._most[key.cap].items():
             total = 0
             for pod, uids in sorted(groups.items()):
                 right = _sum_group(pod, {uid: rights[uid].get(name, 0) for uid in uids if uid in rights})
@@ -79,10 +89,8 @@ class Invariants:
                 charged = sum(_compute_charged(ledger, used_by_uid, uid, name) for uid in uids)
                 if charged < right and _is_counted(ledger, name) and not self._is_excused(key, uids):
                     self._record(f"undercount: {_name(key)} charges {pod} {charged} {name}; its claim is {right}")
-            if total > hard and key not in self._has_foreign:
-                self._record(f"over: {_name(key)} allows {hard} {name}; the claims are {total}")
-        for violation in self._rooms.list_violations(key, ledger):
-            self._record(f"{violation} ({_name(key)})")
+            if total > most and key not in self._has_foreign:
+                self._record(f"over: {_name(key)} allows {most} {name}; the claims are {total}")
 
     def _group(self, uids: Collection[str]) -> dict[str, list[str]]:
         """Return the UIDs by that of the pod for which the scheduler made a claim; others are alone."""
@@ -116,24 +124,24 @@ class Invariants:
                 if name_cap(key.cap) == cap and pod.namespace == namespace:
                     self._excuse(key, pod)
 
-    def check_reservation(self, key: LedgerKey, pod: ChargedConsumer, loaded_at: int, seen: SeenRevisions) -> None:
+    def check_reservation(self, key: LedgerKey, uid: str, attempt: str, loaded_at: int, seen: SeenRevisions) -> None:
         """Check that the count behind a reservation was made after the cap was active in the replica.
 
         The count must include the pods of returned namespaces if the replica had seen both before the attempt. It may
         lack a pod that a replica accepted uncharged after the return, before it had seen the return.
         """
         stored = self._truth.ledgers.get(key)
-        reservation = stored[0].reservations.get(pod.uid) if stored else None
-        if stored is None or reservation is None or reservation.attempt != pod.attempt:
+        reservation = stored[0].reservations.get(uid) if stored else None
+        if stored is None or reservation is None or reservation.attempt != attempt:
             return
         ledger = stored[0]
         claims = (each.revision for each in self._truth.list_claims(key))
         has_newer_claims = any(ledger.claims_revision < each <= loaded_at for each in claims)
         if ledger.pods_revision < loaded_at or has_newer_claims:
-            self._record(f"unseen: {_name(key)} reserves for {pod.uid} by a count from before its cap was active")
+            self._record(f"unseen: {_name(key)} reserves for {uid} by a count from before its cap was active")
         used_by_pod, members = self._check_used(key, ledger), self._find_members(ledger)
-        for (foreign_key, uid), foreign in self._foreign.items():
-            right = self._find_right(uid)
+        for (foreign_key, foreign_uid), foreign in self._foreign.items():
+            right = self._find_right(foreign_uid)
             is_claim = isinstance(foreign.consumer, Claim)
             was_seen = foreign.revision <= (seen.claims if is_claim else seen.pods)
             if foreign_key != key or not right or not was_seen or foreign.entered > seen.namespaces:
@@ -142,8 +150,8 @@ class Invariants:
             came_later = foreign.revision > foreign.entered
             if ledger.namespaces_revision >= foreign.entered and (came_later or has_left):
                 continue
-            if _compute_charged(ledger, used_by_pod, uid, GPU) < right:
-                self._record(f"unseen: {_name(key)} reserves for {pod.uid} by a count from before {uid} returned")
+            if _compute_charged(ledger, used_by_pod, foreign_uid, GPU) < right:
+                self._record(f"unseen: {_name(key)} reserves for {uid} by a count from before {foreign_uid} returned")
 
     def _find_right(self, uid: str) -> int:
         """Return the GPUs of a stored pod or claim; nothing for a claim that may belong to a pod."""
@@ -180,7 +188,7 @@ class Invariants:
                 self._record(f"used: {_name(key)} counts {each.uid} by slices at {count.slices_revision}, before it")
         if any(each.revision > ledger.claims_revision for each in claims):
             self._record(f"used: {_name(key)} records claims {at}, and counts those at {count.claims_revision}")
-        for name in self._hard[key.cap]:
+        for name in self._most[key.cap]:
             used, expected = ledger.used.get(name, 0), sum(each.get(name, 0) for each in used_by_uid.values())
             if name in ledger.resources and used != expected:
                 self._record(f"used: {_name(key)} counts {used} {name} {at}, when {expected} were used")

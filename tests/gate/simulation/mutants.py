@@ -24,6 +24,7 @@ from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.claim_mutants import CLAIM_MUTANTS
 from tests.gate.simulation.gang_mutants import GANG_MUTANTS
 from tests.gate.simulation.runner import create_mutant, list_mixes, simulate
+from tests.gate.simulation.surge_mutants import SURGE_MUTANTS
 from tests.schedules import Mutant, Program
 
 _find_membership = UsageLister.find_membership
@@ -189,6 +190,7 @@ MUTANTS: Mapping[str, Mutant] = {
         patch.object(CapIndex, "find_matching", _match_by_first_labels),
         mix="gangs of moving namespaces",
     ),
+    **SURGE_MUTANTS,
 }
 
 PROGRAM = Program(

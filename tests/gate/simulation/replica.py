@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.webhook.admission.request import AdmissionRequest
@@ -25,13 +27,16 @@ from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers
 from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.ledger.ledger import Operation
 from tallygate.webhook.state.ledger.reserve import WorkloadTerms
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError
-from tests.gate.simulation.cluster_objects import Namespace
+from tests.gate.simulation.claim_reviews import create_review
+from tests.gate.simulation.cluster_objects import Namespace, Owner
 from tests.gate.simulation.counts import CountRecorder, RecordedClaims, RecordedDevices, RecordedLister, RecordedPods
-from tests.gate.simulation.device_policies import list_ledger_caps
+from tests.gate.simulation.device_policies import PolicyVersion, list_ledger_caps
 from tests.gate.simulation.ground_truth import GroundTruth
 from tests.gate.simulation.histories import History, Watch
+from tests.gate.simulation.requests import Request
 from tests.gate.simulation.store import Store
 from tests.state.informers.claims import claim_line, claim_page
 from tests.state.informers.pods import GPU, line, page
@@ -39,7 +44,8 @@ from tests.state.informers.slices import slice_line, slice_page
 
 BOUND = 8.0
 """The in-flight bound in seconds."""
-_CHARGE_SECONDS = 4.0
+CHARGE_SECONDS = 4.0
+"""The time that a replica has for a decision."""
 _DAY = 86_400.0
 _LISTED = 2
 """The watches of pods and claims decide about the age of the stores, that of slices does not."""
@@ -53,26 +59,37 @@ class SeenRevisions(NamedTuple):
     namespaces: int
 
 
+class Decided(NamedTuple):
+    """A decision: whether the object is admitted, the ledgers of its caps, and the nonce of its last attempt."""
+
+    is_admitted: bool
+    keys: Sequence[LedgerKey]
+    attempt: str
+
+
 class Replica:
     """One process. A crash replaces it by a new one, which remembers nothing and lists everything again."""
 
-    def __init__(self, number: int, truth: GroundTruth, recorder: CountRecorder, store: Store, caps: CapIndex) -> None:
+    def __init__(
+        self, number: int, truth: GroundTruth, recorder: CountRecorder, store: Store, policy: PolicyVersion
+    ) -> None:
         self.number = number
         self.is_frozen = False
         self.leads = number == 0
-        self.caps = caps
+        self.policy = policy
         self._truth = truth
+        self._store = store
         self._tasks = recorder.tasks
         self._clock_offset = number * 7 * _DAY - truth.now
         self._namespace_freshness = Freshness()
         self._namespace_position = 0
         self.namespaces = NamespaceStore()
         self.claims: RecordedClaims | None = None
-        has_claims = any(each.counts_claims for each in caps.list_caps())
+        has_claims = any(each.counts_claims for each in policy.caps.list_caps())
         self._usage_lister = self._create_device_stores(recorder) if has_claims else self._create_pod_store()
         self._ledgers = BatchedLedgers(store, self.clock)
         self.reconciler = LedgerReconciler(
-            caps=lambda: self.caps,
+            caps=self.get_caps,
             usage_lister=self._usage_lister,
             ledgers=self._ledgers,
             reader=store,
@@ -85,7 +102,7 @@ class Replica:
         self._owner_chains = OwnerChains(store, self.clock)
         self.loaded: dict[str, int] = {}
         """For each active cap, the revision of the cluster at which this replica activated it."""
-        self.load(caps)
+        self.load(policy)
         self._list_namespaces()
         for watch in self.watches:
             watch.relist()
@@ -140,73 +157,81 @@ class Replica:
         """Return a time before every list: no new ledger waits for other replicas to load its cap."""
         return -math.inf
 
-    def load(self, caps: CapIndex) -> None:
-        """Load a policy; a new cap is active since the current revision of the cluster."""
-        self.caps = caps
-        self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in list_ledger_caps(caps)}
-        self._usage_lister.set_active_caps([cap.active_key for cap in caps.list_caps()])
+    def load(self, policy: PolicyVersion) -> None:
+        """Load a version of the policies; a new cap is active since the current revision of the cluster."""
+        self.policy, caps = policy, list_ledger_caps(policy.caps)
+        self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in caps}
+        self._activate()
+
+    def _activate(self) -> None:
+        self._usage_lister.set_active_caps([cap.active_key for cap in self.policy.caps.list_caps()])
+
+    def get_caps(self) -> CapIndex:
+        """Return the active caps."""
+        return self.policy.caps
 
     def knows_namespace(self, namespace: str) -> bool:
         """Return whether it has seen a namespace; it rejects pods of others at once."""
         return self.namespaces.find(namespace) is not None
 
-    def charge(
-        self, pod: ChargedConsumer, old_size: int, size: int, owner: OwnerReference | None = None
-    ) -> tuple[bool, Sequence[LedgerKey]]:
-        """Charge a pod or workload with the product's own code; return whether no cap is exceeded, and the ledgers.
+    def decide(self, request: Request) -> Decided:
+        """Charge the object of a request with the product's own code, under the caps of its namespace.
 
         Raises:
             RetryLaterError: if there is no decision, or the namespace was deleted.
             StoreUnavailableError: if a ledger cannot be read or written.
         """
-        caps = self._find_caps(pod.namespace)
-        charges = [
-            CapCharge(cap, current=_to_amounts(old_size), requested=_to_amounts(size), may_exceed=False) for cap in caps
-        ]
-        if owner is not None:
-            pod = replace(pod, workload=WorkloadTerms(owner_uids=self._list_owners(pod.namespace, owner)))
-        return self._charge(pod, charges), [get_ledger_key(cap, pod.namespace) for cap in caps]
+        caps, attempt = self._find_caps(request.namespace), self.create_nonce()
+        if request.claim is not None:
+            is_admitted = self._charge_claim(create_review(request), caps, attempt)
+        else:
+            is_admitted = self._charge_pods(request, caps, attempt)
+        return Decided(is_admitted, [get_ledger_key(cap, request.namespace) for cap in caps], attempt)
 
-    def _list_owners(self, namespace: str, owner: OwnerReference) -> tuple[str, ...]:
-        metadata = ObjectMeta(owner_references=[owner])
+    def _charge_pods(self, request: Request, caps: Sequence[ActiveCap], attempt: str) -> bool:
+        """Charge a pod or workload; return whether no cap is exceeded."""
+        pod = ChargedConsumer(request.uid, request.namespace, request.stored_name, attempt, request.operation)
+        if request.workload is not None:
+            pod = replace(pod, kind=ConsumerKind.WORKLOAD, workload=WorkloadTerms("batch/v1/Job"))
+        elif request.owner is not None and request.operation is Operation.CREATE:
+            pod = replace(pod, workload=WorkloadTerms(owner_uids=self._list_owners(request.namespace, request.owner)))
+        current, requested = _to_amounts(request.old_size), _to_amounts(request.size)
+        return self._charge(pod, [CapCharge(cap, current, requested, may_exceed=False) for cap in caps])
+
+    def _list_owners(self, namespace: str, owner: Owner) -> tuple[str, ...]:
+        metadata = ObjectMeta(owner_references=[msgspec.convert(owner.to_reference(), OwnerReference)])
         try:
             controllers = self._owner_chains.list_controllers(namespace, metadata, REVIEW_TARGETS)
         except UnreadableOwnerError as error:
             raise RetryLaterError(str(error)) from error
         return tuple(each.uid for each in controllers)
 
-    def charge_claim(self, review: AdmissionRequest, nonce: str) -> tuple[bool, Sequence[LedgerKey]]:
-        """Charge a claim with the product's own code; return whether no cap is exceeded, and the ledgers.
-
-        Raises:
-            RetryLaterError: if there is no decision, or the namespace was deleted.
-            StoreUnavailableError: if a ledger cannot be read or written.
-        """
-        caps = self._find_caps(review.namespace)
+    def _charge_claim(self, review: AdmissionRequest, caps: Sequence[ActiveCap], attempt: str) -> bool:
+        """Charge a claim; return whether no cap is exceeded."""
         try:
             found = compute_request_charges(
-                DecodedRequest(review, REVIEW_TARGETS), caps, nonce, self._usage_lister.find_device
+                DecodedRequest(review, REVIEW_TARGETS), caps, attempt, self._usage_lister.find_device
             )
         except UndecidedChargeError as error:
             raise RetryLaterError(str(error)) from error
-        is_admitted = found is None or self._charge(found.consumer, found.charges)
-        return is_admitted, [get_ledger_key(cap, review.namespace) for cap in caps]
+        return found is None or self._charge(found.consumer, found.charges)
 
     def _find_caps(self, namespace: str) -> Sequence[ActiveCap]:
         labels = self.namespaces.labels(namespace)
         if labels is None:
             raise RetryLaterError(f"namespace {namespace} is not known here")
-        return self.caps.find_matching(namespace, labels).caps
+        return self.get_caps().find_matching(namespace, labels).caps
 
     def _charge(self, consumer: ChargedConsumer, charges: Sequence[CapCharge]) -> bool:
-        result = charge_consumer(self._ledgers, consumer, charges, self.clock() + _CHARGE_SECONDS, self._usage_lister)
+        result = charge_consumer(self._ledgers, consumer, charges, self.clock() + CHARGE_SECONDS, self._usage_lister)
         if result.obstacles and not result.exceeded:
             raise RetryLaterError(f"{result.obstacles}")
         return not result.exceeded
 
     def list_ledgers(self) -> list[tuple[LedgerKey, ActiveCap]]:
         """Return the ledgers that it reconciles, last those without member namespaces, which it may delete."""
-        found = {key: self.caps.find_cap(key.cap) for key in self.reconciler.list_pending()}
+        caps = self.get_caps()
+        found = {key: caps.find_cap(key.cap, key.namespace) for key in self.reconciler.list_pending()}
         pending = {key: cap for key, cap in found.items() if cap is not None}
         names = {event.name for event in self._truth.namespace_events}
         ledgers = pending | dict(self.reconciler.list_ledgers(sorted(names)))
@@ -265,7 +290,7 @@ def _to_amounts(size: int) -> Amounts:
 
 def _to_record(namespace: Namespace) -> NamespaceRecord:
     meta = {"name": namespace.name, "uid": namespace.uid, "resourceVersion": str(namespace.revision)}
-    body = {"metadata": meta | {"labels": namespace.labels}}
+    body = {"metadata": meta | {"labels": namespace.labels, "annotations": namespace.annotations}}
     event = NAMESPACE_CODEC.decode_event(json.dumps({"type": "ADDED", "object": body}).encode())
     assert isinstance(event, Changed)
     record: NamespaceRecord = event.item

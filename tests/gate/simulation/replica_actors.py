@@ -146,7 +146,7 @@ class Replicas:
 
     def _load(self, a: int, _b: int) -> str:
         replica = self._environment.find_running(a)
-        if replica is None or replica.caps is self._environment.caps:
+        if replica is None or replica.policy is self._environment.policy:
             return ""
-        replica.load(self._environment.caps)
+        replica.load(self._environment.policy)
         return f"replica {replica.number} loads the policy"

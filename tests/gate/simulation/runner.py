@@ -14,6 +14,7 @@ from tests.gate.simulation.device_policies import (
     WITH_DEVICES,
     Policies,
 )
+from tests.gate.simulation.surge_policies import LIMITED_ROLLOUTS, ROLLOUTS
 from tests.gate.simulation.world import open_world
 from tests.schedules import Failure, Mutant, Simulation, Step, ViolationError, draw
 
@@ -32,6 +33,11 @@ _GANGS = {
     "gang": 3, "make": 14, "pose": 0.7, "stop": 0.2, "suspend": 0.4, "delete_gang": 0.2, "create": 1.5, "change": 1,
     "call": 26, "store": 20, "run": 30, "proceed": 70, "end": 2, "delete": 2, "watch": 14, "reconcile": 14,
     "publish": 0, "load": 0, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0, "delete_namespace": 0,
+}  # fmt: skip
+_ROLLOUTS = {
+    "deploy": 3, "roll": 6, "make_new": 40, "delete_old": 10, "pause": 0.2, "undeploy": 0.2, "make_other": 4,
+    "forge": 2, "try": 1.5, "create": 1, "change": 1, "call": 50, "store": 36, "run": 90, "proceed": 30, "end": 0.4,
+    "delete": 0.5, "watch": 20, "reconcile": 14, "publish": 0.5, "load": 2, "delete_ledger": 0.1, "lead": 0.5,
 }  # fmt: skip
 MIXES: Mapping[str, Mapping[str, float]] = {
     "storms": _STORMS,
@@ -52,6 +58,20 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "gangs of moving namespaces": _STORMS
     | _GANGS
     | {"move": 3, "watch_namespaces": 12, "watch": 16, "crash": 0.2},
+    "rollouts": _STORMS | _ROLLOUTS,
+    "rollouts that take long": _SLOW
+    | _ROLLOUTS
+    | {"delete_old": 4, "tick": 10, "reconcile": 26, "end": 0.2, "delete": 0.3, "stall": 0.2},
+    "rollouts and faults": _STORMS
+    | _ROLLOUTS
+    | {
+        "proceed": 60, "run": 100, "crash": 0.8, "freeze": 0.6, "thaw": 3, "stall": 0.6, "delete_ledger": 0.2,
+        "lead": 1, "publish": 1, "load": 3,
+    },
+    "rollouts, gangs and limits that end": _STORMS
+    | _GANGS
+    | _ROLLOUTS
+    | {"gang": 1.5, "make": 7, "annotate": 2, "tick": 6, "watch_namespaces": 6, "delete_ledger": 0},
     "lost ledgers": _SLOW
     | {
         "create": 6, "call": 16, "store": 3, "delete_ledger": 2, "request_progress": 20, "watch": 14, "bookmark": 3,
@@ -99,8 +119,12 @@ _POLICIES: Mapping[str, Policies] = {
     "gangs": GANGS,
     "gangs whose pods come late": GANGS,
     "gangs of moving namespaces": GANG_GROUPS,
+    "rollouts": ROLLOUTS,
+    "rollouts that take long": ROLLOUTS,
+    "rollouts and faults": ROLLOUTS,
+    "rollouts, gangs and limits that end": LIMITED_ROLLOUTS,
 }
-_STEPS, _CLAIM_STEPS = 600, 700
+_STEPS, _CLAIM_STEPS, _REVIEW_STEPS = 600, 700, 1000
 
 
 def list_mixes() -> Mapping[str, Mapping[str, float]]:
@@ -118,6 +142,8 @@ def get_policies(mix: str) -> Policies:
 def simulate(mix: str) -> Simulation:
     """Return the simulation of a mix of steps."""
     policies, steps = get_policies(mix), _STEPS if mix in MIXES else _CLAIM_STEPS
+    if policies.has_reviews:
+        steps = _REVIEW_STEPS
     return Simulation(lambda seed: draw(list_mixes()[mix], steps, seed), lambda steps, end: _play(policies, steps, end))
 
 

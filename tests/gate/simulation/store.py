@@ -98,14 +98,15 @@ class Store:
             raise StoreUnavailableError("no answer")
         return stored.revision if stored else None
 
-    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:  # noqa: ARG002  # one kind
-        """Return the JSON of a workload by a quorum read, or None if no workload of that name is stored.
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
+        """Return the JSON of a workload or another controller by a quorum read, or None if none has that name.
 
         Raises:
             StoreUnavailableError: if there is no answer.
         """
-        fate = self._tasks.pause("reads a workload") % _FATES
-        stored = self._truth.find_workload(namespace, name)
-        if self._tasks.pause("has read a workload") % _FATES == _UNANSWERED or fate in {_LOST, _LATE}:
+        plural = resource[2]
+        fate = self._tasks.pause(f"reads {plural}") % _FATES
+        stored = self._truth.find_object(plural, namespace, name)
+        if self._tasks.pause(f"has read {plural}") % _FATES == _UNANSWERED or fate in {_LOST, _LATE}:
             raise StoreUnavailableError("no answer")
-        return json.dumps(stored.to_object()).encode() if stored else None
+        return json.dumps(stored).encode() if stored else None

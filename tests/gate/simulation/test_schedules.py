@@ -9,14 +9,17 @@ from tests.gate.simulation.mutants import MUTANTS, PROGRAM
 from tests.gate.simulation.runner import get_policies, list_mixes, simulate
 from tests.gate.simulation.world import open_world
 
-_SCHEDULES, _CLAIM_SCHEDULES = 40, 12
+_SCHEDULES, _CLAIM_SCHEDULES, _ROLLOUT_SCHEDULES = 40, 12, 8
 _MAX_SCHEDULES = 1000
 """The number of schedules to try if the seed of a mutant no longer fails."""
 
 
 @pytest.mark.parametrize("mix", list_mixes())
 def test_no_schedule_violates_an_invariant(mix: str) -> None:
-    PROGRAM.check(mix, range(_CLAIM_SCHEDULES if get_policies(mix).has_claims else _SCHEDULES))
+    policies, schedules = get_policies(mix), _SCHEDULES
+    if policies.has_claims or policies.has_reviews:
+        schedules = _CLAIM_SCHEDULES if policies.has_claims else _ROLLOUT_SCHEDULES
+    PROGRAM.check(mix, range(schedules))
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -49,10 +52,15 @@ def test_pods_claims_and_ledgers_are_stored_and_expired_reservations_are_read() 
         "replica # has found the pods of claims",
         "replica # waits in the queue",
         "create w# is sent to etcd",
-        "replica # reads a workload",
+        "replica # reads jobs",
+        "create r# is sent to etcd",
+        "replica # reads replicasets",
+        "deployment d# deletes r# (revision #)",
         "replica # crashes and starts again",
     }
-    mixes = ("storms", "old reservations", "gangs", "pods of claims end", "old reservations of claims")
+    mixes = (
+        "storms", "old reservations", "gangs", "rollouts", "pods of claims end", "old reservations of claims",
+    )  # fmt: skip
     for seed, mix in itertools.product(range(30), mixes):
         missing -= {re.sub(r"\d+", "#", line) for line in _play(mix, seed)}
         if not missing:
@@ -62,7 +70,10 @@ def test_pods_claims_and_ledgers_are_stored_and_expired_reservations_are_read() 
 
 def test_every_kind_of_step_does_something() -> None:
     useful: set[str] = set()
-    mixes = ("storms", "relabelled namespaces", "groups", "gangs", "the scheduler's claims", "devices")
+    mixes = (
+        "storms", "relabelled namespaces", "groups", "gangs", "rollouts, gangs and limits that end",
+        "the scheduler's claims", "devices",
+    )  # fmt: skip
     for seed, mix in itertools.product(range(12), mixes):
         with open_world(get_policies(mix)) as world:
             useful |= {step[0] for step in simulate(mix).draw(seed) if world.step(*step)}

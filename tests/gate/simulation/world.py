@@ -14,6 +14,7 @@ from tests.gate.simulation.environment import Environment, StepFunction
 from tests.gate.simulation.gang_actors import Workloads
 from tests.gate.simulation.gang_rooms import GANG_SECONDS
 from tests.gate.simulation.replica_actors import Replicas
+from tests.gate.simulation.rollout_actors import Rollouts
 from tests.gate.simulation.tasks import Signal
 from tests.schedules import ViolationError
 
@@ -24,7 +25,7 @@ class World(Environment):
     def __init__(self, policies: Policies) -> None:
         super().__init__(policies)
         self.story: list[str] = []
-        self.claims = Claims(self)
+        self.claims, self.rollouts = Claims(self), Rollouts(self)
         self._steps: Mapping[str, StepFunction] = {
             **Users(self).steps,
             **ApiServer(self).steps,
@@ -33,6 +34,7 @@ class World(Environment):
             **self.claims.steps,
             **Drivers(self).steps,
             **Workloads(self).steps,
+            **self.rollouts.steps,
             "tick": self._tick,
         }
 

@@ -1,11 +1,9 @@
 """Random histories of workloads, pods and one ledger with the transitions of the product, or wrong ones in their place.
 
-A creation that the gate allows is stored or lost within B. A controller makes the pods of its workload, and one more
-for each that is lost; it may stop. Other pods belong to no workload, or name one that is not theirs.
+A controller makes the pods of its workload, and one more for each that is lost; it may stop. Other pods belong to no
+workload, or name one that is not theirs.
 """
 
-import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -14,49 +12,20 @@ from msgspec.structs import replace
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger import expire as expiry
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
+from tallygate.webhook.state.ledger.expire import LiveRead
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ledger.recount import UsageSnapshot, recount
+from tallygate.webhook.state.ledger.recount import UsageSnapshot
 from tallygate.webhook.state.ledger.reserve import (
-    Exceeded,
     ReservationRequest,
-    Reserved,
     WorkloadTerms,
-    release,
-    reserve,
 )
 from tests.schedules import ViolationError
+from tests.state.ledger.ledger_history import GPU, B, Creation, LedgerHistory, create_gpus
 
-B = 40.0
 HARD = 12
-GPU = "nvidia.com/gpu"
 _JOB = "batch/v1/Job"
 _STEPS = 160
 _QUIET_ROUNDS = 60
-_TICK = 7.0
-
-
-class Rules:
-    """The transitions of the product; a wrong variant replaces one."""
-
-    def reserve(self, ledger: Ledger, request: ReservationRequest) -> Ledger | None:
-        """Return the ledger with the reservation, None if the cap is exceeded."""
-        result = reserve(ledger, request)
-        assert isinstance(result, Reserved | Exceeded), result
-        return result.ledger if isinstance(result, Reserved) else None
-
-    def release(self, ledger: Ledger, uid: str, attempt: str) -> Ledger:
-        """Return the ledger without the reservation of an attempt."""
-        return release(ledger, uid, attempt)
-
-    def recount(self, ledger: Ledger, snapshot: UsageSnapshot) -> Ledger:
-        """Return the recounted ledger, or the same one if the snapshot is too old."""
-        counted = recount(ledger, snapshot)
-        return counted if isinstance(counted, Ledger) else ledger
-
-    def expire(self, ledger: Ledger, ages: ReservationAges, read: LiveRead) -> Ledger:
-        """Return the ledger without a reservation whose end a live read shows."""
-        return expiry.expire(ledger, ages, read)
 
 
 @dataclass
@@ -73,36 +42,18 @@ class Workload:
 
 
 @dataclass
-class Creation:
-    """A creation that the gate has allowed, and that is neither stored nor lost."""
-
-    uid: str
-    workload: str
-    allowed_at: float
-    request: ReservationRequest
-
-
-@dataclass
-class GangWorld:
+class GangWorld(LedgerHistory):
     """The world of one history; each step chooses by the random numbers of a seed."""
 
-    rules: Rules
-    seed: int
-    now: float = 1000.0
     revision: int = 1
     pods: dict[str, tuple[int, str]] = field(default_factory=dict)  # revision and workload of each stored pod
     workloads: dict[str, Workload] = field(default_factory=dict)
-    in_flight: dict[str, Creation] = field(default_factory=dict)
     stored: dict[str, Creation] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
-    number: int = 0
 
-    def __post_init__(self) -> None:
-        """Start with an empty ledger."""
-        self.random = random.Random(self.seed)  # noqa: S311  # reproducible
-        self.ledger = Ledger(_gpus(HARD), resources=frozenset({GPU}))
-        self.ages = ReservationAges(B)
-        self.steps: tuple[tuple[Callable[[], None], int], ...] = (
+    def play(self) -> None:
+        """Take the steps, then let everything become quiet."""
+        steps = (
             (self._create_workload, 3),
             (self._make_pod, 14),
             (self._create_other, 3),
@@ -113,17 +64,7 @@ class GangWorld:
             (self._recount, 6),
             (self._tick, 6),
         )
-
-    def play(self) -> None:
-        """Take the steps, then let everything become quiet.
-
-        Raises:
-            ViolationError: if an invariant is violated.
-        """
-        functions, weights = zip(*self.steps, strict=True)
-        for step in self.random.choices(functions, weights, k=_STEPS):
-            step()
-            self._check()
+        self._take_steps(steps, _STEPS)
         for creation in list(self.in_flight.values()):
             self._resolve(creation, is_stored=True)
             self._check()
@@ -131,8 +72,10 @@ class GangWorld:
             self._tick()
             self._recount(at=self.revision)
             self._check()
-        if self.ledger.compute_charged() != _gpus(len(self.pods)) or self.ledger.reservations:
-            raise ViolationError(f"kept: {self.ledger.compute_charged()} charged for {len(self.pods)} pods")
+        self._check_charged(len(self.pods))
+
+    def _create_ledger(self) -> Ledger:
+        return Ledger(create_gpus(HARD), resources=frozenset({GPU}))
 
     def _check(self) -> None:
         if len(self.pods) > HARD:
@@ -151,7 +94,15 @@ class GangWorld:
         self.number += 1
         nonce = f"n{self.number}"
         return ReservationRequest(
-            uid, "team-a", uid, Amounts(), _gpus(size), nonce, Operation.CREATE, _gpus(HARD), workload=workload
+            uid,
+            "team-a",
+            uid,
+            Amounts(),
+            create_gpus(size),
+            nonce,
+            Operation.CREATE,
+            create_gpus(HARD),
+            workload=workload,
         )
 
     def _charge(self, request: ReservationRequest, workload: str) -> bool:
@@ -197,7 +148,7 @@ class GangWorld:
     def _count_made(self, workload: Workload) -> int:
         """Return the number of its pods that are stored or in flight."""
         stored = sum(owner == workload.uid for _, owner in self.pods.values())
-        return stored + sum(each.workload == workload.uid != uid for uid, each in self.in_flight.items())
+        return stored + sum(each.owner == workload.uid != uid for uid, each in self.in_flight.items())
 
     def _create_other(self) -> None:
         self.number += 1
@@ -218,14 +169,6 @@ class GangWorld:
             after = self.rules.reserve(self.ledger, replace(self.random.choice(creations), attempt=f"n{self.number}"))
             self.ledger = after or self.ledger
 
-    def _store(self) -> None:
-        if self.in_flight:
-            self._resolve(self.random.choice(list(self.in_flight.values())), is_stored=True)
-
-    def _lose(self) -> None:
-        if self.in_flight:
-            self._resolve(self.random.choice(list(self.in_flight.values())), is_stored=False)
-
     def _resolve(self, creation: Creation, *, is_stored: bool) -> None:
         del self.in_flight[creation.uid]
         if not is_stored:
@@ -234,7 +177,7 @@ class GangWorld:
             self.workloads[creation.uid].is_stored = True
         else:
             self.revision += 1
-            self.pods[creation.uid] = self.revision, creation.workload
+            self.pods[creation.uid] = self.revision, creation.owner
             self.stored[creation.uid] = creation
 
     def _stop(self) -> None:
@@ -243,18 +186,13 @@ class GangWorld:
 
     def _recount(self, at: int | None = None) -> None:
         revision = self.random.randint(self.ledger.pods_revision, self.revision) if at is None else at
-        counted = {uid: _gpus(1) for uid, (stored_at, _) in self.pods.items() if stored_at <= revision}
-        snapshot = UsageSnapshot(revision, 0, "", frozenset({GPU}), counted, _gpus(len(counted)))
+        counted = {uid: create_gpus(1) for uid, (stored_at, _) in self.pods.items() if stored_at <= revision}
+        snapshot = UsageSnapshot(revision, 0, "", frozenset({GPU}), counted, create_gpus(len(counted)))
         self.ledger = self.rules.recount(self.ledger, snapshot)
 
     def _tick(self) -> None:
-        """Let time pass: creations within B, then a write of the ledger, and the live reads that are due."""
-        self.now += _TICK
-        for creation in list(self.in_flight.values()):
-            if self.now >= creation.allowed_at + B:
-                self._resolve(creation, is_stored=self.random.random() < 0.5)
-        self.ages = self.ages.observe(self.ledger, self.now).confirm_write(self.now, self.now)
-        for uid in self.ages.list_confirmed():
+        """Let time pass, and make the live reads that are due."""
+        for uid in self._pass_time():
             reservation = self.ledger.reservations.get(uid)
             if reservation is None:
                 continue
@@ -272,10 +210,6 @@ class GangWorld:
             return LiveRead(uid, self.now, 1, is_active=not workload.has_stopped)
         stored = self.pods.get(uid)
         return LiveRead(uid, self.now, stored[0] if stored else None)
-
-
-def _gpus(count: int) -> Amounts:
-    return Amounts({GPU: count} if count else {})
 
 
 def drop_reservation(ledger: Ledger, uid: str) -> Ledger:

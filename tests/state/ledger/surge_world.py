@@ -1,51 +1,31 @@
 """Random histories of rollouts under one ledger with the transitions of the product, or wrong ones in their place.
 
 Two controllers have pods of one GPU each, and roll from one revision to the next: they create new pods before they
-delete old ones. Other pods belong to no controller that rolls. A creation that the gate allows is stored or lost within
-B. Replicas differ in their clocks, and one has a policy with a larger surge than the ledger.
+delete old ones. Other pods belong to no controller that rolls. Replicas differ in their clocks, and one has a policy
+with a larger surge than the ledger.
 """
 
-import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger import expire as expiry
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
+from tallygate.webhook.state.ledger.expire import LiveRead
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
-from tallygate.webhook.state.ledger.recount import UsageSnapshot, recount
-from tallygate.webhook.state.ledger.reserve import Exceeded, ReservationRequest, Reserved, release, reserve
+from tallygate.webhook.state.ledger.recount import UsageSnapshot
+from tallygate.webhook.state.ledger.reserve import ReservationRequest
 from tallygate.webhook.state.ledger.surges import NO_TERMS, SurgeTerms
 from tests.schedules import ViolationError
+from tests.state.ledger.ledger_history import GPU, Creation, LedgerHistory, Rules, create_gpus
 
-B = 40.0
 HARD = 10
 SURGE = 3
 SECONDS = 20
 SKEW = 5
-GPU = "nvidia.com/gpu"
 _SIZES = {"a": 4, "b": 5}
 _MAX_SURGE = 3
 _REPLICAS = ((0, SURGE), (SKEW, SURGE), (-SKEW, SURGE + 2))
 """By replica: the seconds by which its clock is ahead, and the surge of its policy."""
 _STEPS = 260
 _QUIET_ROUNDS = 400
-_TICK = 7.0
-
-
-class Rules:
-    """The transitions of the product; a wrong variant replaces one."""
-
-    def reserve(self, ledger: Ledger, request: ReservationRequest) -> Ledger | None:
-        """Return the ledger with the reservation, None if the cap is exceeded."""
-        result = reserve(ledger, request)
-        assert isinstance(result, Reserved | Exceeded), result
-        return result.ledger if isinstance(result, Reserved) else None
-
-    def recount(self, ledger: Ledger, snapshot: UsageSnapshot) -> Ledger:
-        """Return the recounted ledger, or the same one if the snapshot is too old."""
-        counted = recount(ledger, snapshot)
-        return counted if isinstance(counted, Ledger) else ledger
 
 
 @dataclass
@@ -58,41 +38,26 @@ class Controller:
 
 
 @dataclass
-class Creation:
-    """A creation that the gate has allowed, and that is neither stored nor lost; `controller` is empty for others."""
-
-    uid: str
-    controller: str
-    allowed_at: float
-    request: ReservationRequest
-
-
-@dataclass
-class SurgeWorld:
+class SurgeWorld(LedgerHistory):
     """The world of one history; each step chooses by the random numbers of a seed."""
 
-    rules: Rules
-    seed: int
-    now: float = 1000.0
     revision: int = 0
     pods: dict[str, tuple[str, int]] = field(default_factory=dict)  # controller and its revision of each stored pod
     events: list[tuple[str, int]] = field(default_factory=list)  # UID and 1 or -1, for stored and deleted pods
-    in_flight: dict[str, Creation] = field(default_factory=dict)
-    number: int = 0
     above_since: float | None = None
 
     def __post_init__(self) -> None:
         """Start with the pods of both controllers, and a ledger that counts them."""
-        self.random = random.Random(self.seed)  # noqa: S311  # reproducible
+        super().__post_init__()
         self.controllers = {name: Controller(name, size) for name, size in _SIZES.items()}
         for name, size in _SIZES.items():
             for number in range(size):
                 self._put(f"{name}-1-{number}", (name, 1))
-        surge = Surge(_gpus(SURGE))
-        self.ledger = Ledger(_gpus(HARD), resources=frozenset({GPU}), surge=surge)
         self._recount(at=self.revision)
-        self.ages = ReservationAges(B)
-        self.steps: tuple[tuple[Callable[[], None], int], ...] = (
+
+    def play(self) -> None:
+        """Take the steps, then let everything become quiet."""
+        steps = (
             (self._roll, 1),
             (self._make_pod, 16),
             (self._delete_old, self.random.choice((1, 8))),  # of a controller whose pods are ready late or soon
@@ -104,17 +69,7 @@ class SurgeWorld:
             (self._recount, 10),
             (self._tick, 7),
         )
-
-    def play(self) -> None:
-        """Take the steps, then let everything become quiet.
-
-        Raises:
-            ViolationError: if an invariant is violated.
-        """
-        functions, weights = zip(*self.steps, strict=True)
-        for step in self.random.choices(functions, weights, k=_STEPS):
-            step()
-            self._check()
+        self._take_steps(steps, _STEPS)
         for _ in range(_QUIET_ROUNDS):
             for step in (self._make_pod, self._store, self._delete_old, self._tick):
                 step()
@@ -123,10 +78,12 @@ class SurgeWorld:
         unfinished = [each.name for each in self.controllers.values() if self._count_old(each)]
         if unfinished:
             raise ViolationError(f"stuck: {', '.join(unfinished)} cannot roll, {len(self.pods)} pods are stored")
-        if self.ledger.compute_charged() != _gpus(len(self.pods)) or self.ledger.reservations:
-            raise ViolationError(f"kept: {self.ledger.compute_charged()} charged for {len(self.pods)} pods")
+        self._check_charged(len(self.pods))
         if len(self.pods) <= HARD and self.ledger.surge.since is not None:
             raise ViolationError("kept: the surge has no end")
+
+    def _create_ledger(self) -> Ledger:
+        return Ledger(create_gpus(HARD), resources=frozenset({GPU}), surge=Surge(create_gpus(SURGE)))
 
     def _check(self) -> None:
         if len(self.pods) > HARD + SURGE:
@@ -144,7 +101,7 @@ class SurgeWorld:
     def _count_own(self, controller: Controller, revision: int | None = None) -> int:
         """Return the number of its pods that are stored or in flight, of one revision or of all."""
         stored = [each for owner, each in self.pods.values() if owner == controller.name]
-        flying = [int(uid.split("-")[1]) for uid, each in self.in_flight.items() if each.controller == controller.name]
+        flying = [int(uid.split("-")[1]) for uid, each in self.in_flight.items() if each.owner == controller.name]
         return sum(revision in (None, each) for each in (*stored, *flying))
 
     def _roll(self) -> None:
@@ -181,7 +138,7 @@ class SurgeWorld:
             return
         self.ledger = after
         if self.random.random() < 0.05:  # another cap rejects it
-            self.ledger = release(self.ledger, uid, request.attempt)
+            self.ledger = self.rules.release(self.ledger, uid, request.attempt)
             return
         self.in_flight[uid] = Creation(uid, controller, self.now, request)
         count = len(self.pods) + len(self.in_flight)
@@ -198,10 +155,10 @@ class SurgeWorld:
         terms = NO_TERMS
         if replica is not None:
             ahead, surge = replica
-            terms = SurgeTerms(_gpus(surge), SECONDS, int(self.now) + ahead)
+            terms = SurgeTerms(create_gpus(surge), SECONDS, int(self.now) + ahead)
         nonce = f"n{self.number}"
         return ReservationRequest(
-            uid, "team-a", uid, Amounts(), _gpus(1), nonce, Operation.CREATE, _gpus(HARD), surge=terms
+            uid, "team-a", uid, Amounts(), create_gpus(1), nonce, Operation.CREATE, create_gpus(HARD), surge=terms
         )
 
     def _repeat(self) -> None:
@@ -229,18 +186,10 @@ class SurgeWorld:
         if others:
             self._remove(self.random.choice(others))
 
-    def _store(self) -> None:
-        if self.in_flight:
-            self._resolve(self.random.choice(list(self.in_flight.values())), is_stored=True)
-
-    def _lose(self) -> None:
-        if self.in_flight:
-            self._resolve(self.random.choice(list(self.in_flight.values())), is_stored=False)
-
     def _resolve(self, creation: Creation, *, is_stored: bool) -> None:
         del self.in_flight[creation.uid]
         if is_stored:
-            self._put(creation.uid, (creation.controller, int(creation.uid.split("-")[1])))
+            self._put(creation.uid, (creation.owner, int(creation.uid.split("-")[1])))
 
     def _put(self, uid: str, pod: tuple[str, int]) -> None:
         self.revision += 1
@@ -258,29 +207,20 @@ class SurgeWorld:
         deleted: set[str] = set()
         for uid, change in self.events[:revision]:
             if change > 0:
-                stored[uid] = _gpus(1)
+                stored[uid] = create_gpus(1)
             else:
                 del stored[uid]
                 deleted.add(uid)
-        snapshot = UsageSnapshot(revision, 0, "", frozenset({GPU}), stored, _gpus(len(stored)), deleted)
+        snapshot = UsageSnapshot(revision, 0, "", frozenset({GPU}), stored, create_gpus(len(stored)), deleted)
         self.ledger = self.rules.recount(self.ledger, snapshot)
 
     def _tick(self) -> None:
-        """Let time pass: creations within B, then a write of the ledger, and the live reads that are due."""
-        self.now += _TICK
-        for creation in list(self.in_flight.values()):
-            if self.now >= creation.allowed_at + B:
-                self._resolve(creation, is_stored=self.random.random() < 0.5)
-        self.ages = self.ages.observe(self.ledger, self.now).confirm_write(self.now, self.now)
-        for uid in self.ages.list_confirmed():
+        """Let time pass, and make the live reads that are due."""
+        for uid in self._pass_time():
             revisions = [number for number, event in enumerate(self.events, 1) if event[0] == uid]
             stored_at = revisions[-1] if uid in self.pods else None
-            self.ledger = expiry.expire(self.ledger, self.ages, LiveRead(uid, self.now, stored_at))
+            self.ledger = self.rules.expire(self.ledger, self.ages, LiveRead(uid, self.now, stored_at))
 
 
 class OpenRules(Rules):
     """A base of wrong variants in which the surge is open to pods of any controller."""
-
-
-def _gpus(count: int) -> Amounts:
-    return Amounts({GPU: count} if count else {})

@@ -16,7 +16,8 @@ from tests.state.ledger.ledger_builders import (
 )
 from tests.state.simulation.mutant_rules import replace_remaining
 from tests.state.simulation.rules import PRODUCT, Rules
-from tests.state.simulation.scenario import SCENARIOS, Scenario
+from tests.state.simulation.scenario import Scenario
+from tests.state.simulation.scenarios import SCENARIOS
 from tests.state.simulation.world import World
 
 _SCHEDULES = 25

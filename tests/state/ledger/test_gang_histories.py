@@ -10,12 +10,10 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import UsageSnapshot
 from tallygate.webhook.state.ledger.reserve import ReservationRequest, WorkloadTerms
 from tests.effort import examples
-from tests.schedules import ViolationError
-from tests.state.ledger.gang_world import GangWorld, Rules, drop_reservation
+from tests.state.ledger.gang_world import GangWorld, drop_reservation
+from tests.state.ledger.ledger_history import Rules, check_variant
 
 _HISTORIES = 1000
-_MAX_HISTORIES = 300
-"""The number of histories to try until a wrong variant violates an invariant."""
 _NO_AMOUNTS = Amounts()
 
 
@@ -131,12 +129,4 @@ def test_no_history_violates_an_invariant(start: int) -> None:
     ],
 )
 def test_a_wrong_variant_violates_an_invariant(variant: type[Rules], violation: str) -> None:
-    found: set[str] = set()
-    for seed in range(_MAX_HISTORIES):
-        try:
-            GangWorld(variant(), seed).play()
-        except ViolationError as error:
-            found.add(str(error).partition(":")[0])
-        if violation in found:
-            return
-    pytest.fail(f"{_MAX_HISTORIES} histories violate {sorted(found)}, not {violation}")
+    check_variant(lambda seed: GangWorld(variant(), seed), violation)

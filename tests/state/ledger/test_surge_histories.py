@@ -8,12 +8,10 @@ from tallygate.webhook.state.ledger.recount import UsageSnapshot
 from tallygate.webhook.state.ledger.reserve import ReservationRequest
 from tallygate.webhook.state.ledger.surges import NO_TERMS
 from tests.effort import examples
-from tests.schedules import ViolationError
-from tests.state.ledger.surge_world import HARD, OpenRules, Rules, SurgeWorld
+from tests.state.ledger.ledger_history import Rules, check_variant
+from tests.state.ledger.surge_world import HARD, OpenRules, SurgeWorld
 
 _HISTORIES = 600
-_MAX_HISTORIES = 300
-"""The number of histories to try until a wrong variant violates an invariant."""
 
 
 class _AnyController(OpenRules):
@@ -106,12 +104,4 @@ def test_no_history_violates_an_invariant(start: int) -> None:
     ],
 )
 def test_a_wrong_variant_violates_an_invariant(variant: type[Rules], violation: str) -> None:
-    found: set[str] = set()
-    for seed in range(_MAX_HISTORIES):
-        try:
-            SurgeWorld(variant(), seed).play()
-        except ViolationError as error:
-            found.add(str(error).partition(":")[0])
-        if violation in found:
-            return
-    pytest.fail(f"{_MAX_HISTORIES} histories violate {sorted(found)}, not {violation}")
+    check_variant(lambda seed: SurgeWorld(variant(), seed), violation)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tallygate.webhook.state.ledger.ledger import Operation
 from tests.schedules import pick
+from tests.state.simulation.api_requests import Request
 from tests.state.simulation.ground_truth import GroundTruth
-from tests.state.simulation.handlers import Request
 from tests.state.simulation.invariants import Invariants
 from tests.state.simulation.replica_steps import StepFunction
 from tests.state.simulation.stored_objects import Claim

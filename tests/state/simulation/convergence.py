@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tests.schedules import ViolationError
+from tests.state.simulation.api_requests import RequestState
 from tests.state.simulation.ground_truth import Key, is_under
-from tests.state.simulation.handlers import RequestState
 from tests.state.simulation.replica import Replica
+from tests.state.simulation.rollout_ends import RolloutEnds
 from tests.state.simulation.scenario import UNITS, B
+from tests.state.simulation.surge_invariants import exceeds_limit
 from tests.state.simulation.world import World
 
 _EXPIRY_ROUNDS = 3
@@ -31,7 +33,7 @@ class Convergence:
         """Let the world converge.
 
         Raises:
-            ViolationError: if a ledger charges more than is used, or an invariant does not hold.
+            ViolationError: if a ledger charges more than is used, a rollout sticks, or an invariant does not hold.
         """
         self._end_requests()
         self._recount_all()
@@ -50,6 +52,8 @@ class Convergence:
             self._step("delete_claim", self._choice)
             self._recount_all()
             self._check_exact("after the deletion of a claim and one recount")
+        RolloutEnds(self._world, self._replica, self._step, self._store_writes, self._recount_all).check()
+        self._check_exact("after the ends of rollouts")
 
     def _end_requests(self) -> None:
         """Store or lose the writes and the allowed requests, end all handlers, freeze the other replicas."""
@@ -84,7 +88,9 @@ class Convergence:
 
     def _initialize(self, key: Key) -> None:
         world = self._world
-        ledger = world.rules.initialize(world.policies[-1].list_limits(key, self._replica.choose_time()), "convergence")
+        policy = world.policies[-1]
+        hard, surge = self._replica.list_limits(policy, key), policy.list_surge(key)
+        ledger = world.rules.initialize(hard, "convergence", surge)
         stored = self._truth.ledgers[key]
         self._truth.ledgers[key] = stored._replace(ledger=ledger, version=self._truth.revision)
 
@@ -117,6 +123,8 @@ class Convergence:
             charged = ledger.compute_charged()
             if ledger.unconfirmed:
                 raise ViolationError(f"not freed: {moment} {key} takes {ledger.unconfirmed} for counted twice")
+            if ledger.surge.since is not None and not exceeds_limit(ledger):
+                raise ViolationError(f"kept: {moment} {key} has a surge since {ledger.surge.since}")
             for name in ledger.resources:
                 if ledger.initializer or charged.get(name, 0) != units * UNITS[name]:
                     raise ViolationError(
@@ -133,7 +141,8 @@ class Convergence:
         while self._world.etcd.writes:
             self._step("arrive", 0, 2)
 
-    def _step(self, op: str, a: int = 0, b: int = 0, c: int = 0) -> None:
+    def _step(self, op: str, a: int = 0, b: int = 0, c: int = 0) -> str:
         line = self._world.step((op, a, b, c))
         if line:
             self._world.story[-1] = f"convergence: {line}"
+        return line

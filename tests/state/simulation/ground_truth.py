@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Ledger
+from tests.state.simulation.annotation_rules import Annotations, Override
 from tests.state.simulation.claim_rules import belongs_to_pod, count_claim, count_rest
 from tests.state.simulation.rules import UsedByPod
 from tests.state.simulation.scenario import UNITS, Cap, Scenario
@@ -14,6 +15,14 @@ from tests.state.simulation.stored_objects import Claim, Pod
 
 Labels = tuple[frozenset[int], ...]
 """For each namespace, the caps that select it by its labels."""
+
+
+class NamespaceVersion(NamedTuple):
+    """The namespaces as of a revision."""
+
+    revision: int
+    labels: Labels
+    annotations: Annotations
 
 
 class Key(NamedTuple):
@@ -31,6 +40,20 @@ class StoredLedger(NamedTuple):
     used_by_pod: UsedByPod
 
 
+class Reserving(NamedTuple):
+    """The part of a write that reserves, for the invariants of surges.
+
+    If it `needs_surge`, `attempted_at` is the time of the attempt, and `ticks` are what its policy lets a surge last.
+    The ledger `was_above` its limit before, and may have been recounted in the same write.
+    """
+
+    needs_surge: bool
+    was_above: bool
+    is_recounted: bool
+    attempted_at: int
+    ticks: int
+
+
 @dataclass(eq=False)
 class Write:
     """A write of a ledger in flight: computed from one version, without effect on any other."""
@@ -41,6 +64,9 @@ class Write:
     version: int
     name: str
     is_recount: bool = False
+    is_limits: bool = False
+    is_unchanged: bool = False
+    reserving: Reserving | None = None
     token: int = 0
     answer: Callable[[bool], None] = lambda _: None
 
@@ -57,7 +83,9 @@ class GroundTruth:
 
     `entered` has the revision at which a namespace last entered a cap by its labels. etcd commits `waiting`
     transactions in their order, whether or not their senders still wait. `pods_of_claims` has the pod of each claim
-    that the scheduler ever wanted to create.
+    that the scheduler ever wanted to create. `surges` are the largest ones that a policy has had, by cap, and
+    `surges_began` the times at which those of the ledgers began. `rolling` are the ledgers and pods for which a replica
+    saw that the controller rolls.
     """
 
     scenario: Scenario
@@ -71,15 +99,23 @@ class GroundTruth:
     claim_log: list[tuple[int, str, Claim | None]] = field(default_factory=list)
     claim_names: dict[tuple[int, str], str] = field(default_factory=dict)
     pods_of_claims: dict[str, str] = field(default_factory=dict)
-    label_log: list[tuple[int, Labels]] = field(default_factory=list)
+    namespace_log: list[NamespaceVersion] = field(default_factory=list)
     entered: dict[tuple[int, int], int] = field(default_factory=dict)
     ledgers: dict[Key, StoredLedger] = field(default_factory=dict)
     waiting: list[Callable[[], None]] = field(default_factory=list)
+    surges: dict[int, int] = field(default_factory=dict)
+    surges_began: dict[Key, int] = field(default_factory=dict)
+    rolling: set[tuple[Key, str]] = field(default_factory=set)
 
     @property
     def labels(self) -> Labels:
         """The current labels of the namespaces."""
-        return self.label_log[-1][1]
+        return self.namespace_log[-1].labels
+
+    @property
+    def annotations(self) -> Annotations:
+        """The current annotations of the namespaces."""
+        return self.namespace_log[-1].annotations
 
     def cap(self, key: Key) -> Cap:
         """Return the cap of a ledger."""
@@ -130,9 +166,19 @@ class GroundTruth:
         """Replace the labels of the namespaces at the next revision."""
         self.revision += 1
         before = self.labels
-        self.label_log.append((self.revision, labels))
+        self.namespace_log.append(NamespaceVersion(self.revision, labels, self.annotations))
         for namespace, caps in enumerate(labels):
             self.entered |= {(namespace, cap): self.revision for cap in caps - before[namespace]}
+
+    def annotate(self, namespace: int, override: Override | None) -> None:
+        """Replace the annotation of a namespace at the next revision; None removes it."""
+        self.revision += 1
+        annotations = (*self.annotations[:namespace], override, *self.annotations[namespace + 1 :])
+        self.namespace_log.append(NamespaceVersion(self.revision, self.labels, annotations))
+
+    def find_annotations(self, revision: int) -> Annotations:
+        """Return the annotations as of a revision of the namespaces."""
+        return next(each.annotations for each in reversed(self.namespace_log) if each.revision <= revision)
 
     def size_under(self, key: Key, pod: Pod | None) -> int:
         """Return the units of a pod that a cap must count under the current labels."""

@@ -4,13 +4,13 @@ Any other step of the world may come between two steps of a handler; a handler w
 on if the API server no longer waits for its response.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot
 from tallygate.webhook.state.ledger.reserve import (
     Deferred,
@@ -21,10 +21,13 @@ from tallygate.webhook.state.ledger.reserve import (
     Reserved,
 )
 from tests.schedules import ViolationError
+from tests.state.simulation.annotation_rules import find_annotation
+from tests.state.simulation.api_requests import Request
 from tests.state.simulation.claim_rules import is_unchanged
 from tests.state.simulation.ground_truth import (
     GroundTruth,
     Key,
+    Reserving,
     StoredLedger,
     Write,
     amounts,
@@ -33,68 +36,13 @@ from tests.state.simulation.ground_truth import (
 )
 from tests.state.simulation.policies import Policy
 from tests.state.simulation.replica import Replica
-from tests.state.simulation.rules import PRODUCT, Rules, UsedByPod
-from tests.state.simulation.scenario import X
-from tests.state.simulation.stored_objects import Claim
+from tests.state.simulation.reservation_checks import OwnLimits, check_limits, check_old_pods, check_rejection
+from tests.state.simulation.rules import Rules, UsedByPod
+from tests.state.simulation.surge_attempts import NO_SURGE, RolloutView, SurgeAttempt
+from tests.state.simulation.surge_invariants import exceeds_limit, may_be_over
+from tests.state.simulation.surge_rules import may_surge
 
 _NO_AMOUNTS = Amounts()
-
-
-class RequestState(StrEnum):
-    """The progress of a request in the API server."""
-
-    CALLING = "calling"
-    ALLOWED = "allowed"
-    SENT = "sent"
-    OVER = "over"
-
-
-@dataclass
-class Request:
-    """A creation or an update in the API server; `old_revision` is that of the pod or claim which it replaces.
-
-    `claim` is the new claim, and `old_claim` the stored one, if it is a request for a claim.
-
-    `reserved` are the ledgers that have a reservation for it, `charged` those that its handler has evaluated, by the
-    `resources` of its policy and the labels as of `labels_revision`.
-    """
-
-    uid: str
-    operation: Operation
-    namespace: int
-    name: str
-    size: int
-    classed: bool
-    arrived_at: int
-    old_revision: int = 0
-    old_size: int = 0
-    old_classed: bool = False
-    state: RequestState = RequestState.CALLING
-    handler: "Handler | None" = None
-    reserved: frozenset[Key] = frozenset()
-    charged: frozenset[Key] = frozenset()
-    resources: frozenset[str] = frozenset()
-    labels_revision: int = 0
-    token: int = 0
-    old_claim: Claim | None = None
-    claim: Claim | None = None
-
-    @property
-    def is_own(self) -> bool:
-        """Whether the scheduler creates a claim of its own for a pod."""
-        return self.claim is not None and self.old_claim is None and bool(self.claim.made_for)
-
-    def list_sizes(self, truth: GroundTruth, key: Key, rules: Rules = PRODUCT) -> tuple[int, int]:
-        """Return the units of the stored and of the requested pod or claim that a cap counts."""
-        cap = truth.cap(key)
-        if self.claim is not None:
-            old = rules.count_claim(self.old_claim, cap) if self.old_claim is not None else 0
-            return old, rules.count_claim(self.claim, cap)
-        if cap.by_allocation:
-            return 0, 0
-        is_filtered = truth.cap(key).is_filtered
-        old = self.old_size if self.old_classed or not is_filtered else 0
-        return old, self.size if self.classed or not is_filtered else 0
 
 
 class Phase(StrEnum):
@@ -109,7 +57,10 @@ class Phase(StrEnum):
 
 @dataclass
 class Handler:
-    """One attempt: a call of the webhook, in one replica, under one policy, with the limits at its begin."""
+    """A call of the webhook, in one replica, under one policy, with the limits at its begin.
+
+    It is one attempt, and a second one with a surge if `exceeded` limits reject a pod of a controller that rolls.
+    """
 
     attempt: str
     request: Request
@@ -124,11 +75,15 @@ class Handler:
     outcome: bool | None = None
     token: int = 0
     is_allowed: bool = False
+    surge: SurgeAttempt = NO_SURGE
+    exceeded: Mapping[Key, Amounts] = field(default_factory=dict)
     _in_flight: Write | None = None
     _is_releasing: bool = False
 
     def __post_init__(self) -> None:
-        self.called_at, self.limits_at = self.replica.read_time(), self.replica.choose_time()
+        replica = self.replica
+        self.called_at, self.limits_at = replica.read_time(), replica.choose_time()
+        self.annotations, self.annotations_revision = replica.annotations, replica.labels_revision
         self._start()
 
     @property
@@ -175,12 +130,17 @@ class Handler:
         return "reaches its deadline"
 
     def _check(self) -> str:
+        exceeded: dict[Key, Amounts] = {}
         for key in self.keys:
             stored = self.truth.ledgers[key]
             if stored.ledger is None:
                 continue
-            if isinstance(self._decide(key, stored.ledger, self._count_pod(key, stored)[2]), Exceeded):
-                return f"{self._reject(key)} before any write"
+            result = self._decide(key, stored.ledger, self._count_pod(key, stored)[2])
+            if isinstance(result, Exceeded):
+                self._check_rejection(key, stored.ledger)
+                exceeded[key] = result.excess
+        if exceeded:
+            return f"{self._reject(exceeded)} before any write"
         self.phase = Phase.RESERVE
         return "exceeds no cap yet"
 
@@ -194,7 +154,7 @@ class Handler:
             return f"has {key} already"
         stored = self.truth.ledgers[key]
         if stored.ledger is None:
-            ledger = self.rules.initialize(self.policy.list_limits(key, self.limits_at), self.attempt)
+            ledger = self.rules.initialize(self._list_limits(key), self.attempt, self.policy.list_surge(key))
             self._send(Write(key, ledger, {}, stored.version, "the new ledger"))
             self.phase = Phase.RELEASE
             return f"finds no ledger {key} and creates it"
@@ -252,13 +212,13 @@ class Handler:
     def _apply(self, result: Reserved | Exceeded | Deferred, write: Write) -> str:
         key = write.key
         if isinstance(result, Exceeded):
-            return self._reject(key)
+            self._check_rejection(key, write.ledger)
+            return self._reject({key: result.excess})
         if isinstance(result, Reserved) and result.needs_no_write:
             self.position += 1
             return f"needs no reservation in {key}"
         if isinstance(result, Reserved):
-            self._check_limits(write.ledger, result.ledger, key)
-            self._check_old_pods(write)
+            self._check_reservation(write, result.ledger)
             write.ledger = result.ledger
             if not self._send(write):
                 return ""
@@ -273,38 +233,60 @@ class Handler:
         self._start()
         return f"starts again with newer namespaces ({result.prerequisite})"
 
-    def _reject(self, key: Key) -> str:
+    def _reject(self, exceeded: Mapping[Key, Amounts]) -> str:
         old, new = self.request.old_claim, self.request.claim
-        if old is not None and new is not None:
-            is_fixed = not old.is_flexible and not self.truth.cap(key).by_allocation
-            if is_fixed or is_unchanged(old, new):
-                raise ViolationError(f"refused: {key} rejects devices of {new.uid} that were admitted")
+        for key in exceeded:
+            if old is not None and new is not None:
+                is_fixed = not old.is_flexible and not self.truth.cap(key).by_allocation
+                if is_fixed or is_unchanged(old, new):
+                    raise ViolationError(f"refused: {key} rejects devices of {new.uid} that were admitted")
         self.phase = Phase.RELEASE
-        return f"exceeds {key}"
+        if self.surge is NO_SURGE:
+            self.exceeded = exceeded
+        return f"exceeds {', '.join(map(str, exceeded))}"
 
-    def _check_limits(self, before: Ledger, after: Ledger, key: Key) -> None:
-        """Check a reservation that is to be written, by plain arithmetic."""
-        hard, request = self.policy.list_limits(key, self.called_at), self._create_request(key)
-        for name, amount in request.requested.items():
-            charged, will_charge = before.compute_charged().get(name, 0), after.compute_charged().get(name, 0)
-            if amount > request.current.get(name, 0) and will_charge > charged:
-                if will_charge > min(hard[name], before.hard.get(name, will_charge)):
-                    raise ViolationError(f"over: {key} would charge {will_charge} {name}, above the smaller limit")
-                if name not in before.resources:
-                    raise ViolationError(f"uncounted: {key} would reserve {name} and does not count its use")
+    def _begin_second_attempt(self) -> bool:
+        """Begin an attempt with a surge, if the pod was rejected and its controller rolls (rule 12)."""
+        request, exceeded = self.request, self.exceeded
+        self.exceeded = {}
+        if not exceeded or not self.rules.may_surge(request.operation, request.claim is not None):
+            return False
+        view = RolloutView(self.truth, self.replica, request.namespace, request.template)
+        surge = view.begin_attempt(exceeded, self.policy)
+        if surge is None:
+            return False
+        if may_surge(request.operation, request.claim is not None):
+            self.truth.rolling |= {(key, request.uid) for key in surge.keys if view.is_rolling(key)}
+        self.surge, self.attempt = surge, f"{self.name}s@{self.attempt.partition('@')[2]}"
+        self.confirmed, self.position = {}, 0
+        self.phase = Phase.CHECK if len(self.keys) > 1 else Phase.RESERVE
+        return True
 
-    def _check_old_pods(self, write: Write) -> None:
-        """Check that a reservation counts all that was accepted before the cap was active in this replica."""
-        truth, key = self.truth, write.key
-        units = {uid: truth.size_under(key, pod) for uid, pod in truth.pods.items()}
-        units |= {uid: truth.count_under(key, claim) for uid, claim in truth.claims.items() if not claim.made_for}
-        for uid, size in units.items():
-            used = write.used_by_pod.get(uid, Amounts()).get(X, 0)
-            stored = truth.pods.get(uid) or truth.claims[uid]
-            if size > used and stored.revision <= self.replica.loaded.get(key.cap, 0):
-                reservation = write.ledger.reservations.get(uid)
-                if reservation is None and not truth.scenario.relabels:
-                    raise ViolationError(f"unseen: {key} reserves what {uid} used before the cap was active")
+    def _check_reservation(self, write: Write, after: Ledger) -> None:
+        """Check a reservation that is to be written, and record whether it needs a surge."""
+        key, before = write.key, write.ledger
+        write.reserving = Reserving(
+            needs_surge=check_limits(key, before, after, self._create_request(key), self._find_own_limits(key)),
+            was_above=exceeds_limit(before),
+            is_recounted=before is not self.truth.ledgers[key].ledger,
+            attempted_at=self.surge.attempted_at,
+            ticks=self.policy.surge_ticks[key.cap],
+        )
+        check_old_pods(write, self.truth, self.replica)
+
+    def _check_rejection(self, key: Key, ledger: Ledger) -> None:
+        """Check that a pod which surges is rejected only if it has no room, or if the surge may be over."""
+        ticks = self.policy.surge_ticks[key.cap]
+        if not (exceeds_limit(ledger) and may_be_over(self.truth, key, self.surge.attempted_at, ticks)):
+            check_rejection(key, ledger, self._create_request(key), self._find_own_limits(key))
+
+    def _find_own_limits(self, key: Key) -> OwnLimits:
+        """Return the limits of this attempt by plain arithmetic, from the ground truth of its view."""
+        is_rolling = key in self.surge.keys and (key, self.request.uid) in self.truth.rolling
+        annotations = self.truth.find_annotations(self.annotations_revision)
+        annotation = find_annotation(annotations, *key, self.called_at)
+        hard = self.policy.list_limits(key, self.called_at, annotation)
+        return OwnLimits(hard, self.policy.list_surge(key) if is_rolling else None)
 
     def _wait(self, *, reads: bool) -> str:
         key = self.keys[self.position]
@@ -323,6 +305,8 @@ class Handler:
 
     def _release(self, *, reads: bool) -> str:
         if not self.tried:
+            if self._begin_second_attempt():
+                return "tries again with a surge"
             self.phase = Phase.OVER
             return "is done"
         key = next(iter(self.tried))
@@ -362,13 +346,19 @@ class Handler:
             amounts(size, self.policy.resources),
             self.attempt,
             request.operation,
-            self.policy.list_limits(key, self.limits_at),
+            self._list_limits(key),
             namespaces_revision=self.labels_revision,
             namespaces_hash=hash_members(self.truth.scenario, self.labels, key),
             is_shared=self.truth.cap(key).is_shared,
             min_pods_revision=self.replica.loaded.get(key.cap, 0),
             devices=self._create_device_terms(key, covered),
+            surge=self.surge.create_terms(key, self.policy),
         )
+
+    def _list_limits(self, key: Key) -> Amounts:
+        """Return the limits of the policy as they were at the begin of the attempt, by the view of the replica."""
+        annotation = self.rules.find_annotation(self.annotations, *key, self.limits_at)
+        return self.policy.list_limits(key, self.limits_at, annotation)
 
     def _create_device_terms(self, key: Key, covered: Amounts) -> DeviceTerms:
         request = self.request

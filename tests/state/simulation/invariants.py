@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Operation
 from tests.schedules import ViolationError
+from tests.state.simulation.api_requests import Request, RequestState
 from tests.state.simulation.claim_rules import count_claim
 from tests.state.simulation.ground_truth import GroundTruth, Key, StoredLedger, Write, is_under
-from tests.state.simulation.handlers import Phase, Request, RequestState
+from tests.state.simulation.handlers import Phase
 from tests.state.simulation.scenario import UNITS, B, X, Y
 from tests.state.simulation.stored_objects import Claim
+from tests.state.simulation.surge_invariants import SurgeInvariants
 
 
 class Invariants:
@@ -27,6 +29,7 @@ class Invariants:
     def __init__(self, truth: GroundTruth, requests: Mapping[str, list[Request]]) -> None:
         self._truth = truth
         self._requests = requests
+        self._surges = SurgeInvariants(truth)
         self._foreign: dict[Key, dict[tuple[str, str], tuple[int, int]]] = defaultdict(dict)
 
     def compute_claim(self, key: Key, uid: str, name: str) -> int:
@@ -89,6 +92,7 @@ class Invariants:
         if ledger is None:
             return
         self._end_excuses(key)
+        self._surges.check_write(write)
         uids = {*truth.pods, *truth.claims, *self._requests}
         for uid in uids:
             self.check_pod(key, uid)
@@ -108,13 +112,18 @@ class Invariants:
                     raise ViolationError(f"overcharge: {key} charges {uid} {charged} {name} right after a recount")
 
     def _check_total(self, key: Key, uids: Iterable[str]) -> None:
-        """Check that the sum of all claims does not exceed a cap."""
-        hard = self._truth.cap(key).hard
-        if self._truth.scenario.is_fixed:
-            groups = {group[0]: group for group in map(self._list_group, uids)}
-            claims = sum(self._compute_group(key, group, X) for group in groups.values())
-            if claims > hard:
-                raise ViolationError(f"over: {key} allows {hard}; the claims are {claims}")
+        """Check that the sum of all claims does not exceed a cap and its surge, nor that of other pods the cap."""
+        truth = self._truth
+        if not truth.scenario.is_fixed:
+            return
+        groups = {group[0]: group for group in map(self._list_group, uids)}
+        claims = {uid: self._compute_group(key, group, X) for uid, group in groups.items()}
+        hard, surge, total = truth.cap(key).hard, truth.surges[key.cap], sum(claims.values())
+        if total > hard + surge:
+            raise ViolationError(f"over: {key} allows {hard} and a surge of {surge}; the claims are {total}")
+        others = sum(claim for uid, claim in claims.items() if (key, uid) not in truth.rolling)
+        if others > hard:
+            raise ViolationError(f"shared: {key} allows {hard}; the claims without those that roll are {others}")
 
     def check_stored(self, uid: str, request: Request) -> None:
         """Check a pod or claim that has just been stored, and excuse it under the caps to which it was not charged."""
@@ -134,7 +143,7 @@ class Invariants:
     def excuse(self, key: Key, uid: str, name: str) -> None:
         """Let a ledger charge less than the claim of a pod until the ledger must have counted it."""
         stored = self._truth.claims.get(uid) or self._truth.pods[uid]
-        self._foreign[key][uid, name] = stored.revision, self._truth.label_log[-1][0]
+        self._foreign[key][uid, name] = stored.revision, self._truth.namespace_log[-1].revision
 
     def _end_excuses(self, key: Key) -> None:
         ledger = self._truth.ledgers[key].ledger

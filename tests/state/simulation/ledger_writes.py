@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from msgspec import structs
+
 from tests.schedules import pick
 from tests.state.simulation.ground_truth import GroundTruth, StoredLedger, Write
 from tests.state.simulation.replica_steps import StepFunction
@@ -54,6 +56,8 @@ class LedgerWrites:
 
     def _commit_ledger(self, write: Write, *, is_lost: bool) -> None:
         truth = self.truth
+        if write.is_limits and not self.rules.compares_limits:
+            self._rebase_limits(write)
         is_stored = truth.ledgers[write.key].version == write.version or not self.rules.compares
         if is_stored:
             truth.revision += 1
@@ -61,6 +65,14 @@ class LedgerWrites:
             self._check_ledger(write)
         if not is_lost:
             write.answer(is_stored)
+
+    def _rebase_limits(self, write: Write) -> None:
+        """Turn a write of limits into a patch of the ledger that is stored now."""
+        stored = self.truth.ledgers[write.key]
+        if stored.ledger is not None and stored.ledger.resources == write.ledger.resources:
+            hard, surge = write.ledger.hard, write.ledger.surge
+            write.ledger = structs.replace(stored.ledger, hard=hard, surge=surge)
+            write.version, write.used_by_pod = stored.version, stored.used_by_pod
 
     def _lose(self, a: int, _b: int, _c: int) -> str:
         write = pick(self.writes, a)

@@ -5,10 +5,12 @@ from collections.abc import Collection, Mapping
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
 from tallygate.webhook.state.ledger.recount import UsageSnapshot
+from tests.state.simulation.annotation_rules import Annotations
 from tests.state.simulation.ground_truth import GroundTruth, Key, Labels, amounts, hash_members, is_under
+from tests.state.simulation.policies import Policy
 from tests.state.simulation.rules import Rules
-from tests.state.simulation.scenario import B, Cap
-from tests.state.simulation.stored_objects import Claim, Pod
+from tests.state.simulation.scenario import SKEW, B, Cap
+from tests.state.simulation.stored_objects import Claim, Pod, Template
 
 _DAY = 86_400
 
@@ -19,11 +21,11 @@ class Replica:
     def __init__(self, number: int, truth: GroundTruth, rules: Rules) -> None:
         self.number = number
         self._truth = truth
-        self._rules = rules
+        self.rules = rules
         self.is_frozen = False
         self.incarnation = 0
         self.policy = 0
-        self.skew = number * 2
+        self.skew = number * SKEW
         self._loaded_at = 0
         self.pods: dict[str, Pod] = {}
         self.deleted: set[str] = set()
@@ -33,12 +35,13 @@ class Replica:
         self.claims_revision = 0
         self.labels_revision = 0
         self.labels: Labels = ()
+        self.annotations: Annotations = ()
         self.pods_listed_at = self.claims_listed_at = 0.0
         self.loaded: dict[int, int] = {}
         """For each active cap, the revision of the cluster at which this replica activated it."""
         self._position = 0
         self._claim_position = 0
-        self._label_position = 0
+        self._namespace_position = 0
         self._ended: dict[str, tuple[Pod, int]] = {}
         """The pods that this watch saw end or deleted, as they were before, with the revision of that."""
         self._oldest_claims = 0
@@ -68,8 +71,8 @@ class Replica:
         self._list(max(len(self._truth.log) - missing_events, 0))
         self._seen_at = {}
         self._list_claims(max(len(self._truth.claim_log) - missing_claims, 0))
-        self._label_position = len(self._truth.label_log)
-        self.labels_revision, self.labels = self._truth.label_log[-1]
+        self._namespace_position = len(self._truth.namespace_log)
+        self.labels_revision, self.labels, self.annotations = self._truth.namespace_log[-1]
         self.pods_listed_at = self.claims_listed_at = -1.0  # the list of a cache does not prove its age
 
     def read_time(self) -> int:
@@ -78,7 +81,12 @@ class Replica:
 
     def choose_time(self) -> int:
         """Return the time at which the limits of the policy apply."""
-        return self._rules.choose_time(self._loaded_at, self.read_time())
+        return self.rules.choose_time(self._loaded_at, self.read_time())
+
+    def list_limits(self, policy: Policy, key: Key) -> Amounts:
+        """Return the hard limits of a ledger's cap at present, by its clock and its view of the annotations."""
+        time = self.choose_time()
+        return policy.list_limits(key, time, self.rules.find_annotation(self.annotations, *key, time))
 
     def load(self, policy: int, caps: Collection[int]) -> None:
         """Load a policy; a new cap is active since the current revision of the cluster."""
@@ -90,7 +98,7 @@ class Replica:
         self.pods_listed_at = self.clock()
         before = self.pods
         self._list(len(self._truth.log))
-        self.pods = dict(self._rules.relist(before, self.pods))
+        self.pods = dict(self.rules.relist(before, self.pods))
         self.pods_revision = self._oldest_claims = self._truth.revision
 
     def relist_claims(self) -> None:
@@ -169,12 +177,12 @@ class Replica:
         return True
 
     def watch_namespaces(self, events: int) -> bool:
-        """Receive the next changes of labels; return whether there were any."""
-        log = self._truth.label_log
-        before = self._label_position
-        self._label_position = min(before + events, len(log))
-        self.labels_revision, self.labels = log[self._label_position - 1]
-        return before != self._label_position
+        """Receive the next changes of namespaces; return whether there were any."""
+        log, before = self._truth.namespace_log, self._namespace_position
+        self._namespace_position = min(before + events, len(log))
+        self.labels_revision, self.labels, annotations = log[self._namespace_position - 1]
+        self.annotations = self.rules.see_annotations(self.annotations, annotations)
+        return before != self._namespace_position
 
     def catch_up(self) -> None:
         """Receive every event."""
@@ -182,7 +190,7 @@ class Replica:
         self.watch(1)
         self.watch_claims(len(self._truth.claim_log))
         self.watch_claims(1)
-        self.watch_namespaces(len(self._truth.label_log))
+        self.watch_namespaces(len(self._truth.namespace_log))
 
     def take_snapshot(self, key: Key, resources: frozenset[str]) -> UsageSnapshot:
         """Return the used amounts under a cap, as its watches show them."""
@@ -204,18 +212,18 @@ class Replica:
             resources,
             used_by_consumer,
             sum(used_by_consumer.values(), Amounts()),
-            frozenset(self._rules.select_deleted(self.deleted, self.pods.keys() - used_by_consumer.keys()))
+            frozenset(self.rules.select_deleted(self.deleted, self.pods.keys() - used_by_consumer.keys()))
             | self.deleted_claims,
             claims_revision=self._get_claims_revision(),
             unconfirmed=amounts(0 if cap.by_allocation else unconfirmed, resources),
-            served=self._rules.select_served({claim.owner for claim in claims.values() if claim.owner}),
+            served=self.rules.select_served({claim.owner for claim in claims.values() if claim.owner}),
         )
 
     def _count_claim(self, claim: Claim, cap: Cap, units: Mapping[str, int]) -> int:
-        counted = self._rules.count_claim(claim, cap)
-        if cap.by_allocation or not self._rules.belongs_to_pod(claim, self.pods):
+        counted = self.rules.count_claim(claim, cap)
+        if cap.by_allocation or not self.rules.belongs_to_pod(claim, self.pods):
             return counted
-        return self._rules.count_rest(counted, units.get(claim.owner or claim.reserved_for, 0))
+        return self.rules.count_rest(counted, units.get(claim.owner or claim.reserved_for, 0))
 
     def _count_ended(self, key: Key) -> dict[str, int]:
         """Return the units of the pods that count although they have ended."""
@@ -223,15 +231,15 @@ class Replica:
             uid: pod.size
             for uid, (pod, revision) in self._ended.items()
             if self.claims_revision < revision
-            and self._rules.counts_ended is not None
-            and self._rules.counts_ended(pod)
+            and self.rules.counts_ended is not None
+            and self.rules.counts_ended(pod)
             and is_under(self._truth.scenario, self.labels, key, pod)
             and not self._truth.cap(key).by_allocation
         }
 
     def _lacks_claims(self) -> bool:
         """Return whether the claims are older than a list of pods, which lacks those that ended before."""
-        return self._rules.counts_ended is not None and self.claims_revision < self._oldest_claims
+        return self.rules.counts_ended is not None and self.claims_revision < self._oldest_claims
 
     def _get_claims_revision(self) -> int:
         """Return the revision of claims in a snapshot; 0 if the API server has no claims."""
@@ -245,9 +253,18 @@ class Replica:
         is_young = self.clock() - self._seen_at[claim.uid] < B
         return pod is not None and not pod.ended and pod.claim in {"", claim.name} and is_young
 
+    def list_templates(self, key: Key, namespace: int) -> list[Template]:
+        """Return the templates of the pods in a namespace that may show a rollout under a cap of pods."""
+        scenario, labels = self._truth.scenario, self.labels
+        return [
+            pod.template
+            for pod in self.pods.values()
+            if pod.namespace == namespace and self.rules.shows_rollout(pod, is_under(scenario, labels, key, pod))
+        ]
+
     def find_ages(self, key: Key) -> ReservationAges:
         """Return the remembered ages of a ledger's reservations."""
-        return self._ages.get(key) or self._rules.ages(float(B))
+        return self._ages.get(key) or self.rules.ages(float(B))
 
     def observe(self, key: Key) -> ReservationAges:
         """Read a ledger and remember the ages of its reservations."""

@@ -10,7 +10,7 @@ from tests.state.simulation.handlers import Handler
 from tests.state.simulation.policies import Policy
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.rules import Rules
-from tests.state.simulation.scenario import X
+from tests.state.simulation.scenario import SET_SKEWS, X
 
 StepFunction = Callable[[int, int, int], str]
 """Take one step, which chooses by its numbers; return a line of the story, or none if nothing could be done."""
@@ -97,7 +97,9 @@ class ReplicaSteps:
         stored, ages = self.truth.ledgers[key], replica.find_ages(key)
         assert stored.ledger is not None
         if c % 4 and ages.needs_write(replica.clock()):
-            write = Write(key, stored.ledger, stored.used_by_pod, stored.version, "an unchanged ledger")
+            write = Write(
+                key, stored.ledger, stored.used_by_pod, stored.version, "an unchanged ledger", is_unchanged=True
+            )
             return self._send(replica, write)
         if stored.ledger.initializer:
             return self._activate(replica, key)
@@ -138,12 +140,13 @@ class ReplicaSteps:
         if replica is None or stored.ledger is None:
             return ""
         policy = self.policies[replica.policy]
-        after = self.rules.apply_limits(stored.ledger, policy.list_limits(key, replica.choose_time()), policy.resources)
+        hard, surge = replica.list_limits(policy, key), policy.list_surge(key)
+        after = self.rules.apply_limits(stored.ledger, hard, policy.resources, surge)
         if after == stored.ledger:
             return ""
         pods = stored.used_by_pod.items() if after.resources else ()
         used_by_pod = {uid: amounts(used[X], after.resources) for uid, used in pods}
-        write = Write(key, after, used_by_pod, stored.version, "the limits")
+        write = Write(key, after, used_by_pod, stored.version, "the limits", is_limits=True)
         return self._send(replica, write)
 
     def _send(self, replica: Replica, write: Write) -> str:
@@ -193,7 +196,7 @@ class ReplicaSteps:
     def _set_clock(self, a: int, b: int, _c: int) -> str:
         """Set the clock of a replica, ahead or back; a frozen one may wake with it."""
         replica = self.replicas[a % len(self.replicas)]
-        replica.skew = b % 9 - 4
+        replica.skew = SET_SKEWS[b % len(SET_SKEWS)]
         return f"the clock of replica {replica.number} is set to {replica.read_time()}"
 
     def _find_reconciler(self, replica: int, key: int) -> tuple[Replica | None, Key]:

@@ -1,15 +1,16 @@
 """The transitions under test: those of the product, unless a mutant replaces one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
 from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
+from tests.state.simulation.annotation_rules import Annotations, Override, find_annotation, see_annotations
 from tests.state.simulation.claim_rules import (
     belongs_to_pod,
     count_claim,
@@ -19,7 +20,8 @@ from tests.state.simulation.claim_rules import (
     is_unchanged,
 )
 from tests.state.simulation.scenario import Cap
-from tests.state.simulation.stored_objects import Claim, Pod
+from tests.state.simulation.stored_objects import Claim, Pod, Template
+from tests.state.simulation.surge_rules import is_rolling, may_surge, shows_rollout
 
 Pods = Mapping[str, Any]
 
@@ -36,9 +38,9 @@ def _is_stored(ledger: Ledger, uid: str, attempt: str) -> bool:
     return reservation is not None and reservation.attempt == attempt
 
 
-def _initialize(hard: Amounts, initializer: str) -> Ledger:
+def _initialize(hard: Amounts, initializer: str, surge: Amounts) -> Ledger:
     """Rule 7: return a ledger whose past is unknown."""
-    return Ledger(hard, initializer=initializer)
+    return Ledger(hard, initializer=initializer, surge=Surge(surge))
 
 
 def _choose_time(_loaded_at: int, now: int) -> int:
@@ -72,7 +74,7 @@ class Rules:
 
     With `stores_counts` the recount for an allocation is stored, although the allocation needs no reservation. With
     `charges_own` the creation of the scheduler's claims is charged. The pods that `counts_ended` returns count until
-    the claims are as new as their end.
+    the claims are as new as their end. With `compares_limits` the limits are written like all else, and not as a patch.
     """
 
     reserve: Callable[[Ledger, ReservationRequest], Reserved | Exceeded | Deferred] = reserve
@@ -80,15 +82,18 @@ class Rules:
     recount: Callable[[Ledger, UsageSnapshot], Ledger | StaleSnapshot] = recount
     expire: Callable[[Ledger, ReservationAges, LiveRead], Ledger] = expire
     activate: Callable[[Ledger, ReservationAges, UsageSnapshot, float], Ledger | StaleSnapshot | NotDue] = activate
-    apply_limits: Callable[[Ledger, Amounts, frozenset[str]], Ledger] = apply_limits
+    apply_limits: Callable[[Ledger, Amounts, frozenset[str], Amounts], Ledger] = apply_limits
     ages: Callable[[float], ReservationAges] = ReservationAges
     is_stored: Callable[[Ledger, str, str], bool] = _is_stored
-    initialize: Callable[[Amounts, str], Ledger] = _initialize
+    initialize: Callable[[Amounts, str, Amounts], Ledger] = _initialize
     choose_time: Callable[[int, int], int] = _choose_time
+    find_annotation: Callable[[Annotations, int, int, int], Override | None] = find_annotation
+    see_annotations: Callable[[Annotations, Annotations], Annotations] = see_annotations
     split_used: Callable[[UsedByPod, Ledger, UsageSnapshot], UsedByPod] = _split_used
     select_deleted: Callable[[AbstractSet[str], AbstractSet[str]], AbstractSet[str]] = _select_deleted
     relist: Callable[[Pods, Pods], Pods] = _relist
     compares: bool = True
+    compares_limits: bool = True
     count_claim: Callable[[Claim, Cap], int] = count_claim
     belongs_to_pod: Callable[[Claim, Pods], bool] = belongs_to_pod
     is_decided: Callable[[Claim, Cap], bool] = is_decided
@@ -99,6 +104,9 @@ class Rules:
     find_covered: FindCovered = find_covered
     count_rest: Callable[[int, int], int] = count_rest
     is_unchanged: Callable[[Claim, Claim], bool] = is_unchanged
+    may_surge: Callable[[Operation, bool], bool] = may_surge
+    is_rolling: Callable[[Template, Iterable[Template]], bool] = is_rolling
+    shows_rollout: Callable[[Pod, bool], bool] = shows_rollout
 
 
 PRODUCT = Rules()

@@ -1,8 +1,10 @@
 """Play a schedule of a scenario under some rules."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from tests.schedules import Failure, Simulation, Step, ViolationError
+from tests.schedules import Failure, Mutant, Simulation, Step, ViolationError
 from tests.state.simulation.convergence import Convergence
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import Scenario
@@ -26,3 +28,8 @@ def _play(scenario: Scenario, rules: Rules, steps: Sequence[Step], end: int) -> 
     except ViolationError as error:
         return Failure(str(error), tuple(world.story), tuple(taken), end)
     return None
+
+
+def mutate(rule: int, description: str, scenario: Scenario, seed: int, rules: Rules = PRODUCT, **wrong: Any) -> Mutant:
+    """Return the mutant in which `wrong` replaces some rules in a scenario, and the seed of a schedule that fails."""
+    return Mutant(rule, description, simulate(scenario, replace(rules, **wrong)), simulate(scenario), seed)

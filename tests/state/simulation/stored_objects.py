@@ -3,10 +3,21 @@
 from typing import NamedTuple
 
 
+class Template(NamedTuple):
+    """The workload that a pod belongs to, and the number of the revision of its template; empty for other pods."""
+
+    workload: str = ""
+    number: int = 0
+
+
+NO_TEMPLATE = Template()
+
+
 class Pod(NamedTuple):
     """A stored pod of `size` units; filtered caps count it if it is `classed`.
 
-    `claim` is the name of the scheduler's claim for its extended resource, in its status.
+    `template` is that of its controller. `claim` is the name of the scheduler's claim for its extended resource, in its
+    status.
     """
 
     uid: str
@@ -18,6 +29,7 @@ class Pod(NamedTuple):
     revision: int
     token: int = 0
     claim: str = ""
+    template: Template = NO_TEMPLATE
 
 
 class Claim(NamedTuple):

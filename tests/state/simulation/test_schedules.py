@@ -3,7 +3,7 @@
 import pytest
 
 from tests.state.simulation.mutants import MUTANTS, PROGRAM
-from tests.state.simulation.scenario import SCENARIOS
+from tests.state.simulation.scenarios import SCENARIOS
 from tests.state.simulation.world import World
 
 _SCHEDULES = 80

@@ -7,27 +7,31 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
 from tests.schedules import Step, pick
+from tests.state.simulation.annotation_rules import Override
+from tests.state.simulation.api_requests import Request, RequestState
 from tests.state.simulation.claim_steps import ClaimSteps
 from tests.state.simulation.ground_truth import (
     GroundTruth,
     Key,
+    NamespaceVersion,
     StoredLedger,
     amounts,
     hash_members,
     is_under,
     list_keys,
 )
-from tests.state.simulation.handlers import Handler, Phase, Request, RequestState
+from tests.state.simulation.handlers import Handler, Phase
 from tests.state.simulation.invariants import Invariants
 from tests.state.simulation.ledger_writes import LedgerWrites
-from tests.state.simulation.policies import Override, Policy
+from tests.state.simulation.policies import create_policy
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.replica_steps import ReplicaSteps, StepFunction
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import B, Scenario, X, Y
 from tests.state.simulation.stored_objects import Pod
+from tests.state.simulation.surge_steps import SurgeSteps
 
 _MAX_REQUESTS = 5
 _MAX_HANDLERS = 6
@@ -42,8 +46,9 @@ class World:
         self.rules = rules
         self.truth = GroundTruth(scenario)
         all_caps = frozenset(range(len(scenario.caps)))
-        self.truth.label_log.append((1, scenario.labels or (all_caps,) * scenario.namespaces))
-        self.policies = [Policy(tuple(cap.hard for cap in scenario.caps), frozenset({X}), all_caps)]
+        labels = scenario.labels or (all_caps,) * scenario.namespaces
+        self.truth.namespace_log.append(NamespaceVersion(1, labels, (None,) * scenario.namespaces))
+        self.policies = [create_policy(scenario.caps)]
         self.requests: list[Request] = []
         self.requests_by_uid: dict[str, list[Request]] = defaultdict(list)
         self.handlers: list[Handler] = []
@@ -52,6 +57,7 @@ class World:
         self.story: list[str] = []
         self._uids = 0
         self._nonces = 0
+        self.surge_steps = SurgeSteps(self.truth, self.requests, self.policies, self._accept, self._create_uid)
         self._populate()
         self.replicas = [Replica(number, self.truth, rules) for number in range(scenario.replicas)]
         for replica in self.replicas:
@@ -62,6 +68,7 @@ class World:
             **replica_steps.list_steps(),
             **self.etcd.list_steps(),
             **self.claim_steps.list_steps(),
+            **self.surge_steps.list_steps(),
             "create": self._create,
             "change": self._change,
             "delete": self._delete,
@@ -73,6 +80,7 @@ class World:
             "store": self._store,
             "tick": self._tick,
             "relabel": self._relabel,
+            "annotate": self._annotate,
             "publish": self._publish,
             "toggle_cap": self._toggle_cap,
             "override": self._override,
@@ -92,6 +100,7 @@ class World:
             uid = self._create_uid()
             token = self._uids * 9973 & 0xFFFF
             self.truth.put(Pod(uid, namespace, uid, size, classed=True, ended=False, revision=0, token=token))
+        self.surge_steps.populate()
         for number, cap in enumerate(self.scenario.caps):
             for namespace in (-1,) if cap.is_shared else range(self.scenario.namespaces):
                 self._create_ledger(Key(number, namespace))
@@ -111,6 +120,7 @@ class World:
             pods_revision=self.truth.revision,
             namespaces_revision=1,
             namespaces_hash=hash_members(self.scenario, labels, key),
+            surge=Surge(self.policies[0].list_surge(key)),
         )
         self.truth.ledgers[key] = StoredLedger(ledger, self.truth.revision, used_by_pod)
 
@@ -138,6 +148,7 @@ class World:
             return ""
         size, classed = self._choose_size(b), pod.classed if c % 3 else not pod.classed
         request = Request(pod.uid, Operation.UPDATE, pod.namespace, pod.name, size, classed, self.truth.now)
+        request.template = pod.template
         self._refresh(request, pod)
         return self._accept(request)
 
@@ -281,6 +292,7 @@ class World:
         operation, size, classed = request.operation, request.size, request.classed
         if operation is Operation.CREATE and (request.namespace, request.name) not in truth.names:
             new = Pod(request.uid, request.namespace, request.name, size, classed, ended=False, revision=0)
+            new = new._replace(template=request.template)
         elif operation is Operation.UPDATE and pod is not None and pod.revision == request.old_revision:
             new = pod._replace(size=size, classed=classed)
         elif operation is Operation.UPDATE and pod is not None and not pod.ended:
@@ -317,6 +329,14 @@ class World:
                 for key in keys:
                     for name in (X, Y):
                         self.invariants.excuse(key, uid, name)
+
+    def _annotate(self, a: int, b: int, c: int) -> str:
+        """Let an annotation of a namespace set the limit of a cap until a time, or remove it."""
+        namespace, cap = a % self.scenario.namespaces, (a >> 8) % len(self.scenario.caps)
+        override = Override(cap, 1 + b % 8, self.truth.now + 1 + c % 12) if b % 5 else None
+        self.truth.annotate(namespace, override)
+        what = "has no limit" if override is None else f"sets {override.hard} of cap {cap} until {override.end}"
+        return f"the annotation of namespace {namespace} {what} (revision {self.truth.revision})"
 
     def _publish(self, a: int, b: int, c: int) -> str:
         """Publish a policy with another limit or other resources."""
