@@ -63,7 +63,7 @@ An address of its node for each pod of a namespace, without a request in the man
   kubectl create namespace addresses
   tallygate predict --namespace=addresses -f e2e/manifests/four-plain-pods.yaml --policies={policies}  # three fit
   kubectl create --namespace=addresses -f e2e/manifests/four-plain-pods.yaml
-  kubectl describe pods --namespace=addresses | grep Insufficient  # the fourth waits, for the same reason
+  kubectl get events --namespace=addresses | grep Insufficient  # the fourth waits, for the same reason
   sed -i 's/minus: 5/minus: 4/' {policies}/playground.yaml  # the node gets one more
   kubectl get pods --namespace=addresses | grep -c Running  # all four run
 

@@ -159,17 +159,19 @@ def test_the_dev_cluster_prints_commands_that_do_what_it_says_and_leaves_nothing
         [sys.executable, "-m", "e2e.dev_cluster"], cwd=_ROOT, stdout=subprocess.PIPE, text=True
     ) as dev_cluster:
         assert dev_cluster.stdout is not None
-        lines = _until_ctrl_c(dev_cluster)
-        exports = [line.strip() for line in lines if line.startswith("  export ")]
-        (kubeconfig,) = (Path(line.partition("=")[2]) for line in exports if "KUBECONFIG=" in line)
-        assert kubeconfig.exists()
-        assert "https://0.0.0.0" not in "".join(lines)
-        printed = [line for line in lines if re.match("  (kubectl|tallygate|cp|sed) ", line)]
-        commands = [line.partition("  #")[0].strip() for line in printed]
-        for command, (code, text) in zip(commands, _DEV_RESULTS, strict=True):
-            shell = "; ".join([*exports, command])
-            until(f"{command}: {code}, {text}", partial(_ends_with, shell, code, text), 240.0)
-        dev_cluster.send_signal(signal.SIGINT)
+        try:
+            lines = _until_ctrl_c(dev_cluster)
+            exports = [line.strip() for line in lines if line.startswith("  export ")]
+            (kubeconfig,) = (Path(line.partition("=")[2]) for line in exports if "KUBECONFIG=" in line)
+            assert kubeconfig.exists()
+            assert "https://0.0.0.0" not in "".join(lines)
+            printed = [line for line in lines if re.match("  (kubectl|tallygate|cp|sed) ", line)]
+            commands = [line.partition("  #")[0].strip() for line in printed]
+            for command, (code, text) in zip(commands, _DEV_RESULTS, strict=True):
+                shell = "; ".join([*exports, command])
+                until(f"{command}: {code}, {text}", partial(_ends_with, shell, code, text), 240.0)
+        finally:  # or the case would wait for it, whatever failed
+            dev_cluster.send_signal(signal.SIGINT)
         assert dev_cluster.stdout.read() == "\nstopped\n"
     assert dev_cluster.returncode == 0
     assert not kubeconfig.parent.parent.exists()

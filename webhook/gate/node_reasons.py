@@ -1,5 +1,8 @@
 """Parts of messages on nodes: why no node can ever run a pod, the devices that it lacks, the pods that it preempts."""
 
+from collections.abc import Callable
+from functools import partial
+
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.node_fit import format_unhealthy
@@ -17,9 +20,15 @@ _MAX_PODS = 3
 
 
 def find_never_reason(
-    pod: IncomingPod, cluster: Cluster, possible_nodes: PossibleNodes, pending: PendingAmounts
+    pod: IncomingPod,
+    cluster: Cluster,
+    possible_nodes: PossibleNodes,
+    pending: PendingAmounts,
+    diagnose: Callable[[], Diagnosis],
 ) -> str:
     """Return the reason why no node can ever run a pod; empty if one can, or may with amounts that nodes will get.
+
+    `diagnose` returns the diagnosis of the pod on all nodes.
 
     Raises:
         QuantityError: if the size of a claim or volume is invalid.
@@ -27,17 +36,20 @@ def find_never_reason(
     settled = pending.remove_from(pod)
     if not can_never_run(settled, cluster) or possible_nodes.may_run(settled):
         return ""
-    return f"no node can ever run this pod: {_describe_obstacle(settled, cluster, possible_nodes)}"
+    settled_diagnosis = diagnose if settled is pod else partial(run_filters, settled, cluster)
+    return f"no node can ever run this pod: {_describe_obstacle(settled, cluster, possible_nodes, settled_diagnosis)}"
 
 
-def _describe_obstacle(pod: IncomingPod, cluster: Cluster, possible_nodes: PossibleNodes) -> str:
+def _describe_obstacle(
+    pod: IncomingPod, cluster: Cluster, possible_nodes: PossibleNodes, diagnose: Callable[[], Diagnosis]
+) -> str:
     maximums = {
         name: largest
         for name, largest in find_largest_amounts(pod, cluster).items()
         if largest or cluster.device_classes.find_class(name) is None
     }
     if not maximums:
-        diagnosis = run_filters(pod, cluster)
+        diagnosis = diagnose()
         return add_devices(format_fit_error(diagnosis).rstrip("."), pod, cluster, diagnosis, ever=True)
     requested = " and ".join(
         f"{format_amount(name, pod.requests[name])} {name}, {possible_nodes.describe_largest(name, largest)}"

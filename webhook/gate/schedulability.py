@@ -298,7 +298,7 @@ class _PodCheck:
                 and self._pending.remove_from(self._daemon_pod) is self._daemon_pod
                 else ""
             )
-        return find_never_reason(self._pod, self._cluster, self._possible_nodes, self._pending)
+        return find_never_reason(self._pod, self._cluster, self._possible_nodes, self._pending, lambda: self._diagnosis)
 
     @cached_property
     def _not_now_reason(self) -> str:
