@@ -32,9 +32,7 @@ class InstallSize:
 
 _ALONE: Final = {"failure-policy": "WARN"}  # with one replica no pod can be created while it restarts
 _SIZES: Final = {
-    "standalone": InstallSize(
-        has_ledgers=False, replicas=1, warnings={**_ALONE, "quotas": "UNKNOWN"}
-    ),  # caps in its memory cannot be seen
+    "standalone": InstallSize(has_ledgers=False, replicas=1, warnings=_ALONE),
     "cluster": InstallSize(has_ledgers=True, replicas=1, by_hand=True, warnings=_ALONE),
     "ha": InstallSize(has_ledgers=True, replicas=2),
     "cert-manager": InstallSize(has_ledgers=True, replicas=2),
