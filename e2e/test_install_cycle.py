@@ -22,6 +22,7 @@ from e2e.installation.process import InstalledGate
 from e2e.installation.rendered import CHART, KUSTOMIZE, Object, render_own_overlay, run_helm, to_list
 from e2e.installation.rights import Right, collect_rights, read_requests
 from e2e.installation.uninstalling import uninstall
+from e2e.karpenter import serve_karpenter
 from e2e.load import STORED, Clients
 from e2e.local.cluster import LocalCluster
 from e2e.local.launches import audit_log
@@ -65,7 +66,8 @@ def local(site: Site) -> Iterator[LocalCluster]:
         raise NotHereError("it takes a control plane whose audit log can be read, and on which nothing is installed")
     cluster = site.cluster
     uninstall(cluster)  # what other cases have left of it
-    yield cluster
+    with serve_karpenter(cluster):  # or its pools are not watched
+        yield cluster
     uninstall(cluster)
 
 

@@ -14,19 +14,16 @@ import yaml
 
 from e2e.api import Object, api
 from e2e.command_output import run_tallygate
-from e2e.errors import BuildError
 from e2e.extra_gates import run_watching_gate
 from e2e.gates.process import GateProcess
+from e2e.karpenter import KARPENTER_ROOT, serve_karpenter
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes
 from e2e.pods import pod
 from e2e.ports import NotHereError, Site
 from e2e.waiting import until
-from e2e.workload_kinds.modules import KARPENTER, read_definitions_of
 
 _WITHIN = 240.0
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_KARPENTER = "/apis/karpenter.sh/v1"
 _POOL = "karpenter.sh/nodepool"
 _ZONE = "topology.kubernetes.io/zone"
 _BOARD = "example.com/board"
@@ -205,19 +202,8 @@ def test_a_gate_remembers_the_last_node_of_a_group_until_it_is_restarted(
 @pytest.fixture(scope="module")
 def karpenter(local_cluster: LocalCluster) -> Iterator[LocalCluster]:
     """Define NodePools and NodeClaims as Karpenter does."""
-    try:
-        definitions = read_definitions_of(KARPENTER)
-    except BuildError as error:
-        raise NotHereError(str(error)) from None
-    ours = api(local_cluster.kubeconfig)
-    for each in definitions:
-        ours.create(_DEFINITIONS, each)
-    for plural in ("nodepools", "nodeclaims"):
-        path = f"{_KARPENTER}/{plural}"
-        until(f"{plural} are served", lambda path=path: ours.ask("GET", path).is_done, _WITHIN)  # type: ignore[misc]
-    yield local_cluster
-    for each in definitions:
-        ours.delete(f"{_DEFINITIONS}/{each['metadata']['name']}")
+    with serve_karpenter(local_cluster):
+        yield local_cluster
 
 
 def _node_pool() -> Object:
@@ -271,16 +257,16 @@ def test_a_gate_follows_the_pools_of_karpenter_that_come_and_go(
 
         until("the gate has listed the nodes", lambda: not list_allowed(), _WITHIN)
         request.getfixturevalue("karpenter")
-        ours.create(f"{_KARPENTER}/nodepools", _node_pool())
+        ours.create(f"{KARPENTER_ROOT}/nodepools", _node_pool())
         until("nothing is impossible but for labels and taints", lambda: list_allowed() == without_amounts, _WITHIN)
-        ours.create(f"{_KARPENTER}/nodeclaims", _node_claim())
+        ours.create(f"{KARPENTER_ROOT}/nodeclaims", _node_claim())
         status = {"status": {"allocatable": _AMOUNTS, "capacity": _AMOUNTS}}
-        ours.patch(f"{_KARPENTER}/nodeclaims/boards-1/status", status)
+        ours.patch(f"{KARPENTER_ROOT}/nodeclaims/boards-1/status", status)
         until("the amounts of the claim decide", lambda: list_allowed() == fitting, _WITHIN)
-        ours.delete(f"{_KARPENTER}/nodeclaims/boards-1")
-        until("the claim is deleted", lambda: not ours.items(f"{_KARPENTER}/nodeclaims"), _WITHIN)
+        ours.delete(f"{KARPENTER_ROOT}/nodeclaims/boards-1")
+        until("the claim is deleted", lambda: not ours.items(f"{KARPENTER_ROOT}/nodeclaims"), _WITHIN)
         assert list_allowed() == fitting
-        ours.delete(f"{_KARPENTER}/nodepools/boards")
+        ours.delete(f"{KARPENTER_ROOT}/nodepools/boards")
         until("the pool is forgotten", lambda: not list_allowed(), _WITHIN)
 
 
@@ -289,10 +275,10 @@ def test_a_pool_of_karpenter_has_the_shape_of_its_claim_and_of_its_node(
 ) -> None:
     """Predict by the amounts of a claim, and then of the node; the limits leave two nodes, and then one."""
     ours = api(karpenter.kubeconfig)
-    ours.create(f"{_KARPENTER}/nodepools", _node_pool())
-    ours.create(f"{_KARPENTER}/nodeclaims", _node_claim())
+    ours.create(f"{KARPENTER_ROOT}/nodepools", _node_pool())
+    ours.create(f"{KARPENTER_ROOT}/nodeclaims", _node_claim())
     status = {"status": {"allocatable": _AMOUNTS, "capacity": _AMOUNTS}}
-    ours.patch(f"{_KARPENTER}/nodeclaims/boards-1/status", status)
+    ours.patch(f"{KARPENTER_ROOT}/nodeclaims/boards-1/status", status)
     expected = {name: "fits" if fits else "does not fit" for name, _, _, fits in _PODS}
     assert _list_answers(karpenter, pending) == {name: (answer, 2) for name, answer in expected.items()}
     snapshot = tmp_path / "now.json"
@@ -304,7 +290,7 @@ def test_a_pool_of_karpenter_has_the_shape_of_its_claim_and_of_its_node(
     zoned.write_text(yaml.safe_dump(_make_zoned_pod(site, "b")))
     done = run_tallygate(karpenter, "predict", str(zoned), "--kubeconfig", str(karpenter.kubeconfig))
     assert "would fit on a new node of shape nodepool/boards (at most 2 more) in zone b" in done.stdout
-    ours.patch(f"{_KARPENTER}/nodepools/boards/status", {"status": {"resources": {_BOARD: "4"}, "nodes": 1}})
+    ours.patch(f"{KARPENTER_ROOT}/nodepools/boards/status", {"status": {"resources": {_BOARD: "4"}, "nodes": 1}})
     labels = {**_POOLED, _POOL: "boards", "node.kubernetes.io/instance-type": "board-4"}
     with _add_node(karpenter, _make_node("pool-board", labels, [_TAINT])):
         _check_scheduler(
