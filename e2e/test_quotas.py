@@ -24,6 +24,7 @@ from e2e.claims import (
 )
 from e2e.extra_gates import run_watching_gate
 from e2e.gates.process import GateProcess
+from e2e.namespaces import new_namespace
 from e2e.pods import make_deployment, pod
 from e2e.ports import Cluster, Site
 from e2e.waiting import until
@@ -135,12 +136,21 @@ _CASES = {
 
 @pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
 @pytest.mark.usefixtures("watching_gate")
-def test_the_gate_warns_of_exactly_the_workloads_whose_pods_a_quota_rejects(
-    site: Site, namespace: str, case: _Case
-) -> None:
-    _quota(site, namespace, case.hard, case.scopes)
-    is_warned = _is_warned(site.cluster, namespace, _deployment(site, "web", case.replicas, case.resources))
-    assert (is_warned, _is_short(site.cluster, namespace, "web", case.replicas)) == (case.is_short, case.is_short)
+def test_the_gate_warns_of_exactly_the_workloads_whose_pods_a_quota_rejects(site: Site, case: _Case) -> None:
+    answers = _ask_both(site, case)
+    if answers == (True, False) and case.is_short:
+        # The controller of quotas lowers `used` by a pod that admission has charged and that is not stored yet, if it
+        # counts just then (as it does every five minutes): ResourceQuota then lets one too many in. It is rare.
+        answers = _ask_both(site, case)
+    assert answers == (case.is_short, case.is_short)
+
+
+def _ask_both(site: Site, case: _Case) -> tuple[bool, bool]:
+    """Return whether the gate warns of a Deployment, and whether ResourceQuota rejects some of its pods."""
+    with new_namespace(site.cluster) as namespace:
+        _quota(site, namespace, case.hard, case.scopes)
+        is_warned = _is_warned(site.cluster, namespace, _deployment(site, "web", case.replicas, case.resources))
+        return is_warned, _is_short(site.cluster, namespace, "web", case.replicas)
 
 
 @pytest.mark.usefixtures("watching_gate")

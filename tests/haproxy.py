@@ -48,9 +48,10 @@ class HaproxyProcess:
         gate: the port of the gate.
         gate_monitor: the port of the gate's health.
         peer: the port of another replica; nothing listens on the default.
+        configuration: a file that takes the place of the shipped one.
     """
 
-    def __init__(self, gate: int, gate_monitor: int, peer: int = 1) -> None:
+    def __init__(self, gate: int, gate_monitor: int, peer: int = 1, configuration: Path = CONFIGURATION) -> None:
         # A path of a unix socket has 107 bytes at most, and that of a test's own folder may have more.
         self.folder = Path(tempfile.mkdtemp(prefix="relay-"))
         self.port, self.monitor_port = free_ports(2)
@@ -63,6 +64,7 @@ class HaproxyProcess:
             "RELAY_PEERS": f"localhost:{peer}",
             "RELAY_PEERS_NAME": "localhost",
         }
+        self._configuration = configuration
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -80,7 +82,7 @@ class HaproxyProcess:
 
     def start(self) -> Self:
         """Start it, and wait until it has checked its gate."""
-        command = [get_haproxy_binary(), "-db", "-f", str(CONFIGURATION)]
+        command = [get_haproxy_binary(), "-db", "-f", str(self._configuration)]
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)  # noqa: S603  no shell
         assert eventually(self._is_healthy), self.log
@@ -92,10 +94,14 @@ class HaproxyProcess:
             self._process.kill()
             self._process.wait(10)
 
-    def end(self) -> int:
-        """Send the signal of a graceful end; return the exit code."""
+    def begin_end(self) -> None:
+        """Send the signal of a graceful end."""
         assert self._process
         self._process.send_signal(signal.SIGUSR1)
+
+    def wait(self) -> int:
+        """Wait for its end; return the exit code."""
+        assert self._process
         return self._process.wait(20)
 
     @property

@@ -1,5 +1,6 @@
 """The relay: a real HAProxy with the configuration of deploy/, before gates that are killed, stopped and rolled."""
 
+import http.client
 import shutil
 import signal
 import socket
@@ -17,7 +18,7 @@ import pytest
 from tallygate.certs.renewal import issue, renew
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.server.controllers.relay_controller import RelayError
-from tests.haproxy import LOOPBACK, HaproxyProcess, create_controller
+from tests.haproxy import CONFIGURATION, LOOPBACK, HaproxyProcess, create_controller
 from tests.server.app_harness import MUTATE, VALIDATE, Log, create_review
 from tests.server.process import NAMES, ServerProcess, eventually, run_threads
 
@@ -86,6 +87,32 @@ def pod_with_peer(tmp_path: Path, certificates: Path, peer: ServerProcess) -> It
     """Yield a gate with its relay, which knows a peer."""
     with Pod(copy_certificates(certificates, tmp_path / "gate"), peer.port) as running:
         yield running
+
+
+def open_connection(relay: HaproxyProcess, gate: ServerProcess) -> ssl.SSLSocket:
+    """Return a connection to a relay."""
+    connection = socket.create_connection((LOOPBACK, relay.port), timeout=40)
+    return gate.context.wrap_socket(connection, server_hostname="localhost")
+
+
+def listens(relay: HaproxyProcess) -> bool:
+    """Return whether a relay accepts connections."""
+    try:
+        socket.create_connection((LOOPBACK, relay.port), timeout=40).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def ask(connection: ssl.SSLSocket) -> int:
+    """Send a review on this very connection; return the status of the answer."""
+    body = create_review()
+    head = f"POST {MUTATE}?timeout=5s HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.sendall(head.encode() + body)
+    answer = http.client.HTTPResponse(connection)
+    answer.begin()
+    answer.read()
+    return answer.status
 
 
 def post(client: httpx.Client, name: str = "one", *, timeout: str = "5s", path: str = MUTATE) -> httpx.Response:
@@ -164,6 +191,34 @@ def test_a_gate_alone_is_down_for_seconds_and_the_answer_asks_for_a_retry_at_onc
         assert (answer.json()["kind"], answer.json()["message"]) == ("Status", "no gate answered")
         pod.restart_gate()
         assert eventually(lambda: post(client).status_code == 200)
+
+
+def test_an_idle_connection_outlives_the_time_that_a_request_may_take_to_arrive(tmp_path: Path, pod: Pod) -> None:
+    """Shorten that time, and let a request that never arrives whole measure it on a connection of its own.
+
+    An API server keeps an idle connection for 90 s. A review that it sends while the relay closes one is lost.
+    """
+    configuration = tmp_path / "haproxy.cfg"
+    configuration.write_text(CONFIGURATION.read_text().replace("timeout http-request 10s", "timeout http-request 1s"))
+    gate = pod.gate
+    with HaproxyProcess(gate.port, gate.monitor_port, configuration=configuration) as relay:
+        create_controller(relay.folder, gate.folder).reconcile()
+        relay.start()
+        with open_connection(relay, gate) as idle, open_connection(relay, gate) as slow:
+            assert ask(idle) == 200
+            slow.sendall(b"POST / HTTP/1.1\r\n")
+            assert slow.recv(1024).startswith(b"HTTP/1.1 408 ")
+            assert ask(idle) == 200
+
+
+def test_an_idle_connection_outlives_the_start_of_a_graceful_end_and_is_closed_by_its_next_answer(pod: Pod) -> None:
+    with open_connection(pod.relay, pod.gate) as idle:
+        assert ask(idle) == 200
+        pod.relay.begin_end()
+        assert eventually(lambda: not listens(pod.relay))
+        assert ask(idle) == 200
+        assert idle.recv(1024) == b""
+    assert pod.relay.wait() == 0
 
 
 def test_a_review_of_another_relay_goes_to_the_gate_here_only(pod_with_peer: Pod, peer: ServerProcess) -> None:
@@ -364,5 +419,6 @@ def test_a_graceful_end_finishes_the_reviews_in_progress(pod: Pod) -> None:
 
     with run_threads(4, send):
         assert eventually(lambda: len(pod.gate.find_log_lines("waiting")) == 4)
-        assert pod.relay.end() == 0
+        pod.relay.begin_end()
+        assert pod.relay.wait() == 0
     assert statuses == [200] * 4
