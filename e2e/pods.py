@@ -1,13 +1,17 @@
 """Pods that cases create: one container, and a scheduler name that no scheduler has."""
 
 import json
+from http import HTTPStatus
 from subprocess import CompletedProcess
 from typing import Any
 
 from e2e.api import Answer, api
 from e2e.ports import Site
+from e2e.waiting import until
 
 DONGLE = "example.com/dongle"
+
+_WITHIN = 60.0  # seconds
 
 _RESTRICTED = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
 """With what the container says, within the pod security standard `restricted`: the gate's own namespace wants that."""
@@ -57,6 +61,24 @@ def submit(site: Site, namespace: str, name: str, dongles: str = "1") -> Answer:
         ClusterError: if it does not answer.
     """
     return api(site.cluster.kubeconfig).ask("POST", _path(namespace), pod(site, name, dongles))
+
+
+def submit_decided(site: Site, namespace: str, name: str, **metadata: Any) -> Answer:
+    """Create such a pod with further metadata, and return the first answer that is no request to try again later.
+
+    Raises:
+        ClusterError: if the gate decides too late.
+    """
+    answers: list[Answer] = []
+    made = pod(site, name)
+    made["metadata"] |= metadata
+
+    def is_decided() -> bool:
+        answers.append(api(site.cluster.kubeconfig).ask("POST", _path(namespace), made))
+        return answers[-1].status != HTTPStatus.TOO_MANY_REQUESTS
+
+    until(f"the gate decides about {name}", is_decided, _WITHIN)
+    return answers[-1]
 
 
 def list_stored(site: Site, namespace: str) -> set[str]:

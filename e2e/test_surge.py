@@ -1,7 +1,6 @@
 """Caps with a surge: Deployments that fill them and roll, and pods beside them."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -9,7 +8,7 @@ from e2e.api import MERGE, STRATEGIC, Answer, Object, api
 from e2e.extra_gates import run_ledger_gate
 from e2e.gates.process import GateProcess
 from e2e.namespaces import new_namespace
-from e2e.pods import DONGLE, make_deployment, pod, submit
+from e2e.pods import DONGLE, make_deployment, pod, submit_decided
 from e2e.ports import Site
 from e2e.waiting import until
 
@@ -27,7 +26,6 @@ _WITHIN = 90.0  # seconds
 _ROLLOUT_SECONDS = 120.0
 _FORBIDDEN = 403
 _CREATED = 201
-_TRY_LATER = 429
 _READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
 
 
@@ -114,31 +112,17 @@ class _Deployment:
         return "\n".join([str(pods), *sorted(lines)])
 
 
-def _create_pod(site: Site, namespace: str, name: str, **metadata: Any) -> Answer:
-    """Create a pod of one dongle, and return the answer that is no request to try again later."""
-    answers: list[Answer] = []
-    made = pod(site, name)
-    made["metadata"] |= metadata
-
-    def is_decided() -> bool:
-        answers.append(api(site.cluster.kubeconfig).ask("POST", f"/api/v1/namespaces/{namespace}/pods", made))
-        return answers[-1].status != _TRY_LATER
-
-    until("the gate decides", is_decided, _WITHIN)
-    return answers[-1]
-
-
 def test_a_full_cap_rolls_within_its_surge_and_other_pods_do_not_use_it(site: Site, namespace: str) -> None:
     web = _Deployment(site, namespace)
     web.create()
-    assert _create_pod(site, namespace, "before").status == _FORBIDDEN
+    assert submit_decided(site, namespace, "before").status == _FORBIDDEN
     answer = web.roll("2")
     assert "TG206" in str(answer.warnings), "two more pods have room only one after the other"
     until("a new pod exceeds the cap", lambda: web.count("2") == _SURGE, _WITHIN)
-    assert _create_pod(site, namespace, "meanwhile").status == _FORBIDDEN
+    assert submit_decided(site, namespace, "meanwhile").status == _FORBIDDEN
     web.await_end("2")
     assert web.most == _HARD + _SURGE
-    assert _create_pod(site, namespace, "after").status == _FORBIDDEN
+    assert submit_decided(site, namespace, "after").status == _FORBIDDEN
 
 
 def test_a_pod_beyond_the_surge_gets_the_time_at_which_that_began(site: Site, namespace: str) -> None:
@@ -148,7 +132,7 @@ def test_a_pod_beyond_the_surge_gets_the_time_at_which_that_began(site: Site, na
     until("a new pod exceeds the cap", lambda: web.count("2") == _SURGE, _WITHIN)
     new = next(each for each in web.list_pods() if each["metadata"]["labels"].get("revision") == "2")
     owners = new["metadata"]["ownerReferences"]
-    refused = _create_pod(site, namespace, "beyond", ownerReferences=owners, labels={"app": "web"})
+    refused = submit_decided(site, namespace, "beyond", ownerReferences=owners, labels={"app": "web"})
     assert refused.status == _FORBIDDEN
     assert f"hard {_HARD}, surge {_SURGE} (since 20" in refused.rejection
     assert "Wait until old pods end" in refused.rejection
@@ -183,6 +167,6 @@ def test_a_forged_controller_opens_no_surge(site: Site, namespace: str) -> None:
     until("a new pod exceeds the cap", lambda: web.count("2") == _SURGE, _WITHIN)
     owner = web.list_pods()[0]["metadata"]["ownerReferences"][0]
     forged = {**owner, "name": "web-forged", "uid": "00000000-0000-4000-8000-000000000000"}
-    refused = _create_pod(site, namespace, "forged", ownerReferences=[forged])
+    refused = submit_decided(site, namespace, "forged", ownerReferences=[forged])
     assert (refused.status, "surge" in refused.rejection) == (_FORBIDDEN, False)
-    assert submit(site, namespace, "ordinary").status == _FORBIDDEN
+    assert submit_decided(site, namespace, "ordinary").status == _FORBIDDEN

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, result
-from tests.cli.test_check_caps import check
+from tests.cli.cap_checks import check
 from tests.state.informers.slices import DRIVER, POOL, create_device, create_slice
 
 CAP = """\

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from tallygate.webhook.cli.app import root
-from tests.cli.test_check_caps import CAP, check, claim, device_class, namespaces, workload
+from tests.cli.cap_checks import CAP, check, claim, device_class, namespaces, workload
 
 CLUSTER = [*namespaces(a="yes"), device_class()]
 

@@ -1,92 +1,23 @@
-"""The relay: a real HAProxy with the configuration of deploy/, before gates that are killed, stopped and rolled."""
+"""Reviews by the relay, before gates that are killed, stopped and rolled."""
 
 import http.client
-import shutil
 import signal
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
 
 import httpx
-import pytest
 
-from tallygate.certs.renewal import issue, renew
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.server.controllers.relay_controller import RelayError
+from tallygate.certs.renewal import issue
 from tests.haproxy import CONFIGURATION, LOOPBACK, HaproxyProcess, create_controller
-from tests.server.app_harness import MUTATE, VALIDATE, Log, create_review
+from tests.server.app_harness import MUTATE, VALIDATE, create_review
 from tests.server.process import NAMES, ServerProcess, eventually, run_threads
+from tests.server.relay.pods import Pod, copy_certificates, post
 
 _RELAYED = {"Tallygate-Relayed": "1"}
-
-
-class Pod:
-    """A gate, its relay, and the controller that gives the relay the gate's certificate."""
-
-    def __init__(self, folder: Path, peer: int = 1) -> None:
-        self.gate = ServerProcess(folder)
-        self.relay = HaproxyProcess(self.gate.port, self.gate.monitor_port, peer)
-        self.log = Log()
-        self.controller = create_controller(self.relay.folder, folder, self.log)
-        self.controller.reconcile()
-
-    def __enter__(self) -> Self:
-        self.relay.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.relay.__exit__()
-        self.gate.kill()
-
-    def client(self) -> httpx.Client:
-        """Return a client of the relay."""
-        context = ssl.create_default_context(cafile=str(self.gate.folder / "ca.crt"))
-        return httpx.Client(base_url=f"https://localhost:{self.relay.port}", verify=context, timeout=40)
-
-    def restart_gate(self) -> None:
-        """Start the gate again, on its ports."""
-        listen, monitor = (f"{LOOPBACK}:{port}" for port in (self.gate.port, self.gate.monitor_port))
-        self.gate = ServerProcess(self.gate.folder, listen=listen, monitor=monitor)
-
-
-def copy_certificates(source: Path, target: Path) -> Path:
-    """Copy all files of a folder of certificates; return the new folder."""
-    shutil.copytree(source, target)
-    return target
-
-
-@pytest.fixture
-def certificates(tmp_path: Path) -> Path:
-    """Return a folder with certificates that all gates share."""
-    folder = tmp_path / "certs"
-    issue(folder, NAMES, datetime.now(UTC))
-    return folder
-
-
-@pytest.fixture
-def pod(tmp_path: Path, certificates: Path) -> Iterator[Pod]:
-    """Yield a gate with its relay, without a peer."""
-    with Pod(copy_certificates(certificates, tmp_path / "gate")) as running:
-        yield running
-
-
-@pytest.fixture
-def peer(tmp_path: Path, certificates: Path) -> Iterator[ServerProcess]:
-    """Yield another gate, with a certificate of the same CA."""
-    with ServerProcess(copy_certificates(certificates, tmp_path / "peer")) as running:
-        yield running
-
-
-@pytest.fixture
-def pod_with_peer(tmp_path: Path, certificates: Path, peer: ServerProcess) -> Iterator[Pod]:
-    """Yield a gate with its relay, which knows a peer."""
-    with Pod(copy_certificates(certificates, tmp_path / "gate"), peer.port) as running:
-        yield running
 
 
 def open_connection(relay: HaproxyProcess, gate: ServerProcess) -> ssl.SSLSocket:
@@ -113,11 +44,6 @@ def ask(connection: ssl.SSLSocket) -> int:
     answer.begin()
     answer.read()
     return answer.status
-
-
-def post(client: httpx.Client, name: str = "one", *, timeout: str = "5s", path: str = MUTATE) -> httpx.Response:
-    """Send a review as an API server does, with its timeout; return the response."""
-    return client.post(f"{path}?timeout={timeout}", content=create_review(name))
 
 
 def test_the_answer_of_a_gate_is_forwarded_unchanged(pod: Pod) -> None:
@@ -271,90 +197,6 @@ def test_a_gate_that_is_not_ready_gets_no_review_while_a_peer_is_ready(
         assert unready.get_metric("tallygate_admission_requests_total") == 0
 
 
-def test_a_peer_with_a_certificate_of_another_ca_gets_no_review(
-    tmp_path: Path, pod_with_peer: Pod, peer: ServerProcess
-) -> None:
-    other = tmp_path / "other"
-    issue(other, NAMES, datetime.now(UTC))
-    (pod_with_peer.gate.folder / "ca.crt").write_bytes((other / "ca.crt").read_bytes())
-    pod_with_peer.controller.reconcile()
-    pod_with_peer.gate.kill()
-    with httpx.Client(base_url=f"https://localhost:{pod_with_peer.relay.port}", verify=peer.context) as client:
-        assert post(client).status_code == 503
-    assert peer.get_metric("tallygate_admission_requests_total") == 0
-
-
-def list_replaced(pod: Pod) -> list[str]:
-    """Return the files whose content replaced that of the running relay."""
-    return [line["file"] for line in pod.log.lines if line["event"] == "relay-certificate-replaced"]
-
-
-def read_served_certificate(port: int) -> str:
-    """Return the certificate that a server presents, as PEM."""
-    return ssl.get_server_certificate((LOOPBACK, port))
-
-
-def test_a_new_certificate_and_a_new_ca_replace_those_of_a_running_relay(tmp_path: Path, pod_with_peer: Pod) -> None:
-    pod = pod_with_peer
-    first = read_served_certificate(pod.relay.port)
-    other = tmp_path / "other"
-    issue(other, NAMES, datetime.now(UTC))
-    for name in ("tls.crt", "tls.key"):
-        (pod.gate.folder / name).write_bytes((other / name).read_bytes())
-    bundle = (pod.gate.folder / "ca.crt").read_bytes() + b"\n\n" + (other / "ca.crt").read_bytes()
-    (pod.gate.folder / "ca.crt").write_bytes(bundle)
-    pod.controller.reconcile()
-    assert list_replaced(pod) == ["tls.pem", "ca.pem"]
-    assert read_served_certificate(pod.relay.port) != first
-    pod.controller.reconcile()
-    assert len(list_replaced(pod)) == 2  # there is nothing to do a second time
-    pod.gate.kill()
-    with httpx.Client(
-        base_url=f"https://localhost:{pod.relay.port}", verify=ssl.create_default_context(cafile=str(other / "ca.crt"))
-    ) as client:
-        assert post(client).status_code == 200  # the peer still has a certificate of the first CA
-
-
-def test_a_relay_that_starts_again_reads_the_current_files(pod: Pod, certificates: Path) -> None:
-    first = read_served_certificate(pod.relay.port)
-    pod.relay.stop()
-    renew(certificates, datetime.now(UTC), force=True)
-    for name in ("tls.crt", "tls.key"):
-        shutil.copy(certificates / name, pod.gate.folder)
-    pod.controller.reconcile()
-    assert list_replaced(pod) == []
-    pod.relay.start()
-    assert read_served_certificate(pod.relay.port) != first
-
-
-def test_the_files_are_for_the_gates_user_only_and_are_written_without_a_relay(
-    tmp_path: Path, certificates: Path
-) -> None:
-    directory = tmp_path / "relay"
-    directory.mkdir()
-    create_controller(directory, certificates).reconcile()
-    assert {each.name: each.stat().st_mode & 0o777 for each in directory.iterdir()} == {
-        "tls.pem": 0o600,
-        "ca.pem": 0o600,
-    }
-    assert (directory / "ca.pem").read_bytes() == (certificates / "ca.crt").read_bytes()
-
-
-def test_without_a_ca_the_relay_trusts_no_peer_but_starts(
-    tmp_path: Path, certificates: Path, peer: ServerProcess
-) -> None:
-    folder = copy_certificates(certificates, tmp_path / "gate")
-    (folder / "ca.crt").unlink()
-    gate = ServerProcess(folder)
-    with gate, HaproxyProcess(gate.port, gate.monitor_port, peer.port) as relay:
-        create_controller(relay.folder, folder).reconcile()
-        relay.start()
-        with httpx.Client(base_url=f"https://localhost:{relay.port}", verify=peer.context, timeout=20) as client:
-            assert post(client).status_code == 200
-            gate.kill()
-            assert post(client).status_code == 503
-
-
 def test_the_peers_name_is_resolved_again_after_half_a_minute(pod_with_peer: Pod) -> None:
     """Give the relay an address where nothing listens, as if the Service had been created again."""
     relay, gate, now = pod_with_peer.relay, pod_with_peer.gate, [0.0]
@@ -370,44 +212,6 @@ def test_the_peers_name_is_resolved_again_after_half_a_minute(pod_with_peer: Pod
         now[0] = 31.0
         controller.reconcile()
         assert post(client).status_code == 200
-
-
-def test_a_directory_that_is_missing_is_an_error_with_its_remedy(tmp_path: Path, certificates: Path) -> None:
-    with pytest.raises(RelayError) as raised:
-        create_controller(tmp_path / "absent", certificates).reconcile()
-    assert str(raised.value) == (
-        f"relay_dir: {tmp_path}/absent/tls.pem cannot be written: No such file or directory; "
-        "mount a volume in memory there"
-    )
-
-
-def test_a_relay_that_keeps_its_certificate_is_an_error_with_its_answer(tmp_path: Path, certificates: Path) -> None:
-    """Use a relay with another configuration: it has no such certificate."""
-    directory = tmp_path / "relay"
-    directory.mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(directory / "admin.sock"))
-        listener.listen()
-
-        def answer(_: int, __: threading.Event) -> None:
-            for _ in range(3):
-                connection, _address = listener.accept()
-                with connection:
-                    while connection.recv(65536):
-                        pass
-                    connection.sendall(b"Can't replace a certificate which is not referenced by the configuration!\n\n")
-
-        with run_threads(1, answer), pytest.raises(RelayError) as raised:
-            create_controller(directory, certificates).reconcile()
-    assert "the relay keeps its old tls.pem: Can't replace a certificate" in str(raised.value)
-
-
-def test_certificates_that_the_gate_cannot_use_never_reach_the_relay(pod: Pod) -> None:
-    first = read_served_certificate(pod.relay.port)
-    (pod.gate.folder / "tls.key").write_bytes(b"")
-    with pytest.raises(TallygateError):
-        pod.controller.reconcile()
-    assert read_served_certificate(pod.relay.port) == first
 
 
 def test_a_graceful_end_finishes_the_reviews_in_progress(pod: Pod) -> None:

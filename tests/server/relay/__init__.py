@@ -1,0 +1,1 @@
+"""The relay: a real HAProxy with the configuration of deploy/."""
