@@ -100,7 +100,7 @@ def test_a_kind_is_evaluated_soon_after_it_is_served_and_stops_nothing_when_it_i
         "a fraction is rejected", lambda: _REFUSED in _create(cluster, namespace, "1500m").messages, _WITHIN, gate.log
     )
     assert time.monotonic() - served_at < _MAX_SECONDS
-    assert read_registration(gate)["workloads"] == [_RESOURCE]
+    until("it says so", lambda: read_registration(gate).get("workloads") == [_RESOURCE], _WITHIN, gate.log)
     assert _create(cluster, namespace, "1").is_done
 
     _remove_definition(cluster)

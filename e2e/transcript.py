@@ -1,10 +1,11 @@
 """Cases as transcripts of a terminal: typed commands, and what kubectl and tallygate print.
 
 A transcript is a text file. `$` begins a command, which goes on in the next line after a backslash; what follows it up
-to the next blank line, comment or command is what it prints, both streams as a terminal mixes them, without blank lines
-and spaces at the end of a line, and `(exit 1)` if it fails. `#` begins a comment, `#:` a stage direction, which is
-followed before the next command is run. `…` in what is printed stands for anything within a line, and a line of its own
-for any lines. `$NODE` and `$NAMESPACE` are the case's own, in commands and in what is printed.
+to the next blank line, comment or command is what it prints, both streams as a terminal mixes them, without blank
+lines and spaces at the end of a line, and `(exit 1)` if it fails. Lines of kubectl's own log are left out: they come
+by chance. `#` begins a comment, `#:` a stage direction, which is followed before the next command is run. `…` in what
+is printed stands for anything within a line, and a line of its own for any lines. `$NODE` and `$NAMESPACE` are the
+case's own, in commands and in what is printed.
 """
 
 import re
@@ -14,6 +15,8 @@ from dataclasses import dataclass, replace
 from string import Template
 
 _DIRECTION = "#: "
+_LOGGED = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} ")
+"""The head of a line of a log: `FormatHeader` of k8s.io/klog/v2 v2.140, internal/buffer/buffer.go."""
 
 Run = Callable[[list[str]], str]
 """Runs a command; what it printed, with the line `(exit N)` at the end when it failed."""
@@ -83,7 +86,7 @@ def _replay_step(step: Step, run: Run, direct: Direct, values: Mapping[str, str]
     for name, value in values.items():
         printed = printed.replace(value, f"${name}")
     # A blank line would end what is printed, and spaces at the end of a line are invisible.
-    lines = tuple(line.rstrip() for line in printed.splitlines() if line.strip())
+    lines = tuple(line.rstrip() for line in printed.splitlines() if line.strip() and not _LOGGED.match(line))
     return step if _matches(step.printed, lines) else replace(step, printed=_keep_ellipses(step.printed, lines))
 
 

@@ -52,6 +52,12 @@ def test_different_output_replaces_the_expected_output() -> None:
     assert replay_text("$ a\none\n\n$ b\n", "two\n\nthree  \n(exit 1)\n", "")[0] == "$ a\ntwo\nthree\n(exit 1)\n\n$ b\n"
 
 
+def test_lines_of_kubectls_own_log_are_left_out() -> None:
+    logged = 'I1126 19:06:30.209337   28141 reflector.go:664] "Warning: watch ended with error"\n'
+    assert replay_text("$ a\none\n", f"{logged}one\n")[0] == "$ a\none\n"
+    assert replay_text("$ a\n", f"{logged}two\n")[0] == "$ a\ntwo\n"
+
+
 def test_names_of_a_run_are_replaced_by_variables() -> None:
     assert replay_text("$ a\n", "node-7 is ready\n")[0] == "$ a\n$NODE is ready\n"
 
