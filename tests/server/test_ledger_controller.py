@@ -8,14 +8,18 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
 from tallygate.webhook.server.controllers.ledger_controller import LedgerController
 from tallygate.webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
 from tallygate.webhook.server.telemetry.ledger_metrics import ObservedLedgers
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import DeviceStore
+from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.gate.gate_fixture import CAP
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
 from tests.server.app_harness import Log
+from tests.state.informers.pods import pod as stored_pod
 
 RAISED = CAP + "  overrides: [{namespaces: [team-a], hard: {nvidia.com/gpu: 6}, until: 2026-12-04T18:00:00Z}]\n"
 ANNOTATED = CAP + "  overrideAnnotation: {setBy: {groups: [admins]}, most: {nvidia.com/gpu: 8}}\n"
@@ -23,14 +27,17 @@ END = datetime(2026, 12, 4, 18, tzinfo=UTC)
 PERIOD = 300.0
 
 
-def _create_controller(replica: ReplicaFixture, log: Log | None = None) -> LedgerController:
+def _create_controller(
+    replica: ReplicaFixture, log: Log | None = None, observed: ObservedLedgers | None = None
+) -> LedgerController:
     informers = SimpleNamespace(
         pod_store=replica.pods,
         claim_store=ClaimStore(time.monotonic),
         device_store=DeviceStore(),
         namespace_store=replica.namespaces,
     )
-    metrics = LedgerControllerMetrics(CollectorRegistry(), list, ObservedLedgers(time.monotonic), lambda: True)
+    observed = observed or ObservedLedgers(time.monotonic)
+    metrics = LedgerControllerMetrics(CollectorRegistry(), list, observed, lambda: True)
     replica.follow_gate()
     logger = (log or Log()).logger
     caps = replica.gate.get_active_caps
@@ -74,3 +81,23 @@ def test_an_annotation_is_written_at_once_and_one_that_is_not_valid_is_logged_on
         "the annotation limits.tallygate.dev/gpus of namespace team-a sets no limit: nvidia.com/gpu: 9 is more than an "
         "annotation may give; write 8 or less"
     )
+
+
+def test_a_reservation_that_is_stored_during_a_reconciliation_is_reconciled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Let the pod never be stored: no watch shows that its reservation must expire."""
+    replica, observed = create_active_replica(CAP), ObservedLedgers(time.monotonic)
+    controller, reconcile = _create_controller(replica, observed=observed), LedgerReconciler.reconcile
+
+    def reconcile_meanwhile(reconciler: LedgerReconciler, key: LedgerKey, cap: ActiveCap) -> ReconcileResult:
+        result = reconcile(reconciler, key, cap)
+        replica.admit(stored_pod("never-stored", 0, "1", "team-a"), namespace="team-a", name="never-stored")
+        write = LedgerWrite(key, result.ledger, replica.read_ledger(), 1, 0.0, WriteResult.STORED)
+        observed.record_write(write)
+        return result
+
+    monkeypatch.setattr(LedgerReconciler, "reconcile", reconcile_meanwhile)
+    assert controller._reconcile_due()  # noqa: SLF001  # one run, without its thread
+    assert replica.read_ledger().reservations
+    assert [key.namespace for key in observed.list_pending()] == ["team-a"]

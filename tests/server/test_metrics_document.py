@@ -6,7 +6,8 @@ from pathlib import Path
 
 from prometheus_client import generate_latest
 
-from tallygate.webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, LedgerState
+from tallygate.webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
+from tallygate.webhook.server.telemetry.ledger_sums import LedgerState
 from tallygate.webhook.server.telemetry.metrics import MAX_CAPS, REASONS
 from tallygate.webhook.state.ledger.reserve import MAX_RESERVATIONS
 from tallygate.webhook.state.ports import WriteResult

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.server.telemetry.ledger_metrics import (
+from tallygate.webhook.server.telemetry.ledger_sums import (
     LabelledLedger,
     LedgerState,
     LedgerUtilization,

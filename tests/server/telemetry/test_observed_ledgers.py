@@ -25,3 +25,18 @@ def test_ledgers_with_reservations_and_initializing_ledgers_are_pending() -> Non
     observed.retain_caps(["gpus-1"])
     assert observed.list_pending() == frozenset()
     assert observed.list_all().keys() == {A}
+
+
+def test_a_write_that_ended_during_a_transaction_is_newer_than_its_result() -> None:
+    now = [1.0]
+    observed = ObservedLedgers(lambda: now[0])
+    observed.record(A, empty_ledger(used=gpus(1)))
+    now[0], since = 3.0, 2.0
+    reserved = expect_reserved(empty_ledger(), create_request())
+    observed.record_write(LedgerWrite(A, empty_ledger(), reserved, 1, 0.0, WriteResult.STORED))
+    observed.record(A, empty_ledger(), since)
+    assert observed.list_all() == {A: ObservedLedger(reserved, 3.0)}
+    assert observed.list_pending() == {A}
+    now[0], since = 5.0, 4.0
+    observed.record(A, empty_ledger(), since)
+    assert observed.list_pending() == frozenset()

@@ -111,6 +111,8 @@ class LedgerController:
         for key, active_cap in self._find_due().items():
             if self.worker.is_stopping:
                 return False
+            observed_ledgers = self._metrics.observed_ledgers
+            started_at = observed_ledgers.read_clock()
             try:
                 result = self._reconciler.reconcile(key, active_cap)
             except TallygateError as error:
@@ -123,7 +125,9 @@ class LedgerController:
                 self._metrics.count_reconcile("written" if result.is_written else "unchanged")
                 self._metrics.count_expired(result.expired)
                 if result.ledger is not None:
-                    self._metrics.observed_ledgers.record(key, result.ledger)
+                    # A reservation that was stored meanwhile stays known: that of a pod that is never stored is seen
+                    # by no watch.
+                    observed_ledgers.record(key, result.ledger, started_at)
         if failure:
             raise TallygateError(failure)
         return True
