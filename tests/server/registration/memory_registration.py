@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,7 @@ class MemoryRegistrationStore:
         self.owners: list[str] = []
         self.served: dict[tuple[str, str, str], bool] = {}
         self.discovery_failure = ""
+        self.before_write: Callable[[], None] = lambda: None
 
     def read_configurations(self, _timeout: float) -> list[Configuration]:
         """Return copies of the configurations."""
@@ -59,6 +60,7 @@ class MemoryRegistrationStore:
         self, configuration: Configuration, webhooks: list[dict[str, Any]], namespace_uid: str, _timeout: float
     ) -> bool:
         """Replace the webhooks, unless a conflict is set."""
+        self.before_write()
         if self.conflicts:
             self.conflicts -= 1
             return False

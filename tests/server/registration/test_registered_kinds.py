@@ -33,6 +33,15 @@ def test_a_kind_is_registered_while_it_is_served(gate: Gate, store: MemoryRegist
     assert [len(each) for each in store.list_names()] == [3, 5]
 
 
+def test_a_kind_is_not_reported_before_both_configurations_have_it(gate: Gate, store: MemoryRegistrationStore) -> None:
+    gate.register()
+    store.served[JOB_SETS] = True
+    reported: list[object] = []
+    store.before_write = lambda: reported.append(gate.controller.worker.check().detail)
+    assert gate.run(6) == {"state": "complete", "workloads": ["jobsets.v1alpha2.jobset.x-k8s.io"]}
+    assert reported == [{"state": "complete"}] * 2
+
+
 def test_a_kind_of_a_policy_is_registered_and_forgotten_with_it(gate: Gate, store: MemoryRegistrationStore) -> None:
     store.served |= {JOB_SETS: True, ("example.com", "v1", "gangs"): False}
     gate.register_with(["jobsets.v1alpha2.jobset.x-k8s.io"])

@@ -208,13 +208,15 @@ class RegistrationController:
                 self._set_state(RegistrationState.WAITING, obstacle)
                 return True
             served = self._read_served(ours)
-            incomplete = [each["kind"] for each in ours if not self._complete(each, stored, installation, served)]
+            completed = {each["kind"]: self._complete(each, stored, installation, served) for each in ours}
         except TallygateError as error:
             self._set_state(RegistrationState.WAITING, str(error))
             raise
+        incomplete = [kind for kind, resources in completed.items() if resources is None]
         if incomplete:
             self._set_state(RegistrationState.WAITING, f"another client has changed the {' and the '.join(incomplete)}")
         else:
+            self._resources = tuple(dict.fromkeys(each for resources in completed.values() for each in resources or ()))
             self._set_state(RegistrationState.COMPLETE)
         return True
 
@@ -263,10 +265,11 @@ class RegistrationController:
         stored: list[Configuration],
         installation: Installation,
         served: ServedResources | None,
-    ) -> bool:
-        """Write the exact webhooks into a configuration that differs; return whether it has them now.
+    ) -> tuple[WorkloadResource, ...] | None:
+        """Write the exact webhooks into a configuration that differs.
 
-        If the served resources are unknown, those that are registered stay.
+        Return the resources of other projects in them; None if they could not be written. If the served resources are
+        unknown, those that are registered stay.
         """
         choices = parse_choices(configuration)
         tokens = self._parts.get_tokens()
@@ -283,17 +286,15 @@ class RegistrationController:
             implies_requests=self._parts.implies_requests(),
         )
         if are_stored(webhooks, configuration):
-            self._resources = resources
-            return True
-        if self._is_leaving.is_set():
-            return False
-        if not self._store.replace_webhooks(configuration, webhooks, installation.namespace_uid, _TIMEOUT_SECONDS):
-            return False
-        self._resources = resources
+            return resources
+        if self._is_leaving.is_set() or not self._store.replace_webhooks(
+            configuration, webhooks, installation.namespace_uid, _TIMEOUT_SECONDS
+        ):
+            return None
         self._log.info(
             "registered", kind=configuration["kind"], webhooks=len(webhooks), **_list_changes(registered, resources)
         )
-        return True
+        return resources
 
 
 def _list_changes(registered: ServedResources, resources: Iterable[WorkloadResource]) -> dict[str, list[str]]:
