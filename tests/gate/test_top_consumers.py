@@ -202,17 +202,21 @@ def test_a_slow_listing_is_cached_for_ten_times_its_duration(monkeypatch: pytest
     assert listings == 2
 
 
-def test_a_request_during_a_listing_uses_the_cached_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
-    replica = ReplicaWithPods()
-    replica.add_pod("p1", 4)
-    list_groups = PodStore.list_groups
-    messages: list[str] = []
+def test_a_request_during_a_listing_names_the_consumers_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a request during the first listing make a listing of its own: each rejection names consumers."""
+    replica, messages, list_groups = ReplicaWithPods(LARGE), list[str](), PodStore.list_groups
 
     def request_during_listing(*args: Any) -> Any:
         monkeypatch.setattr(PodStore, "list_groups", list_groups)
-        messages.append(replica.message(1))
+        messages.append(replica.message(20))
         return list_groups(*args)
 
+    replica.add_pod("p1", 4)
     monkeypatch.setattr(PodStore, "list_groups", request_during_listing)
-    assert "Pod pod-p1 (4)" in replica.message(1)
-    assert messages == ["used 4, reserved 0, hard 4, free 0. Wait until pods end"]
+    assert "Pod pod-p1 (4)" in replica.message(20)
+    assert "Pod pod-p1 (4)" in messages[0]
+    replica.add_pod("p2", 5)
+    monkeypatch.setattr(PodStore, "list_groups", request_during_listing)
+    assert "Pod pod-p2 (5)" in replica.message(20)
+    assert "Pod pod-p1 (4)" in messages[1]
+    assert "Pod pod-p2" not in messages[1]

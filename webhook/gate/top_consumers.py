@@ -229,11 +229,8 @@ class _CachedSums:
     expires_at: float
 
 
-_NO_SUMS = _CachedSums(ConsumerSums(), -math.inf)
-
-
 class TopConsumers:
-    """A finder of top consumers, for any thread; while one thread computes the sums, others use the cached ones.
+    """A finder of top consumers, for any thread; while one thread computes the sums again, others use the cached ones.
 
     `usage_lister` shows the stored pods, where they are watched: otherwise only reservations are known, and those never
     expire. The ledger reconciler fills `ages`. `in_flight_bound` is B in seconds.
@@ -270,9 +267,8 @@ class TopConsumers:
         return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name) if self._usage_lister else None)
 
     def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
-        cached = self._cache.get(key, _NO_SUMS)
-        started_at = self._monotonic()
-        if started_at < cached.expires_at or key in self._in_progress:
+        cached, started_at = self._cache.get(key), self._monotonic()
+        if cached is not None and (started_at < cached.expires_at or key in self._in_progress):
             return cached.sums
         self._in_progress.add(key)
         try:
