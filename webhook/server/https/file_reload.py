@@ -18,15 +18,15 @@ from tallygate.webhook.server.settings.token_file import TokenError, read_tokens
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.server.telemetry.metrics import ServerMetrics
 
-_POLL_SECONDS = 60
+_POLL_SECONDS = 5
 
 
 def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threading.Event) -> None:
-    """Call `reload` now, after every change in the folders of these files, and once a minute, until `stop` is set.
+    """Call `reload` now, after every change in the folders of these files, and every five seconds, until `stop` is set.
 
     The thread watches folders, not files: the kubelet updates a Secret by replacing a symlink beside the files. It also
-    calls `reload` every minute, since some file systems notify of no change. `reload` itself finds out whether a file
-    has changed, and does not raise.
+    calls `reload` every five seconds: some file systems notify of no change, and nothing of one before the watch began.
+    `reload` itself finds out whether a file has changed, and does not raise.
     """
     folders = sorted({path.absolute().parent for path in paths})
 
@@ -40,7 +40,7 @@ def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threadi
 
 
 def _iterate_changes(folders: Sequence[Path], stop: threading.Event) -> Iterator[object]:
-    """Yield after every change and every minute, until `stop` is set or the watch fails."""
+    """Yield after every change and every five seconds, until `stop` is set or the watch fails."""
     try:
         yield from watch(
             *folders,
