@@ -2,13 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
+from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers, delete_ledgers
+from e2e.pods import Pod
 from e2e.policy_files import SHIPPED_FILES
-from e2e.ports import NotHereError, Site
+from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import register, unregister
+from e2e.waiting import until
+
+_WITHIN = 240.0  # seconds
 
 
 @contextmanager
@@ -37,9 +43,36 @@ def run_watching_gate(  # noqa: PLR0913  # options, each by its name
     with ExitStack() as ends:
         ends.callback(gate.stop)
         gate.start()
+        if kubeconfig is None:
+            until_listed(gate)
         ends.callback(unregister, site.cluster)
         register(site.cluster, gate, implies_requests=implies_requests)
         yield gate
+
+
+def until_listed(gate: GateProcess) -> None:
+    """Wait until the gate has listed all that it watches: it is ready before it has seen nodes, pools and quotas.
+
+    Raises:
+        ClusterError: if it takes too long.
+    """
+    until("all is listed", lambda: not _list_stale(gate), _WITHIN, lambda: f"{_list_stale(gate)}")
+
+
+def _list_stale(gate: GateProcess) -> list[str]:
+    watches = gate.readiness()["checks"]["watches"]
+    return [f"{name}: {each['stale']}" for name, each in watches.items() if isinstance(each, dict) and "stale" in each]
+
+
+def until_cap_is_active(cluster: Cluster, namespace: str, large: Pod) -> None:
+    """Wait until a cap rejects a pod that it never allows, in a dry run: no pod is accepted before the cap applies.
+
+    Raises:
+        ClusterError: if it takes too long.
+    """
+    path, query = f"/api/v1/namespaces/{namespace}/pods", {"dryRun": "All"}
+    ask = partial(api(cluster.kubeconfig).ask, "POST", path, large, query=query)
+    until("the cap is active", lambda: "cap " in ask().rejection, _WITHIN)
 
 
 @contextmanager

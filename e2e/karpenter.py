@@ -37,6 +37,8 @@ def serve_karpenter(cluster: Cluster) -> Iterator[None]:
     finally:
         for each in definitions:
             ours.delete(f"{_DEFINITIONS}/{each['metadata']['name']}")
+        paths = [f"{_DEFINITIONS}/{each['metadata']['name']}" for each in definitions]
+        until("neither is defined", lambda: not any(ours.ask("GET", path).is_done for path in paths), _WITHIN)
 
 
 def _is_served(ours: Api) -> bool:

@@ -3,12 +3,10 @@
 from pathlib import Path
 
 from e2e.api import Object, api
-from e2e.command_output import run_kubectl
+from e2e.definitions import apply_definitions
 from e2e.ports import Cluster
-from e2e.waiting import until
 
 _DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
-_DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev"
 _WITHIN = 240.0  # seconds
 
 
@@ -18,15 +16,7 @@ def define_ledgers(cluster: Cluster) -> None:
     Raises:
         ClusterError: if it refuses that.
     """
-    run_kubectl(cluster, "apply", "--filename", str(_DEFINITION))
-    until("the cluster knows what a CapLedger is", lambda: _is_established(cluster), _WITHIN)
-
-
-def _is_established(cluster: Cluster) -> bool:
-    status = api(cluster.kubeconfig).get(_DEFINED).get("status", {})
-    # Of a definition that was made just now they are null.
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
-    return conditions.get("Established") == "True"
+    apply_definitions(cluster, [_DEFINITION])
 
 
 def get_ledgers_path(namespace: str) -> str:

@@ -13,7 +13,7 @@ from typing import Self
 _LOOPBACK = "127.0.0.1"
 _CONNECT_SECONDS = 1.0
 _PIECE = 256 * 1024
-_LATE_SECONDS = 0.5
+_LATE_SECONDS, _LINGER_SECONDS = 0.5, 5.0
 _RESET = struct.pack("ii", 1, 0)
 
 Fault = Callable[[], str]
@@ -94,8 +94,8 @@ class _ProxiedConnection:
                     self.cut()
                     return
                 if kind == "late":
-                    pause = _LATE_SECONDS
-                    time.sleep(pause)
+                    pause = _LINGER_SECONDS
+                    time.sleep(_LATE_SECONDS)
                 target.sendall(piece)
             time.sleep(pause)  # the API server stops work for a client that has closed its connection
             target.shutdown(socket.SHUT_RDWR)

@@ -12,6 +12,7 @@ import yaml
 
 from e2e.api import api
 from e2e.command_output import run_tallygate
+from e2e.definitions import apply_definitions
 from e2e.gates.process import GateProcess
 from e2e.installation.rendered import KUSTOMIZE
 from e2e.installation.rights import Right, collect_rights, read_requests
@@ -86,13 +87,10 @@ def _pods(cluster: Cluster, namespace: str) -> int:
 
 
 def _install(cluster: Cluster, published: tuple[str, str]) -> Iterator[None]:
-    files = [f"--filename={path}" for path in definitions(published)]
-    done = cluster.kubectl("apply", "--server-side", *files)
-    assert done.returncode == 0, done.stderr
-    done = cluster.kubectl("wait", "--for=condition=Established", "--timeout=110s", *files)
-    assert done.returncode == 0, done.stderr
+    files = definitions(published)
+    apply_definitions(cluster, files, "--server-side")
     yield
-    cluster.kubectl("delete", "--timeout=110s", *files)
+    cluster.kubectl("delete", "--timeout=110s", *(f"--filename={path}" for path in files))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import yaml
 
 from e2e.api import Object, api
 from e2e.command_output import run_kubectl
+from e2e.definitions import apply_definitions
 from e2e.gates.process import GateProcess
 from e2e.installation.rendered import KUSTOMIZE
 from e2e.installation.rights import AuditedRequest, Right, collect_rights, read_requests
@@ -182,9 +183,8 @@ def _node(name: str, keys: str) -> Object:
 @contextmanager
 def _install_definitions(cluster: Cluster, reports: _Reports) -> Iterator[None]:
     """Install these definitions, and no others, for as long as the block runs."""
-    run_kubectl(cluster, "apply", "--server-side", *reports.files())
     try:
-        run_kubectl(cluster, "wait", "--for=condition=Established", f"--timeout={_WITHIN:.0f}s", *reports.files())
+        apply_definitions(cluster, definitions(reports.published), "--server-side")
         yield
     finally:
         _remove(cluster, reports)

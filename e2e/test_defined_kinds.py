@@ -63,6 +63,7 @@ def gang_gate(site: Site, registering_gate: GateProcess, namespace: str) -> Gate
     """Return the gate when the kind is served, and evaluated in this namespace."""
     _serve(site.cluster)
     _until_evaluated(site.cluster, namespace, registering_gate)
+    _until_registered(registering_gate)
     return registering_gate
 
 
@@ -81,10 +82,11 @@ def _is_served(cluster: Cluster) -> bool:
 
 
 def _until_evaluated(cluster: Cluster, namespace: str, gate: GateProcess) -> None:
-    until(
-        "a fraction is rejected", lambda: "TG101" in _apply(cluster, namespace, _create_gang("500m")), _WITHIN, gate.log
-    )
-    # The first phase for which the kind is registered rejects it; the second one follows.
+    until("a fraction is rejected", partial(_is_rejected, cluster, namespace), _WITHIN, gate.log)
+
+
+def _until_registered(gate: GateProcess) -> None:
+    """Wait for both phases: the first one for which the kind is registered rejects a fraction."""
     until("it is registered", lambda: read_registration(gate).get("workloads") == [_RESOURCE], _WITHIN, gate.log)
 
 
@@ -106,6 +108,12 @@ def _template(dongles: str) -> Object:
     amounts = {"example.com/dongle": dongles}
     container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
     return {"spec": {"containers": [container]}}
+
+
+def _is_rejected(cluster: Cluster, namespace: str) -> bool:
+    path = f"/apis/batch.example.com/v1/namespaces/{namespace}/gangjobs"
+    answer = api(cluster.kubeconfig).ask("POST", path, _create_gang("500m"), query={"dryRun": "All"})
+    return "TG101" in answer.rejection
 
 
 def _apply(cluster: Cluster, namespace: str, gang: Object) -> str:
@@ -170,6 +178,7 @@ def test_a_kind_is_evaluated_soon_after_it_is_served_and_stops_nothing_when_it_i
     served_at = time.monotonic()
     _until_evaluated(cluster, namespace, gate)
     assert time.monotonic() - served_at < _MAX_SECONDS
+    _until_registered(gate)
 
     _remove_definition(cluster)
     assert submit(site, namespace, "meanwhile").is_done
@@ -193,6 +202,7 @@ def test_an_edit_of_the_policies_adds_and_removes_the_kind(site: Site, gang_gate
     written_at = time.monotonic()
     _until_evaluated(cluster, namespace, gate)
     assert time.monotonic() - written_at < _MAX_SECONDS
+    _until_registered(gate)
     found = _diagnose(cluster, gate)
     assert found["result"] == "PASS", found
     assert "GangJob of batch.example.com" in found["reason"].partition("not read")[0]

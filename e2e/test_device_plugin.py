@@ -6,7 +6,6 @@ devices stay the same through each restart, by which the kubelet remembers alloc
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -20,6 +19,7 @@ import pytest
 
 from e2e.device_manager.running import DEVICE_MANAGER, DeviceManager, run_device_manager
 from e2e.errors import BuildError, ClusterError
+from e2e.local.ports import free_ports
 from e2e.ports import NotHereError
 from e2e.waiting import until
 
@@ -257,8 +257,7 @@ def test_a_plugin_that_starts_before_the_kubelet_waits_for_it(node: _Node) -> No
 
 def test_metrics_count_devices_allocations_registrations_and_checks(node: _Node, kubelet: DeviceManager) -> None:
     node.break_device(3)
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
+    (port,) = free_ports(1)
     with node.run_plugin(f"--monitor=127.0.0.1:{port}"):
         node.until_amounts(kubelet, _DONGLE, (4, 3))
         kubelet.allocate("trainer", {_DONGLE: 1})

@@ -7,7 +7,7 @@ import pytest
 
 from e2e.api import Answer, Object, api
 from e2e.command_output import run_kubectl
-from e2e.extra_gates import require_gate_process, run_watching_gate
+from e2e.extra_gates import require_gate_process, run_watching_gate, until_cap_is_active
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers
 from e2e.namespaces import label
@@ -46,8 +46,8 @@ def _deployment(site: Site, replicas: int) -> dict[str, Any]:
     return make_deployment("web", replicas, _asking(site)["spec"])
 
 
-def _asking(site: Site) -> Pod:
-    return pod(site, "web", "1")
+def _asking(site: Site, dongles: str = "1") -> Pod:
+    return pod(site, "web", dongles)
 
 
 def _events(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
@@ -70,7 +70,8 @@ def test_a_replica_set_gets_events_that_kubectl_apply_could_not_show(
 ) -> None:
     cluster = site.cluster
     label(cluster, namespace, {"dongles": "few"})
-    until("the cap is active", lambda: _ask_dry(cluster, namespace, _asking(site)).is_done, _WITHIN)
+    until_cap_is_active(cluster, namespace, _asking(site, "3"))
+    until("a pod is accepted", lambda: _ask_dry(cluster, namespace, _asking(site)).is_done, _WITHIN)
     api(cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", _deployment(site, 4))
     until(
         "both events are written",
@@ -100,7 +101,8 @@ def test_a_series_is_one_event_with_a_count_and_the_latest_message(
 ) -> None:
     cluster = site.cluster
     label(cluster, namespace, {"dongles": "few"})
-    until("the cap is active", lambda: _ask_dry(cluster, namespace, _asking(site)).is_done, _WITHIN)
+    until_cap_is_active(cluster, namespace, _asking(site, "3"))
+    until("a pod is accepted", lambda: _ask_dry(cluster, namespace, _asking(site)).is_done, _WITHIN)
     api(cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", _deployment(site, 4))
     until("the same event is counted again", lambda: _refusals(cluster, namespace) >= 3, _WITHIN, event_gate.log)
     assert sorted(each["reason"] for each in _own(cluster, namespace)) == ["Rejected", "Warned"]

@@ -150,7 +150,7 @@ def test_what_pods_use_stays_until_they_end_although_the_policy_is_taken_away(
     until("the pod runs", running, _WITHIN)
     publisher.write_policies({"published.yaml": _NOTHING})
     _until_published(site.cluster, name, {_LICENCE: "3"})
-    assert 'amounts{state="retained"} 1.0' in publisher.metrics()
+    until("the metric counts it", lambda: 'amounts{state="retained"} 1.0' in publisher.metrics(), _WITHIN)
     api(site.cluster.kubeconfig).delete(f"{path}/user", gracePeriodSeconds="0")
     _until_published(site.cluster, name, {})
 
@@ -199,6 +199,8 @@ def test_a_storm_of_new_nodes_and_labels_converges_without_a_vain_write(
     counter.informer.start()
     client = api(cluster.kubeconfig)
     try:
+        # What it lists is no change to it.
+        until("the watch has begun", lambda: counter.informer.get_status().lists > 0, _WITHIN)
         for each in names:
             client.create("/api/v1/nodes", _manifest(each))
         wanted = dict.fromkeys(names, "25")

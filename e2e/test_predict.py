@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e.api import Object, api
-from e2e.claims import DRIVER, GPUS, claim, claiming_pod, exactly, list_allocated, publish_devices
+from e2e.claims import DRIVER, GPUS, claim, claiming_pod, count_devices, exactly, list_allocated, publish_devices
 from e2e.command_output import run_tallygate
 from e2e.pods import DONGLE, pod
 from e2e.ports import Cluster, Site
@@ -238,6 +238,7 @@ def three_devices(site: Site, namespace: str) -> Iterator[str]:
         yield namespace
         for name in _CLAIMS:
             ours.delete(f"{_pods(namespace)}/{name}", gracePeriodSeconds="0")
+        until("no device is allocated", lambda: count_devices(site.cluster, namespace) == 0, _WITHIN)
 
 
 _CLAIMS = {"first": 2, "second": 2, "many": 4}

@@ -48,7 +48,7 @@ _FROZEN = 5.0  # seconds
 _FEW_LARGE = 16  # pods
 _LARGE_PAUSE = 0.3  # seconds that a client rests: a store of some hundred large pods slows down the whole control plane
 _LARGE = 200 * 1024  # bytes: HAProxy has buffers of 128 KiB
-_SOON = 3.0  # seconds: an API server has time for another attempt
+_SOON = 4.0  # seconds: with the second after which it may try again, an API server has time for another attempt
 # The Service leads nowhere then; a connection that the API server has kept leads to a relay all the same.
 _NO_ANSWER = (
     r'Error from server \(InternalError\): error when creating "STDIN": Internal error occurred: '

@@ -34,7 +34,9 @@ _AWAY = re.compile(
 )
 # A connection was being made when the socket was closed.
 _CUT = re.compile(
-    _CALL + r'Post "[^"]+": (EOF|(read|write) tcp [^ ]+: (read: connection reset by peer|write: broken pipe))'
+    _CALL
+    + r'Post "[^"]+": (EOF|(read|write) tcp [^ ]+: (read: connection reset by peer'
+    + r"|write: (broken pipe|connection reset by peer)))"
 )
 
 

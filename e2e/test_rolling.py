@@ -37,7 +37,9 @@ def own(cluster: Cluster) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def gates(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     """Run two gates with ledgers in the cluster, as behind a Service."""
-    with run_two_gates(site, own, tmp_path_factory.mktemp("rolling") / "gates", Service) as replicas:
+    folder = tmp_path_factory.mktemp("rolling") / "gates"
+    # As in deploy/: an API server uses each of its connections meanwhile, and leaves it.
+    with run_two_gates(site, own, folder, Service, own_arguments=[("--drain-delay=5s",)] * 2) as replicas:
         yield replicas
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from e2e.ledgers import delete_ledgers
+from e2e.ledgers import define_ledgers, delete_ledgers
 from e2e.ports import Cluster
 from e2e.tcp_proxy import TcpProxy, fail_once, fail_randomly
 from e2e.waiting import until
@@ -51,10 +51,7 @@ _ROOM, _ASKED = 60, 100
 @pytest.fixture(scope="module", autouse=True)
 def definition(cluster: Cluster) -> None:
     """Define CapLedger in the cluster."""
-    applied = cluster.kubectl("apply", "-f", str(_DEFINITION))
-    assert applied.returncode == 0, applied.stderr
-    waited = cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
-    assert waited.returncode == 0, waited.stderr
+    define_ledgers(cluster)
 
 
 @pytest.fixture

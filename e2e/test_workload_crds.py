@@ -26,7 +26,7 @@ from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_WITHIN = 120.0
+_WITHIN = 480.0  # seconds: an API server that is busy needs minutes for sixty definitions
 _GPU = "nvidia.com/gpu"
 _KINDS = {(kind.group, kind.kind): kind for kind in KNOWN_KINDS}
 _CONTAINER = "spec.containers[0].resources"
@@ -128,6 +128,7 @@ def crds(cluster: Cluster, gate: Gate) -> Iterator[Cluster]:
     finally:
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(ours.delete, paths))
+        until("no kind is served", lambda: not any(ours.ask("GET", path).is_done for path in paths), _WITHIN)
 
 
 class Serving(NamedTuple):

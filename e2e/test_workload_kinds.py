@@ -51,7 +51,9 @@ def registering_gate(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
             yield gate
     finally:
         _remove_definition(site.cluster)
-        api(site.cluster.kubeconfig).delete(f"{_DEFINITIONS}/{_GROUPS['metadata']['name']}")
+        groups, ours = f"{_DEFINITIONS}/{_GROUPS['metadata']['name']}", api(site.cluster.kubeconfig)
+        ours.delete(groups)
+        until("LeaderWorkerSet is not served", lambda: not ours.ask("GET", groups).is_done, _WITHIN)
 
 
 def _remove_definition(cluster: Cluster) -> None:

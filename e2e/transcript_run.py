@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from e2e.errors import ClusterError
+from e2e.extra_gates import until_listed
 from e2e.gates.process import GateProcess
 from e2e.policy_files import SHIPPED_FILES, policy_files
 from e2e.ports import NotHereError, Site
@@ -109,6 +110,7 @@ class _Stage:
         gate = GateProcess(self._folder / "gate", arguments=arguments)
         self._gate = gate
         gate.start()
+        until_listed(gate)
         register(self._site.cluster, gate)
 
     def _is_settled(self) -> bool:

@@ -33,7 +33,7 @@ from e2e.bench.variants import (
 )
 from e2e.errors import ClusterError
 from e2e.gates.process import GateProcess
-from e2e.ledgers import delete_ledgers, get_ledgers_path, list_ledgers
+from e2e.ledgers import define_ledgers, delete_ledgers, get_ledgers_path, list_ledgers
 from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.service_account import as_service_account
@@ -184,7 +184,7 @@ def _prepare_ledgers(cluster: LocalCluster, kubeconfig: Path) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _GATE_NAME, "namespace": _GATE_NAME}}
     rights = (_CLUSTER_ACCESS / "rbac.yaml").read_text().replace("tallygate-system", _GATE_NAME)
     _apply(cluster, [namespace(_GATE_NAME), account])
-    _run_kubectl(cluster, "apply", "--server-side", f"--filename={_CLUSTER_ACCESS / 'crd.yaml'}")
+    define_ledgers(cluster)
     _run_kubectl(
         cluster,
         "apply",

@@ -1,6 +1,8 @@
 """Rounds of creates: in blocks by one client and by several, and one by one, so that each variant is seldom called."""
 
+import math
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -56,6 +58,7 @@ RESERVING_LOADS = (ALONE, Load(8), Load(32))
 RESERVATIONS = 1_000
 """The number of open reservations in one ledger."""
 
+_LASTING_SECONDS = 15.0  # of the 40 s after which a reservation expires; a load takes less than the rest
 _SPARE = 100  # more reservations, because some expire during the measurement
 
 
@@ -107,12 +110,18 @@ def measure_with_reservations(
     Raises:
         ClusterError: if a pod gets a wrong response, or the cluster does not become idle.
     """
-    rounds, after = {}, []
+    rounds, after, left_at = {}, list[int](), -math.inf
     for load in RESERVING_LOADS:
-        _leave_open(bench_cluster, reservations + _SPARE - bench_cluster.open_reservations())
+        # Those that would expire during the load are replaced too.
+        lasting = bench_cluster.open_reservations() if time.monotonic() - left_at < _LASTING_SECONDS else 0
+        if lasting < reservations + _SPARE:
+            _leave_open(bench_cluster, reservations + _SPARE - lasting)
+            left_at = time.monotonic()
         with _open_block(bench_cluster, load) as block:
-            rounds[load] = _measure(bench_cluster, partial(_run_in_turns, load, RESERVING, block), creates)
-        after.append(bench_cluster.open_reservations())
+            run = partial(_run_in_turns, load, RESERVING, block)
+            rounds[load] = _measure(
+                bench_cluster, run, creates, lambda: after.append(bench_cluster.open_reservations())
+            )
     return rounds, after
 
 
@@ -145,13 +154,19 @@ def measure_rejections(bench_cluster: BenchCluster, creates: int) -> dict[Load, 
     return rounds
 
 
-def _measure(bench_cluster: BenchCluster, run: Callable[[int], DurationsByVariant], creates: int) -> Round:
-    """Warm up, run, and delete the pods afterwards."""
+def _measure(
+    bench_cluster: BenchCluster,
+    run: Callable[[int], DurationsByVariant],
+    creates: int,
+    look: Callable[[], None] = lambda: None,
+) -> Round:
+    """Warm up, run, look, and delete the pods afterwards."""
     bench_cluster.begin_cap()
     run(_WARMUP_CREATES)
     before = bench_cluster.calls()
     durations = run(creates)
     after = bench_cluster.calls()
+    look()
     bench_cluster.clear()
     return _collect_samples(durations, before, after)
 

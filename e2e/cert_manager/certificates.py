@@ -47,9 +47,9 @@ def has_authorities_everywhere(cluster: Cluster, authorities: int) -> bool:
     """
     kinds = "mutatingwebhookconfiguration/tallygate", "validatingwebhookconfiguration/tallygate"
     read = json.loads(run_kubectl(cluster, "get", *kinds, "--output=json"))["items"]
-    clients = [webhook["clientConfig"] for each in read for webhook in each["webhooks"]]
-    trusted = [base64.b64decode(each.get("caBundle", "")) for each in clients]
-    return all(text.count(b"BEGIN CERTIFICATE") == authorities for text in trusted)
+    registered = [each.get("webhooks") or () for each in read]  # the gate registers itself a moment later
+    bundles = [base64.b64decode(webhook["clientConfig"].get("caBundle", "")) for each in registered for webhook in each]
+    return all(registered) and all(bundle.count(b"BEGIN CERTIFICATE") == authorities for bundle in bundles)
 
 
 def renew_all(cluster: Cluster, bring: Callable[[], None], answers: list[Answer]) -> None:

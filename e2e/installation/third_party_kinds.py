@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from e2e.command_output import run_kubectl
+from e2e.definitions import apply_definitions
 from e2e.errors import BuildError
 from e2e.ports import Cluster
 
@@ -47,13 +48,12 @@ def install_kinds(cluster: Cluster, definitions: Iterable[Path]) -> Iterator[Non
     Raises:
         ClusterError: if the API server refuses one; the text is kubectl's.
     """
-    files = [f"--filename={file}" for file in definitions]
+    files = [*definitions]
     try:
-        run_kubectl(cluster, "apply", "--server-side", *files)
-        run_kubectl(cluster, "wait", "--for=condition=Established", "--timeout=60s", *files)
+        apply_definitions(cluster, files, "--server-side")
         yield
     finally:
-        run_kubectl(cluster, "delete", "--ignore-not-found", *files)
+        run_kubectl(cluster, "delete", "--ignore-not-found", *(f"--filename={file}" for file in files))
 
 
 def module_folder(module: str) -> Path:

@@ -12,7 +12,7 @@ from urllib.request import OpenerDirector
 
 from e2e.errors import ClusterError
 
-_PATIENCE = 10.0  # seconds between asking a process to end and ending it
+_PATIENCE = 60.0  # seconds between asking a process to end and ending it; a gate drains, and a relay waits for ten
 _ANSWER = 2.0  # seconds for a health answer
 _SHOWN_LOG = 20  # lines
 

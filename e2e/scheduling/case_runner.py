@@ -16,7 +16,8 @@ from e2e.scheduling.recorded_case import RecordedCase, Result
 from e2e.scheduling.scheduler_dumps import SchedulerDumps
 from e2e.scheduling.stored_cluster import create_cluster, has_ended, uid
 
-_STABLE_POLLS, _EMPTY_POLLS, _PAUSE = 20, 60, 0.02  # seconds between polls; victims are deleted one by one
+_PAUSE = 0.02  # seconds between polls; victims are deleted one by one
+_QUIET_POLLS = 250  # without a change, where the scheduler logs no end: all victims were being deleted before
 
 
 class CaseRunner:
@@ -55,7 +56,7 @@ class CaseRunner:
             node, nominated = now["spec"].get("nodeName", ""), now["status"].get("nominatedNodeName", "")
             rejection = next((each for each in now["status"].get("conditions", ()) if _is_rejection(each)), None)
             if rejection is not None:
-                victims = self._victims(before) if nominated else ()
+                victims = self._victims(before, _full_name(pod), log_position) if nominated else ()
                 return Result(scheduled=False, nominated=nominated, message=rejection["message"], victims=victims)
             if node:
                 feasible = self._dumps.find_feasible_count(_full_name(pod), node, log_position)
@@ -66,11 +67,12 @@ class CaseRunner:
                 return Result(scheduled=True, node=nominated)
         raise ClusterError("the watch of the pod ended without a result")
 
-    def _victims(self, before: list[Object]) -> tuple[str, ...]:
-        """Return the pods that are deleted or have a deletion timestamp, polled until they are stable."""
-        last, quiet = set[str](), 0
-        while quiet < (_STABLE_POLLS if last else _EMPTY_POLLS):  # the deletion of all may have begun already
+    def _victims(self, before: list[Object], preemptor: str, log_position: int) -> tuple[str, ...]:
+        """Return the pods that are deleted or have a deletion timestamp, once the scheduler has deleted all victims."""
+        last, quiet, is_over = set[str](), 0, False
+        while not is_over and quiet < _QUIET_POLLS:
             time.sleep(_PAUSE)
+            is_over = self._dumps.has_preempted(preemptor, log_position)
             remaining = {
                 uid(each) for each in self._api.list_objects("Pod") if "deletionTimestamp" not in each["metadata"]
             }

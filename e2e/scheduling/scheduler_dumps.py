@@ -26,6 +26,7 @@ _DUMP = re.compile(
 _BOUND = '"Successfully bound pod to node" pod="{}" node="{}" evaluatedNodes='
 _ATTEMPT = '"Attempting to schedule pod" pod="{}"'
 _KEPT_OUT = '"Status after running PreEnqueue plugin" pod="{}"'
+_PREEMPTED = '"Async Preemption finished completely" preemptor="{}"'
 _STATUS = r'plugin="\w+" status=(?P<status>"(?:[^"\\]|\\.)*")'
 _FEASIBLE = r"\d+ feasibleNodes=(\d+)\n"
 
@@ -101,6 +102,10 @@ class SchedulerDumps:
         attempt, hold = re.escape(_ATTEMPT.format(pod)), re.escape(_KEPT_OUT.format(pod))
         found = self._wait_for_log(re.compile(f"{attempt}|{hold} {_STATUS}"), since)
         return str(json.loads(found["status"])) if found["status"] else ""
+
+    def has_preempted(self, pod: str, since: int) -> bool:
+        """Return whether the scheduler has deleted all victims of a pod (`namespace/name`) since then."""
+        return _PREEMPTED.format(pod) in _read_from(self._plane.scheduler.log, since)
 
     def _wait_for_log(self, pattern: re.Pattern[str], since: int) -> re.Match[str]:
         deadline = time.monotonic() + _WITHIN

@@ -63,7 +63,8 @@ def overload_with_claims(environment: StressEnvironment, size: Size, gates: Gate
         title = f"{size.pods:,} creates by {size.clients} clients, half of them claims, {gates.count} replicas"
         fault = f", {gates.fault.title}" if gates.fault else ""
         found = compute_outcome(title + fault, load.attempts, test.usage)
-        if unfounded := find_unfounded(load.attempts, size.hard, gates.bound + _VISITS, amounts):
+        late = gates.fault.late if gates.fault else 0.0
+        if unfounded := find_unfounded(load.attempts, size.hard, gates.bound + late + _VISITS, amounts):
             found.unmet.append(
                 f"{len(unfounded)} rejected though the cap was not exhausted, the first: {unfounded[0].message}"
             )

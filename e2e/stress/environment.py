@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from e2e.bench.client import Access, load_access
 from e2e.errors import ClusterError
+from e2e.ledgers import define_ledgers
 from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.registering import register, unregister
@@ -18,7 +19,6 @@ from e2e.stress.replicas import Replicas
 from e2e.tcp_proxy import TcpProxy
 from tallygate.webhook.admission.workload_resources import WorkloadResource
 
-_DEFINITION = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _HOME = "tallygate-system"
 
 
@@ -129,8 +129,7 @@ def prepare_environment(cluster: LocalCluster) -> Iterator[StressEnvironment]:
     """
     with TemporaryDirectory(prefix="tallygate-stress-") as folder:
         made = StressEnvironment(cluster, load_access(cluster.kubeconfig, Path(folder)), Path(folder))
-        made.kubectl("apply", "--filename", str(_DEFINITION))
-        made.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/capledgers.tallygate.dev")
+        define_ledgers(cluster)
         made.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _HOME}}])
         yield made
 

@@ -61,5 +61,11 @@ def kill_leader(environment: StressEnvironment, size: Size) -> Outcome:
 
 def _leader(replicas: Replicas) -> GateProcess:
     """Return the leader, once there is only one."""
-    until("one of them is the leader", lambda: len(replicas.leaders()) == 1, _ALL_KNOW)
-    return replicas.leaders()[0]
+    found: list[GateProcess] = []
+
+    def is_one() -> bool:
+        found[:] = replicas.leaders()
+        return len(found) == 1
+
+    until("one of them is the leader", is_one, _ALL_KNOW)
+    return found[0]

@@ -153,12 +153,11 @@ def test_a_watch_without_a_response_times_out(tmp_path: Path) -> None:
 
 def test_a_started_watch_may_be_silent_for_longer_than_the_timeout(tmp_path: Path) -> None:
     resume = Event()
+    limits = LIST_LIMITS._replace(silence=1.0)  # also for the head of the response
     with raw_server([HEAD, lambda _: resume.wait(10), chunk(LINE), END]) as server:
-        stream = ApiClient(load_config(server, tmp_path), SHORT_TIMEOUT).watch(
-            "/api/v1/things", {"timeoutSeconds": "300"}
-        )
+        stream = ApiClient(load_config(server, tmp_path), limits).watch("/api/v1/things", {"timeoutSeconds": "300"})
         assert not isinstance(stream, Response)
-        assert stream.read(0.15) is None
+        assert stream.read(1.5) is None
         resume.set()
         assert stream.read(10) == LINE
         assert stream.read(10) == b""

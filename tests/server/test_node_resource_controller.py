@@ -110,8 +110,8 @@ def test_an_error_of_one_node_delays_this_node_alone(tmp_path: Path) -> None:
 def test_a_run_sends_a_limited_number_of_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one run write five nodes, and rest for longer than the case then takes."""
     monkeypatch.setattr(node_resource_controller, "_MAX_CALLS", 5)
-    monkeypatch.setattr(node_resource_controller, "_REST_SECONDS", 0.5)
-    monkeypatch.setattr(node_resource_controller, "_INTERVAL_SECONDS", 0.5)
+    monkeypatch.setattr(node_resource_controller, "_REST_SECONDS", 2.0)
+    monkeypatch.setattr(node_resource_controller, "_INTERVAL_SECONDS", 2.0)
     with run_small_cluster(nodes=_create_nodes(12)) as cluster, _Replica(cluster, tmp_path).run() as replica:
         assert eventually(lambda: replica.count_writes("written") == 5)
         assert remains(lambda: replica.count_writes("written") == 5)

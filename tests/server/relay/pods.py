@@ -7,6 +7,7 @@ from typing import Self
 
 import httpx
 
+from e2e.local.ports import free_ports
 from tests.haproxy import LOOPBACK, HaproxyProcess, create_controller
 from tests.server.app_harness import MUTATE, Log, create_review
 from tests.server.process import ServerProcess
@@ -16,7 +17,8 @@ class Pod:
     """A gate, its relay, and the controller that gives the relay the gate's certificate."""
 
     def __init__(self, folder: Path, peer: int = 1) -> None:
-        self.gate = ServerProcess(folder)
+        listen, monitor = (f"{LOOPBACK}:{port}" for port in free_ports(2))  # kept for a gate that is started again
+        self.gate = ServerProcess(folder, listen=listen, monitor=monitor)
         self.relay = HaproxyProcess(self.gate.port, self.gate.monitor_port, peer)
         self.log = Log()
         self.controller = create_controller(self.relay.folder, folder, self.log)

@@ -112,7 +112,7 @@ def test_a_gate_alone_is_down_for_seconds_and_the_answer_asks_for_a_retry_at_onc
     with pod.client() as client:
         begun = time.monotonic()
         answer = post(client)
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 4  # of 5 s, the last of which is that of Retry-After
         assert (answer.status_code, answer.headers["retry-after"], answer.headers["connection"]) == (503, "1", "close")
         assert (answer.json()["kind"], answer.json()["message"]) == ("Status", "no gate answered")
         pod.restart_gate()
