@@ -92,7 +92,7 @@ class HaproxyProcess:
         """Kill it."""
         if self._process:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(60)
 
     def begin_end(self) -> None:
         """Send the signal of a graceful end."""
@@ -102,7 +102,7 @@ class HaproxyProcess:
     def wait(self) -> int:
         """Wait for its end; return the exit code."""
         assert self._process
-        return self._process.wait(20)
+        return self._process.wait(60)
 
     @property
     def log(self) -> str:

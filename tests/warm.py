@@ -129,7 +129,7 @@ def _request_socket() -> socket.socket:
 
     def close() -> None:
         ours.close()
-        process.wait(30)
+        process.wait(120)
 
     atexit.register(close)
     return ours

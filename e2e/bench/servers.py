@@ -19,7 +19,7 @@ from e2e.waiting import until
 _ROOT = Path(__file__).parents[2]
 _FLOOR = Path(__file__).parent / "floor"
 _PORT = re.compile(r'^\{"port": (\d+)\}$', re.MULTILINE)
-_WITHIN = 30.0  # seconds
+_WITHIN = 120.0  # seconds
 _NO_HEALTH_PATH = ""  # they have no health endpoint
 
 

@@ -37,7 +37,7 @@ def run_in_terminal(arguments: list[str], columns: int, folder: Path, command: s
     data = b""
     while more := _read(master):
         data += more
-    process.wait(30)
+    process.wait(120)
     os.close(master)
     return data.decode().replace("\r\n", "\n")
 

@@ -137,7 +137,7 @@ def test_a_full_disk_is_no_fault_of_tallygate(arguments: list[str]) -> None:
     """Print one sentence, and nothing of Python's own at the exit."""
     with Path("/dev/full").open("wb") as full:
         process = start_tallygate(*arguments, stdout=full)
-    _, error = process.communicate(timeout=30)
+    _, error = process.communicate(timeout=120)
     sentence = b"tallygate: the output cannot be written: No space left on device; free some space there\n"
     assert (process.returncode, error) == (2, sentence)
 
@@ -181,14 +181,14 @@ def test_a_closed_output_is_no_error() -> None:
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
         process = start_tallygate("explain", stdout=pipe)
-    _, error = process.communicate(timeout=30)
+    _, error = process.communicate(timeout=120)
     assert (process.returncode, error) == (141, b"")
 
 
 def test_the_module_is_the_installed_command() -> None:
     """Run `python -m tallygate.webhook.cli` in place of `tallygate`."""
     process = start_tallygate("check", str(Path(__file__).parent / "missing.yaml"))
-    out, error = process.communicate(timeout=30)
+    out, error = process.communicate(timeout=120)
     assert process.returncode == 2
     assert b"cannot be read: No such file or directory" in out
     assert b"1 error" in error

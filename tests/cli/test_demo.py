@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.warm import run
 
-TIMEOUT_SECONDS = 40.0
+TIMEOUT_SECONDS = 240.0
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def test_a_flag_overrides_the_settings_file(tmp_path: Path) -> None:
         [sys.executable, "-m", "tallygate.webhook.cli", "serve", "--config", str(config)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert result.returncode == 2

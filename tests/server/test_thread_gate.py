@@ -96,7 +96,7 @@ def start_blocking_job(pool: Pool) -> threading.Event:
         go_on.wait()
 
     pool.put(wait)
-    assert begun.wait(10)
+    assert begun.wait(60)
     return go_on
 
 
@@ -170,7 +170,7 @@ def start_waiting_job(pool: Pool) -> threading.Event:
             go_on.wait()
 
     pool.put(wait)
-    assert waiting.wait(10)
+    assert waiting.wait(60)
     return go_on
 
 

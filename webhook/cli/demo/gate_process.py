@@ -15,7 +15,7 @@ from tallygate.webhook.cli.demo.demo_files import DemoFiles
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.policy.load import SHIPPED_POLICIES
 
-_READY_SECONDS = 30.0
+_READY_SECONDS = 120.0  # a slow machine imports for half a minute
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _HOST = "127.0.0.1"

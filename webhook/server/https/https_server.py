@@ -261,7 +261,7 @@ class GranianWorker:
 
 
 _TRIAL_MODULE = "tallygate.webhook.server.https.certificate_trial"
-_TRIAL_SECONDS = 30
+_TRIAL_SECONDS = 120
 _MAX_OLD_WORKERS = 4
 _HANDSHAKE_SECONDS = 0.5
 _ACCEPT_SECONDS = 0.02
