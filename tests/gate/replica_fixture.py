@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from tallygate.webhook.accounting.charge import ConsumerKind
@@ -124,7 +125,7 @@ class ReplicaFixture(GateFixture):
         )
         self.caps, self.follows_gate = CapIndex(self.policies, None), False
         self.leadership, self.stored = FixedLeadership(), StoredObjects()
-        top_consumers = TopConsumers(lambda: self.now, self.usage_lister, BOUND)
+        top_consumers = TopConsumers(lambda: self.now, self.usage_lister, BOUND, Lock())
         self.gate = Gate(
             policies=lambda: self.policies,
             namespaces=self.namespaces,

@@ -1,5 +1,6 @@
 """The top consumers in a rejection, and the time until unused reservations expire."""
 
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -202,21 +203,37 @@ def test_a_slow_listing_is_cached_for_ten_times_its_duration(monkeypatch: pytest
     assert listings == 2
 
 
-def test_a_request_during_a_listing_names_the_consumers_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a request during the first listing make a listing of its own: each rejection names consumers."""
+def test_a_request_during_the_first_listing_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica, messages, list_groups = ReplicaWithPods(), list[str](), PodStore.list_groups
+    other = Thread(target=lambda: messages.append(replica.message(1)))
+    listings: list[int] = []
+
+    def request_during_listing(*args: Any) -> Any:
+        listings.append(0)
+        other.start()
+        other.join(0.2)
+        return list_groups(*args)
+
+    replica.add_pod("p1", 4)
+    monkeypatch.setattr(PodStore, "list_groups", request_during_listing)
+    assert "Pod pod-p1 (4)" in replica.message(1)
+    other.join(60)
+    assert "Pod pod-p1 (4)" in messages[0]
+    assert len(listings) == 1
+
+
+def test_a_request_during_a_later_listing_uses_the_cached_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
     replica, messages, list_groups = ReplicaWithPods(LARGE), list[str](), PodStore.list_groups
+    replica.add_pod("p1", 4)
+    assert "Pod pod-p1 (4)" in replica.message(20)
 
     def request_during_listing(*args: Any) -> Any:
         monkeypatch.setattr(PodStore, "list_groups", list_groups)
         messages.append(replica.message(20))
         return list_groups(*args)
 
-    replica.add_pod("p1", 4)
-    monkeypatch.setattr(PodStore, "list_groups", request_during_listing)
-    assert "Pod pod-p1 (4)" in replica.message(20)
-    assert "Pod pod-p1 (4)" in messages[0]
     replica.add_pod("p2", 5)
     monkeypatch.setattr(PodStore, "list_groups", request_during_listing)
     assert "Pod pod-p2 (5)" in replica.message(20)
-    assert "Pod pod-p1 (4)" in messages[1]
-    assert "Pod pod-p2" not in messages[1]
+    assert "Pod pod-p1 (4)" in messages[0]
+    assert "Pod pod-p2" not in messages[0]

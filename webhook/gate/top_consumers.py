@@ -10,6 +10,7 @@ of a hundred thousand pods is summed about once a second, a small one at each re
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from heapq import nlargest, nsmallest
 from itertools import groupby
@@ -233,7 +234,8 @@ class TopConsumers:
     """A finder of top consumers, for any thread; while one thread computes the sums again, others use the cached ones.
 
     `usage_lister` shows the stored pods, where they are watched: otherwise only reservations are known, and those never
-    expire. The ledger reconciler fills `ages`. `in_flight_bound` is B in seconds.
+    expire. The ledger reconciler fills `ages`. `in_flight_bound` is B in seconds. Under `lock` the first sums of a
+    ledger are computed once, and all threads that need them wait; without it each of them computes them.
     """
 
     def __init__(
@@ -241,6 +243,7 @@ class TopConsumers:
         monotonic: Callable[[], float],
         usage_lister: UsageLister | None,
         in_flight_bound: float = IN_FLIGHT_BOUND_SECONDS,
+        lock: AbstractContextManager[object] | None = None,
     ) -> None:
         self._monotonic = monotonic
         self._usage_lister = usage_lister
@@ -248,6 +251,7 @@ class TopConsumers:
         self._owners = PodOwners()
         self._cache: dict[LedgerKey, _CachedSums] = {}
         self._in_progress: set[LedgerKey] = set()
+        self._lock = lock or nullcontext()
         self.ages: dict[LedgerKey, ReservationAges] = {}
 
     def describe(
@@ -267,9 +271,15 @@ class TopConsumers:
         return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name) if self._usage_lister else None)
 
     def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
-        cached, started_at = self._cache.get(key), self._monotonic()
-        if cached is not None and (started_at < cached.expires_at or key in self._in_progress):
+        if (cached := self._cache.get(key)) is None:
+            with self._lock:
+                return ready.sums if (ready := self._cache.get(key)) is not None else self._compute_sums(key, result)
+        if self._monotonic() < cached.expires_at or key in self._in_progress:
             return cached.sums
+        return self._compute_sums(key, result)
+
+    def _compute_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
+        started_at = self._monotonic()
         self._in_progress.add(key)
         try:
             sums = self._sum_usage(key, result)

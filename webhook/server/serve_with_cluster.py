@@ -5,6 +5,7 @@ import socket
 import time
 from datetime import UTC, datetime
 from functools import partial
+from threading import Lock
 
 from tallygate.webhook.gate.advertised_names import may_be_advertised
 from tallygate.webhook.gate.gate import Gate
@@ -54,7 +55,7 @@ def create_cluster_gate(
     client_config = load_client_config(settings)
     informers, bound = GateInformers(client_config, telemetry.log), _read_in_flight_bound(settings, telemetry.log)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
-    top_consumers, snapshots = TopConsumers(time.monotonic, informers.usage_lister, bound), informers.snapshot_provider
+    top, snapshots = TopConsumers(time.monotonic, informers.usage_lister, bound, Lock()), informers.snapshot_provider
     gate = Gate(
         policies=policy_reloader.store.get_policies,
         namespaces=WaitingNamespaceLister(informers.namespace_store),
@@ -63,7 +64,7 @@ def create_cluster_gate(
         nonce=nonce_source,
         unix_time=time.time,
         usage_lister=informers.usage_lister,
-        top_consumers=top_consumers,
+        top_consumers=top,
         quotas=informers.quotas,
         claim_templates=informers.claim_templates,
         evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=informers.device_lister),
@@ -82,7 +83,7 @@ def create_cluster_gate(
         monotonic=time.monotonic,
         nonce=nonce_source,
         in_flight_bound=bound,
-        ages=top_consumers.ages,
+        ages=top.ages,
         leadership=elector,
         read_workload=partial(read_workload_state, informers.live_reader, gate.get_review_targets),
     )
