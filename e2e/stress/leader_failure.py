@@ -2,21 +2,19 @@
 
 import time
 
-from e2e.gates.process import GateProcess
+from e2e.rolling import wait_for_leader
 from e2e.stress.clients import RequestLoad
 from e2e.stress.environment import StressEnvironment
 from e2e.stress.filling import SLACK, complete_outcome, delete_pods, fill_namespace, track_namespace
 from e2e.stress.objects import GPU, cap, creates, quota
 from e2e.stress.outcome import Outcome, compute_outcome
 from e2e.stress.overload import Size
-from e2e.stress.replicas import Replicas
 from e2e.stress.watcher import Watcher
 from e2e.waiting import until
 
 _BOUND = 8.0  # seconds
 _GATES = 3
 _LEASE = 18.0  # seconds that a lease lasts, and the pause between two looks at it (webhook/gate/leader_election.py)
-_ALL_KNOW = 30.0  # seconds until each of those that start has seen the others
 _QUOTA_SHARE = 4
 
 
@@ -32,7 +30,7 @@ def kill_leader(environment: StressEnvironment, size: Size) -> Outcome:
         environment.namespaces(1, quota(stored)) as (namespace,),
     ):
         usage = track_namespace(namespace, size.hard)
-        leader = _leader(replicas)
+        leader = wait_for_leader(replicas)
         with Watcher(environment.access, [usage]) as watcher:
             requests = creates(namespace, (f"pod-{number}" for number in range(size.pods)))
             with RequestLoad(environment.access, size.clients, requests) as load:
@@ -57,15 +55,3 @@ def kill_leader(environment: StressEnvironment, size: Size) -> Outcome:
         usage,
         f"{reservation_seconds:.1f} s (reserved, bound {_BOUND:g} s; {successor}), {deletion_seconds:.1f} s (deleted)",
     )
-
-
-def _leader(replicas: Replicas) -> GateProcess:
-    """Return the leader, once there is only one."""
-    found: list[GateProcess] = []
-
-    def is_one() -> bool:
-        found[:] = replicas.leaders()
-        return len(found) == 1
-
-    until("one of them is the leader", is_one, _ALL_KNOW)
-    return found[0]
