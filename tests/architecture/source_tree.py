@@ -27,6 +27,11 @@ class Module:
         return "tallygate." + self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @property
+    def package(self) -> str:
+        """The folder of the module, relative to the root of the tree."""
+        return self.path.rpartition("/")[0]
+
+    @property
     def basename(self) -> str:
         """The name of the file without its ending."""
         return Path(self.path).stem

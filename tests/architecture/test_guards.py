@@ -23,10 +23,9 @@ _WORD_GUARDS: dict[str, Guard] = {
 }
 
 _GUARDS: dict[str, Guard] = {
-    "two-modules-of-one-basename": structure.find_shared_basenames,
-    "two-public-classes-of-one-name": structure.find_shared_classes,
+    "two-public-classes-of-one-name-in-a-package": structure.find_shared_classes,
     "a-small-module-with-one-importer": structure.find_small_modules,
-    "a-module-over-400-lines": structure.find_long_modules,
+    "a-module-over-800-lines": structure.find_long_modules,
     "a-function-over-50-lines": structure.find_long_functions,
     "a-package-of-one-module": structure.find_small_packages,
     "an-import-that-is-not-at-the-top": structure.find_lazy_imports,

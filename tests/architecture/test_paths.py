@@ -1,18 +1,24 @@
-"""The number of modules that a path enters, which may only fall."""
+"""The paths and the modules that each of them is known to enter."""
 
 import pytest
 
 from tests.paths.runs import RUNS, run_cold
 
-_MAX_MODULES = {"create": 50, "predict": 60, "policy-edit": 31, "ledger-write": 11}
+# The report is `python -m tests.paths`. A recorder that sees nothing, or one thread of several only, fails here.
+_KNOWN_MODULES = {
+    "create": {"webhook/gate/gate.py", "webhook/gate/charging.py", "webhook/state/ledger/reserve.py"},
+    "predict": {"webhook/cli/predict/command.py", "webhook/accounting/scheduling/prediction.py"},
+    "policy-edit": {"webhook/policy/load.py", "webhook/server/policy_reloader.py"},
+    "ledger-write": {"webhook/state/batched_ledgers.py", "webhook/state/kubernetes/cap_ledger.py"},
+}
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_path_enters_no_more_modules_than_its_limit(name: str) -> None:
+def test_a_path_enters_the_modules_that_it_is_known_for(name: str) -> None:
     modules = run_cold(name)
     assert len(set(modules)) == len(modules)
-    assert len(modules) <= _MAX_MODULES[name], "\n".join(modules)
+    assert set(modules) >= _KNOWN_MODULES[name]
 
 
-def test_every_path_has_its_limit() -> None:
-    assert set(_MAX_MODULES) == set(RUNS)
+def test_every_path_has_its_modules() -> None:
+    assert set(_KNOWN_MODULES) == set(RUNS)
