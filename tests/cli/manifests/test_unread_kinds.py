@@ -1,4 +1,4 @@
-"""Objects that are not read: wrong kinds, and kinds of others that have containers."""
+"""Objects that are not read: wrong kinds, and kinds of others that have containers, or request resources."""
 
 import pytest
 
@@ -112,9 +112,78 @@ def test_a_kind_that_differs_by_case_or_version_is_an_error(api_version: str, ki
         ),
         pytest.param("x.org/v1", "Shop", "containers: [ship, truck]", "", id="containers of another sort"),
         pytest.param("x.org/v1", "Shop", "containers: []", "", id="no containers"),
+        pytest.param(
+            "apps.nvidia.com/v1alpha1",
+            "NIMPipeline",
+            "services: [{spec: {image: {tag: '1'}, resources: {limits: {nvidia.com/gpu: 1500m}}}}]",
+            "spec.services[0].spec.resources",
+            id="resources beside an image that is a mapping",
+        ),
+        pytest.param(
+            "ome.io/v1beta1",
+            "InferenceService",
+            "engine: {runner: {image: x, resources: {}}}",
+            "spec.engine.runner.resources",
+            id="a container whose resources are empty",
+        ),
+        pytest.param(
+            "x.org/v1",
+            "Step",
+            "steps: [{computeResources: {limits: {nvidia.com/gpu: 1}}}]",
+            "spec.steps[0].computeResources.limits",
+            id="limits below a field of any name",
+        ),
+        pytest.param(
+            "postgresql.cnpg.io/v1",
+            "Cluster",
+            "imageName: x, resources: {requests: {memory: 1Gi}}",
+            "spec.resources.requests",
+            id="requests without an image",
+        ),
+        pytest.param(
+            "kubevirt.io/v1",
+            "VirtualMachine",
+            "template: {spec: {domain: {resources: {limits: {nvidia.com/gpu: 1500m}}}}}",
+            "spec.template.spec.domain.resources.limits",
+            id="a virtual machine",
+        ),
+        pytest.param(
+            "helm.toolkit.fluxcd.io/v2",
+            "HelmRelease",
+            "values: {resources: {limits: {nvidia.com/gpu: '${gpus}'}}}",
+            "spec.values.resources.limits",
+            id="an extended resource whose amount is a parameter",
+        ),
+        pytest.param(
+            "v1",
+            "PersistentVolumeClaim",
+            "resources: {requests: {storage: 10Gi}, limits: {storage: 20Gi}}",
+            "",
+            id="a claim for a volume",
+        ),
+        pytest.param(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "versions: [{schema: {openAPIV3Schema: {properties: {image: {type: string}, resources: {type: object}, "
+            "limits: {maxProperties: 2}}}}}]",
+            "",
+            id="the schema of a kind with resources",
+        ),
+        pytest.param("karpenter.sh/v1", "NodePool", "limits: {nvidia.com/gpu: 8}", "", id="the limits of nodes"),
+        pytest.param(
+            "kyverno.io/v1",
+            "ClusterPolicy",
+            "rules: [{validate: {pattern: {spec: {resources: {limits: {memory: 1Gi}}}}}}]",
+            "",
+            id="a pattern of limits",
+        ),
+        pytest.param(
+            "x.org/v1", "Shop", "limits: {open: true, name: many, rest: {a: 1}}", "", id="limits of no amount"
+        ),
+        pytest.param("x.org/v1", "Shop", "image: x, resources: [a.yaml]", "", id="a list of resources"),
     ],
 )
-def test_an_object_with_containers_of_a_kind_that_is_not_read_is_found(
+def test_an_object_with_pods_of_a_kind_that_is_not_read_is_found(
     api_version: str, kind: str, spec: str, path: str
 ) -> None:
     warning = find_unread_pods(

@@ -1,10 +1,16 @@
-"""Objects that are not read: those whose kind is written wrongly, and those of other kinds that have containers."""
+"""Objects that are not read: those whose kind is written wrongly, and those of other kinds that have pods.
+
+An object has pods if it has containers, or requests or limits of resources, at any depth.
+"""
 
 from dataclasses import dataclass
 
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
-from tallygate.webhook.documents.syntax_tree import Mapping, Node, Position, Scalar, Sequence, join_path
+from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Position, Scalar, Sequence, join_path
+from tallygate.webhook.policy.model import POLICY_GROUP
 
 _VERSION = "v1"
 _READ_KINDS = {kind.lower(): (group, kind) for group, kind in BUILT_IN_TARGETS}
@@ -16,8 +22,14 @@ _OLD_VERSION = "resource.k8s.io/v1beta1"
 
 _OLDER_VERSIONS = frozenset({_OLD_VERSION, "resource.k8s.io/v1beta2"})
 
-_POLICY_GROUPS = ("kyverno.io", "gatekeeper.sh")
-"""Groups whose objects have patterns of pods, not pods."""
+_GROUPS_WITHOUT_PODS = ("kyverno.io", "gatekeeper.sh", "karpenter.sh", POLICY_GROUP)
+"""Groups whose objects have patterns of pods or amounts of nodes, not pods."""
+
+_SCHEMA_FIELD = "openAPIV3Schema"
+"""The field of a definition of a kind whose value has the names of fields as keys."""
+
+_VOLUME_SIZE = "storage"
+"""The name of the only resource that a claim for a volume requests."""
 
 
 def find_wrong_kind(manifest: Manifest, targets: ReviewTargets) -> ManifestError | None:
@@ -63,16 +75,16 @@ def is_old_claim(manifest: Manifest) -> bool:
 
 
 def find_unread_pods(manifest: Manifest, targets: ReviewTargets) -> ManifestError | None:
-    """Return the warning on an object whose kind is not read, if it has containers or is a claim for devices.
+    """Return the warning on an object whose kind is not read, if it has pods or is a claim for devices.
 
     `targets` are the kinds that are read: one of them may be written in another version.
     """
     if is_old_claim(manifest):
         message = f"the kind {manifest.kind} of {manifest.api_version} is not read: its devices are not checked"
         return ManifestError("TG410", _find_position(manifest, "kind"), message)
-    if any(f".{manifest.group}".endswith(f".{group}") for group in _POLICY_GROUPS):
+    if any(f".{manifest.group}".endswith(f".{group}") for group in _GROUPS_WITHOUT_PODS):
         return None
-    path = _find_containers(manifest.node)
+    path = _find_pods(manifest.node)
     if not path:
         return None
     message = f"the kind {manifest.kind} of {manifest.api_version} is not read: its pods ({path}) are not checked"
@@ -89,14 +101,14 @@ class _Place:
     path: str
 
 
-def _find_containers(root: Node) -> str:
-    """Return the path of the first containers in an object, at any depth, or an empty text."""
+def _find_pods(root: Node) -> str:
+    """Return the path of the first containers, requests or limits in an object, at any depth, or an empty text."""
     waiting, visited = [_Place(root, "")], {id(root)}
     while waiting:
         place = waiting.pop()
         children = _list_children(place)
         for child in children:
-            if _has_containers(child):
+            if _has_containers(child) or _has_resources(child, place.node):
                 return child.path
         new = [child for child in children if id(child.node) not in visited and not isinstance(child.node, Scalar)]
         visited.update(id(child.node) for child in new)
@@ -106,7 +118,8 @@ def _find_containers(root: Node) -> str:
 
 def _list_children(place: _Place) -> list[_Place]:
     if isinstance(place.node, Mapping):
-        return [_Place(entry.value, join_path(place.path, entry.name)) for entry in place.node.entries]
+        entries = (entry for entry in place.node.entries if entry.name != _SCHEMA_FIELD)
+        return [_Place(entry.value, join_path(place.path, entry.name)) for entry in entries]
     if isinstance(place.node, Sequence):
         return [_Place(item, join_path(place.path, index)) for index, item in enumerate(place.node.items)]
     return []
@@ -122,3 +135,28 @@ def _has_containers(place: _Place) -> bool:
         and isinstance(place.node, Sequence)
         and any(isinstance(item, Mapping) and (item.get("name") or item.get("image")) for item in place.node.items)
     )
+
+
+def _has_resources(place: _Place, parent: Node) -> bool:
+    """Return whether a place has requests or limits, or the resources of a container whose image is beside it."""
+    if not isinstance(place.node, Mapping) or not isinstance(parent, Mapping):
+        return False
+    name = place.path.rpartition(".")[2]
+    if name == "resources":
+        return parent.get("image") is not None
+    return name in {"limits", "requests"} and any(map(_is_amount, place.node.entries))
+
+
+def _is_amount(entry: Entry) -> bool:
+    """Return whether an entry is the amount of a resource; that of a volume is not one of pods.
+
+    An extended resource is one by its name: its amount may be a parameter.
+    """
+    node = entry.value
+    if entry.name == _VOLUME_SIZE or not isinstance(node, Scalar) or node.value is None or isinstance(node.value, bool):
+        return False
+    try:
+        Quantity.parse(node.text)
+    except QuantityError:
+        return "/" in entry.name
+    return True

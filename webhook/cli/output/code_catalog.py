@@ -95,10 +95,10 @@ UNKNOWN_FIELD = Code(
 NOT_READ = Code(
     "TG410",
     "not-read",
-    "An object has containers, and its kind is not read.",
-    "A controller makes pods from it, and the rules and caps apply to these pods in the cluster; here they are not "
-    "checked. `--strict` lets this fail. Define the kind by a WorkloadKind among the policies "
-    "(docs/tasks/further-kinds.md), or check the workload that the controller makes.",
+    "An object has pods, and its kind is not read.",
+    "It has containers, or requests or limits of resources: a controller makes pods from it, and the rules and caps "
+    "apply to these pods in the cluster; here they are not checked. `--strict` lets this fail. Define the kind by a "
+    "WorkloadKind among the policies (docs/tasks/further-kinds.md), or check the workload that the controller makes.",
     "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nspec:\n  podTemplate:\n"
     "    spec: {containers: [{name: flink}]}\n",
     "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec: {containers: [{name: pytorch}]}\n",
