@@ -128,7 +128,7 @@ class Api:
         return Answer(answer.status, answer.data.decode(), tuple(map(_unquote, answer.headers.getlist("Warning"))))
 
     def _send(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]) -> BaseHTTPResponse:
-        whole_headers = {**self._access.get_headers(), **headers}
+        whole_headers = self._access.create_headers(headers)
         try:
             return self._access.pool.request(
                 method, url, body=content, headers=whole_headers, timeout=_TIMES, retries=_AGAIN

@@ -31,6 +31,7 @@ from e2e.scheduling.plane import Plane, plane
 from e2e.waiting import until
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
+from tallygate.webhook.cli.connection import Connection
 from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 from tallygate.webhook.cli.predict.cluster_input import read_cluster
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
@@ -107,7 +108,7 @@ def _time_headroom(kubeconfig: Path, pod: Object, expected: int) -> tuple[Cost, 
     functions, commands = [], []
     decoded = msgspec.json.decode(json.dumps(_set_name(pod, "more")), type=SchedulingPod)
     for _ in range(_RUNS):
-        cluster = read_cluster(ClusterSource(kubeconfig)).cluster
+        cluster = read_cluster(ClusterSource(Connection(kubeconfig))).cluster
         begun = _read_clocks()
         total = compute_remaining_capacity(IncomingPod.from_pod(decoded), cluster).total
         functions.append(_compute_cost(begun, _read_clocks()))

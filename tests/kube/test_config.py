@@ -93,15 +93,15 @@ def test_in_a_pod_the_service_account_is_used_and_its_token_is_reloaded(
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
     connection = load_in_cluster_config()
     assert connection.server == "https://[fd00::1]:443"
-    assert connection.get_headers() == {"Authorization": "bearer one"}
+    assert connection.create_headers({}) == {"Authorization": "bearer one"}
     token.write_text("two")
-    assert connection.get_headers() == {"Authorization": "bearer one"}
+    assert connection.create_headers({}) == {"Authorization": "bearer one"}
     _expire(monkeypatch)
-    assert connection.get_headers() == {"Authorization": "bearer two"}
+    assert connection.create_headers({}) == {"Authorization": "bearer two"}
     token.unlink()
     _expire(monkeypatch)
     with pytest.raises(ApiError, match="token cannot be renewed"):
-        connection.get_headers()
+        connection.create_headers({})
 
 
 def _expire(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from tallygate.webhook.cli.sources.kube_contexts import find_default_namespace, list_contexts
+from tallygate.webhook.cli.connection import OPTION_FLAGS, Connection, create_connection
+from tallygate.webhook.kube.kubeconfig import list_contexts
 
 if TYPE_CHECKING:
     from tallygate.webhook.kube.client import ApiClient
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 GIVEN_OPTIONS = "tallygate.webhook.cli.global_options"
 """The key in the context for the options that stand before the command: pairs of a flag and its words."""
 
+_REPEATED_FLAGS = {"--as-group", "--as-user-extra"}
 _MAX_SECONDS = 2.0
 _MAX_ITEMS = 500
 _MAX_BYTES = 16 * 1024 * 1024
@@ -48,8 +50,9 @@ class _ItemList(msgspec.Struct, frozen=True):
 
 def complete_context(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the contexts of the kubeconfig."""
-    kubeconfig, _context, _in_cluster = _find_connection(ctx)
-    return _create_items(_call_silently(lambda: list_contexts(kubeconfig)), incomplete)
+    kubeconfig = _find_option(ctx, "kubeconfig")
+    path = Path(kubeconfig) if kubeconfig else None
+    return _create_items(_call_silently(lambda: list_contexts(path)), incomplete)
 
 
 def complete_namespace(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -62,11 +65,11 @@ def complete_pod(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
     """Return the pending pods of the namespace as `pod/NAME`, or the files of manifests."""
     if not incomplete.startswith(("p", "pod/")) and incomplete:
         return [CompletionItem(incomplete, type="file")]
-    kubeconfig, context, in_cluster = _find_connection(ctx)
+    connection = _find_connection(ctx)
     waiting = {"fieldSelector": "spec.nodeName=,status.phase=Pending"}
 
     def list_pods(client: "ApiClient") -> list[str]:
-        namespace = _find_option(ctx, "namespace") or find_default_namespace(kubeconfig, context, in_cluster=in_cluster)
+        namespace = connection.choose_namespace(_find_option(ctx, "namespace"))
         return [f"pod/{name}" for name in _list_names(client, f"/api/v1/namespaces/{namespace}/pods", waiting)]
 
     pods = _create_items(_list_in_time(ctx, list_pods), incomplete)
@@ -113,9 +116,7 @@ def _list_in_time(ctx: click.Context, list_names: Callable[["ApiClient"], list[s
     """
     answers = SimpleQueue[list[str]]()
     connection = _find_connection(ctx)
-    thread = Thread(
-        target=lambda: answers.put(_list_or_nothing(lambda: _connect(*connection, list_names))), daemon=True
-    )
+    thread = Thread(target=lambda: answers.put(_list_or_nothing(lambda: _connect(connection, list_names))), daemon=True)
 
     def wait() -> list[str]:
         thread.start()
@@ -124,14 +125,11 @@ def _list_in_time(ctx: click.Context, list_names: Callable[["ApiClient"], list[s
     return _call_silently(wait)
 
 
-def _connect(
-    kubeconfig: Path | None, context: str | None, in_cluster: object, list_names: Callable[["ApiClient"], list[str]]
-) -> list[str]:
+def _connect(connection: Connection, list_names: Callable[["ApiClient"], list[str]]) -> list[str]:
     from tallygate.webhook.kube.client import ApiClient, ResponseLimits  # noqa: PLC0415  its import is slow
-    from tallygate.webhook.kube.config import load_client_config  # noqa: PLC0415  its import is slow
 
     limits = ResponseLimits(_MAX_SECONDS, _MAX_SECONDS, _MAX_SECONDS, _MAX_BYTES)
-    client = ApiClient(load_client_config(kubeconfig, context, in_cluster=bool(in_cluster)), limits)
+    client = ApiClient(connection.load(), limits)
     try:
         return list_names(client)
     finally:
@@ -152,15 +150,17 @@ def _list_or_nothing(list_names: Callable[[], list[str]]) -> list[str]:
         return []
 
 
-def _find_connection(ctx: click.Context) -> tuple[Path | None, str | None, bool]:
-    kubeconfig = _find_option(ctx, "kubeconfig")
-    return Path(kubeconfig) if kubeconfig else None, _find_option(ctx, "context"), bool(_find_option(ctx, "in_cluster"))
+def _find_connection(ctx: click.Context) -> Connection:
+    return create_connection({name: _find_option(ctx, name) for name in OPTION_FLAGS})
 
 
 def _find_option(ctx: click.Context, name: str) -> Any:
     """Return the value of an option of the command, or of one that stands before the command."""
-    given = dict(ctx.meta.get(GIVEN_OPTIONS, ()))
-    return ctx.params.get(name) or next(iter(given.get(f"--{name.replace('_', '-')}", ())[-1:]), None)
+    if value := ctx.params.get(name):
+        return value
+    flag = OPTION_FLAGS.get(name, f"--{name}")
+    values = [words[-1] for given, words in ctx.meta.get(GIVEN_OPTIONS, ()) if given == flag]
+    return values if flag in _REPEATED_FLAGS else (values or [None])[-1]
 
 
 def _create_items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:

@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -19,7 +20,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from tallygate.webhook.cli.completions import GIVEN_OPTIONS, complete_context, complete_namespace
+from tallygate.webhook.cli.connection import OPTION_FLAGS, create_connection
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.kube.impersonation import ImpersonationError
 from tallygate.webhook.policy.suggest import find_nearest
 
 EXIT_FINDINGS = 1
@@ -59,14 +62,34 @@ _CONNECTION_SETTINGS: dict[str, dict[str, Any]] = {
         "shell_complete": complete_context,
     },
     "--in-cluster": {"is_flag": True, "help": "The cluster that this runs in, as the pod's service account."},
+    "--as": {"metavar": "USER", "help": "Send requests as this user, as kubectl does: with its rights alone."},
+    "--as-group": {"metavar": "GROUP", "multiple": True, "help": "Beside --as: a group; may be given several times."},
+    "--as-uid": {"metavar": "UID", "help": "Beside --as: the UID of the user."},
+    "--as-user-extra": {
+        "metavar": "KEY=VALUE",
+        "multiple": True,
+        "help": "Beside --as: an extra field of the user; may be given several times.",
+    },
     "--namespace": {"metavar": "NAME", "shell_complete": complete_namespace},
 }
 _NAMESPACE_HELP = "The namespace of the command; each command describes what it means there."
 
 
-def connection_option(flag: str) -> Callable[[F], F]:
-    """Return the decorator that adds an option of connections to a command."""
-    return click.option(flag, **_CONNECTION_SETTINGS[flag])
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a connection to a command, which gets them as `connection`."""
+
+    @wraps(command)
+    def connect(*args: Any, **options: Any) -> Any:
+        given = {name: options.pop(name) for name in OPTION_FLAGS}
+        try:
+            connection = create_connection(given)
+        except ImpersonationError as error:
+            raise UsageError(f"{error}") from error
+        return command(*args, connection=connection, **options)
+
+    for name, flag in reversed(OPTION_FLAGS.items()):
+        connect = click.option(flag, name, **_CONNECTION_SETTINGS[flag])(connect)
+    return connect
 
 
 def namespace_option(help_text: str, **settings: Any) -> Callable[[F], F]:
@@ -127,9 +150,10 @@ def add_given_options(ctx: click.Context, command: click.Command, args: list[str
 
 def _remember_option(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
     flag = parameter.opts[-1]
-    if value:
-        words = [flag] if value is True else [flag, str(value)]
-        ctx.meta.setdefault(GIVEN_OPTIONS, []).append((flag, words))
+    for each in value if isinstance(value, tuple) else (value,):
+        if each:
+            words = [flag] if each is True else [flag, str(each)]
+            ctx.meta.setdefault(GIVEN_OPTIONS, []).append((flag, words))
 
 
 def _remember_traceback(ctx: click.Context, _: click.Parameter, value: object) -> None:

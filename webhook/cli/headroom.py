@@ -14,7 +14,15 @@ from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, namespace_option
+from tallygate.webhook.cli.connection import Connection
+from tallygate.webhook.cli.framework import (
+    DATA_FORMATS,
+    EXIT_FINDINGS,
+    Command,
+    UsageError,
+    connection_options,
+    namespace_option,
+)
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, escape_control
 from tallygate.webhook.cli.predict import prediction_json
@@ -25,7 +33,6 @@ from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.options import (
     combine_files,
-    connection_options,
     files_options,
     load_prediction_policies,
     policies_option,
@@ -58,9 +65,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     *,
     filenames: tuple[str, ...],
     namespace: str | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    in_cluster: bool,
+    connection: Connection,
     snapshot: Path | None,
     policies: tuple[Path, ...],
     output: str,
@@ -78,9 +83,9 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
     read.
     """
-    source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
+    source = ClusterSource(connection, snapshot)
     files = combine_files(paths, filenames, snapshot)
-    in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
+    in_files = read_pods_to_place(files, source.connection.choose_namespace(namespace), 1)
     policy_set = load_prediction_policies(policies)
     cluster_input = read_cluster_input(source)
     all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster_input.cluster)]

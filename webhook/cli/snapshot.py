@@ -11,11 +11,10 @@ from pathlib import Path
 
 import click
 
-from tallygate.webhook.cli.framework import Command, UsageError
+from tallygate.webhook.cli.connection import Connection
+from tallygate.webhook.cli.framework import Command, UsageError, connection_options
 from tallygate.webhook.cli.sources import snapshot_items
 from tallygate.webhook.cli.sources.cap_ledger_list import LEDGER_PAGE_SIZE
-from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import connection_options
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from tallygate.webhook.kube.api_errors import ApiErrorReason
@@ -40,7 +39,7 @@ _HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
 )
 @click.argument("file", metavar="[FILE|-]", default=_STDOUT, type=click.Path(allow_dash=True, dir_okay=False))
 @connection_options
-def snapshot(file: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
+def snapshot(file: str, connection: Connection) -> None:
     """Write the state of a cluster as one JSON document, which the options `--snapshot` of other commands read.
 
     FILE is written completely or not at all, and compressed by gzip if its name ends in .gz. Without it, or with -, the
@@ -55,7 +54,7 @@ def snapshot(file: str, kubeconfig: Path | None, context: str | None, *, in_clus
 
     Exit codes: 0 written, 2 failed.
     """
-    items, revision = _list_objects(ClusterSource(kubeconfig, context, in_cluster).connect())
+    items, revision = _list_objects(connection.load())
     _write_output(file, [_HEADER, *_join(items), f'\n],"metadata":{{"resourceVersion":"{revision}"}}}}\n'.encode()])
 
 

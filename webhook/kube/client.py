@@ -11,7 +11,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from queue import Empty, Full, Queue
@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import urllib3
-from urllib3 import exceptions
+from urllib3 import HTTPHeaderDict, exceptions
 from urllib3.exceptions import HTTPError
 
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
@@ -49,20 +49,33 @@ _ENDED = (OSError, ValueError, RuntimeError)  # a shutdown of a response that ha
 class ClientConfig:
     """The configuration for one API server: `server` is its URL, `pool` its connection pool."""
 
-    def __init__(self, server: str, pool: urllib3.PoolManager, get_authorization: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        server: str,
+        pool: urllib3.PoolManager,
+        get_authorization: Callable[[], str],
+        impersonation_headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
         """Store the configuration. `get_authorization` returns a valid `Authorization` header, or an empty string."""
         self.server = server
         self.pool = pool
         self._get_authorization = get_authorization
+        self._impersonation_headers = impersonation_headers
 
-    def get_headers(self) -> dict[str, str]:
-        """Return the headers that authenticate the gate, after the renewal of a token that is about to expire.
+    def create_headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the given headers after those that authenticate the client; a token about to expire is renewed first.
 
         Raises:
             ApiError: if the token cannot be renewed.
         """
         authorization = self._get_authorization()
-        return {"Authorization": authorization} if authorization else {}
+        headers = {"Authorization": authorization, **headers} if authorization else headers
+        if not self._impersonation_headers:
+            return headers
+        repeated = HTTPHeaderDict(headers)
+        for name, value in self._impersonation_headers:
+            repeated.add(name, value)
+        return repeated
 
 
 class ResponseLimits(NamedTuple):
@@ -294,8 +307,8 @@ class ApiClient:
         response.close()
         raise ApiError(ApiErrorReason.RESET, "closed")  # the request may have arrived
 
-    def _create_headers(self, headers: dict[str, str]) -> dict[str, str]:
-        return {**self._config.get_headers(), **headers, "User-Agent": self._user_agent}
+    def _create_headers(self, headers: dict[str, str]) -> Mapping[str, str]:
+        return self._config.create_headers({**headers, "User-Agent": self._user_agent})
 
     def _read(self, response: urllib3.BaseHTTPResponse, limits: ResponseLimits, started_at: float) -> Response:
         """Read the whole body and release the response.

@@ -5,6 +5,9 @@ a gate without a cluster: only a process that uses a cluster imports this module
 
 The client reads its environment variables as usual, with one exception: a proxy from the environment is never used for
 a server on this machine, as in kubectl (Go's http.ProxyFromEnvironment).
+
+The client passes over `as` and its like in a kubeconfig, by which requests would have more rights than those of
+kubectl: `kubeconfig` reads them.
 """
 
 import math
@@ -29,6 +32,8 @@ from kubernetes.config import (
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.kube.client import ClientConfig
+from tallygate.webhook.kube.impersonation import NO_IMPERSONATION, Impersonation, ImpersonationError
+from tallygate.webhook.kube.kubeconfig import KubeconfigError, find_impersonation
 
 _TOKEN_CACHE_SECONDS = 1.0
 
@@ -37,17 +42,25 @@ class ClientConfigError(TallygateError):
     """The failure to find a configuration with an API server."""
 
 
-def load_client_config(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> ClientConfig:
+def load_client_config(
+    kubeconfig: Path | None, context: str | None, *, in_cluster: bool, impersonation: Impersonation = NO_IMPERSONATION
+) -> ClientConfig:
     """Load the configuration that the options of a command name.
 
     Raises:
         ClientConfigError: if there is no such configuration, or it cannot be read.
     """
-    return load_in_cluster_config() if in_cluster else load_kubeconfig(kubeconfig, context)
+    if in_cluster:
+        return load_in_cluster_config(impersonation)
+    return load_kubeconfig(kubeconfig, context, impersonation)
 
 
-def load_kubeconfig(kubeconfig: Path | None = None, context: str | None = None) -> ClientConfig:
+def load_kubeconfig(
+    kubeconfig: Path | None = None, context: str | None = None, impersonation: Impersonation = NO_IMPERSONATION
+) -> ClientConfig:
     """Load the context of a kubeconfig: `kubeconfig`, else $KUBECONFIG, else ~/.kube/config.
+
+    The fields of `impersonation` replace those of the kubeconfig.
 
     Raises:
         ClientConfigError: if the file or the context is missing or cannot be read.
@@ -61,7 +74,10 @@ def load_kubeconfig(kubeconfig: Path | None = None, context: str | None = None) 
         server = urlsplit(configuration.host)
         if server.scheme not in {"https", "http"} or not server.hostname:
             raise ValueError(f"its server is {configuration.host!r}; write https://HOST:PORT")  # noqa: TRY301  # one message
-        return _create_client_config(configuration)
+        impersonation = find_impersonation(kubeconfig, context).override(impersonation)
+        return _create_client_config(configuration, impersonation)
+    except (ImpersonationError, KubeconfigError) as error:
+        raise ClientConfigError(f"kubeconfig {paths}: {error}") from None
     except Exception as error:  # noqa: BLE001  # a broken file makes the client raise any error
         context_text = f", context {context}," if context else ""
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -102,7 +118,7 @@ def _check_context(paths: str, context: str | None) -> None:
         raise ClientConfigError(f"kubeconfig {paths} has no context {context}; {hint}")
 
 
-def load_in_cluster_config() -> ClientConfig:
+def load_in_cluster_config(impersonation: Impersonation = NO_IMPERSONATION) -> ClientConfig:
     """Load the configuration of the cluster that this process runs in, with the ServiceAccount of its pod.
 
     Raises:
@@ -115,13 +131,17 @@ def load_in_cluster_config() -> ClientConfig:
         raise ClientConfigError(
             f"this is not a pod with a ServiceAccount token: {error}; outside a cluster name a kubeconfig"
         ) from None
-    return _create_client_config(configuration)
+    try:
+        return _create_client_config(configuration, impersonation)
+    except ImpersonationError as error:
+        raise ClientConfigError(f"{error}") from None
 
 
-def _create_client_config(configuration: Configuration) -> ClientConfig:
+def _create_client_config(configuration: Configuration, impersonation: Impersonation) -> ClientConfig:
     _disable_loopback_proxy(configuration)
+    headers = impersonation.list_headers()
     pool = RESTClientObject(configuration).pool_manager
-    return ClientConfig(configuration.host.rstrip("/"), pool, _Authorization(configuration))
+    return ClientConfig(configuration.host.rstrip("/"), pool, _Authorization(configuration), headers)
 
 
 class _Authorization:

@@ -1,7 +1,6 @@
 """The commands `tallygate advertise` and `tallygate withdraw`."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -10,9 +9,8 @@ from tallygate.webhook.cli.advertise.change_run import ChangeRequest, ChangeRun
 from tallygate.webhook.cli.advertise.change_table import print_changes
 from tallygate.webhook.cli.advertise.node_changes import ChangeOptions
 from tallygate.webhook.cli.advertise.resource_arguments import parse_amounts, parse_names, split_arguments
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import connection_options
+from tallygate.webhook.cli.connection import Connection
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, connection_options
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.policy.periods import PeriodError, parse_period
 
@@ -61,9 +59,7 @@ def _change_nodes(  # noqa: PLR0913  one argument for each option
     force_conflicts: bool,
     dry_run: str,
     timeout: str,
-    kubeconfig: Path | None,
-    context: str | None,
-    in_cluster: bool,
+    connection: Connection,
     output: str,
 ) -> None:
     try:
@@ -73,7 +69,7 @@ def _change_nodes(  # noqa: PLR0913  one argument for each option
     is_dry = dry_run == "server"
     options = ChangeOptions(below_use, force_conflicts)
     request = ChangeRequest(node, selector or "", wanted, options, seconds, is_dry)
-    client = ApiClient(ClusterSource(kubeconfig, context, in_cluster).connect())
+    client = ApiClient(connection.load())
     try:
         changed = ChangeRun(client, request).run()
     finally:

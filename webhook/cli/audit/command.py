@@ -14,18 +14,19 @@ from tallygate.webhook.audit.policy_report import ReportApi
 from tallygate.webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter, require_api
 from tallygate.webhook.cli.audit import audit_source, finding_table
 from tallygate.webhook.cli.audit.audit_source import AuditSource
+from tallygate.webhook.cli.connection import Connection
 from tallygate.webhook.cli.framework import (
     EXIT_FINDINGS,
     EXIT_USAGE_ERROR,
     Command,
     UsageError,
     all_namespaces_option,
+    connection_options,
     namespace_option,
     strict_option,
 )
 from tallygate.webhook.cli.progress import display_progress
-from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
+from tallygate.webhook.cli.sources.options import load_usable_policies, require_one_source, snapshot_option
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.policy.model import Enforcement, PolicySet
 
@@ -72,9 +73,7 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     policies: tuple[Path, ...],
     namespace: tuple[str, ...],
     all_namespaces: bool,
-    kubeconfig: Path | None,
-    context: str | None,
-    in_cluster: bool,
+    connection: Connection,
     snapshot: Path | None,
     report: bool,
     strict: bool,
@@ -89,16 +88,16 @@ def audit(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a usage error, or a failed read or write.
     """
-    cluster_source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
+    require_one_source(connection, snapshot)
     if report and snapshot:
         raise UsageError("--report needs a cluster: nothing is written into a snapshot")
     policy_set = load_usable_policies(policies)
     included = None if all_namespaces else frozenset(namespace) or None
     scope = AuditScope(_EXCLUDED_NAMESPACES, included, list_review_targets(policy_set))
-    connection = None if snapshot else cluster_source.connect()
-    reports = ReportWriter(connection, time.time, time.sleep) if report and connection is not None else None
+    client_config = None if snapshot else connection.load()
+    reports = ReportWriter(client_config, time.time, time.sleep) if report and client_config is not None else None
     api = require_api(reports) if reports is not None else None
-    result, remarks = _run_audit(policy_set, scope, connection, snapshot)
+    result, remarks = _run_audit(policy_set, scope, client_config, snapshot)
     report_counts: ReportCounts | None = None
     if reports is not None and api is not None:
         report_counts = _write_reports(reports, api, result, scope)

@@ -24,13 +24,13 @@ from tallygate.webhook.admission.self_registration import create_webhooks, is_le
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.webhook.admission.workload_resources import WorkloadResource, select_resources
 from tallygate.webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.connection import Connection
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, connection_options
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import create_table
-from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies, require_one_source
+from tallygate.webhook.cli.sources.options import load_usable_policies, require_one_source
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import ApiClient
-from tallygate.webhook.kube.config import load_client_config
 from tallygate.webhook.kube.discovery import Discovery
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.model import PolicySet
@@ -58,15 +58,13 @@ _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 @connection_options
 @click.pass_context
-def status(  # noqa: PLR0913, PLR0917  # each is an option
+def status(  # each is an option
     ctx: click.Context,
     secret: str,
     name: str,
     output: str,
-    kubeconfig: Path | None,
-    context: str | None,
     *,
-    in_cluster: bool,
+    connection: Connection,
 ) -> None:
     """Show the certificates in the Secret of `serve --tls-secret`, whether API servers trust them, and the rotation.
 
@@ -74,13 +72,13 @@ def status(  # noqa: PLR0913, PLR0917  # each is an option
 
     Exit codes: 0 all is well, 1 something is wrong, 2 it cannot be read.
     """
-    require_one_source(kubeconfig, context, in_cluster=in_cluster)
+    require_one_source(connection)
     namespace, slash, secret_name = secret.partition("/")
     if not (namespace and slash and secret_name) or "/" in secret_name:
         raise UsageError(f"--secret {secret}: write NAMESPACE/NAME, as in {_DEFAULT_SECRET}")
     with convert_errors():
         cluster = KubernetesCertificateStore(
-            create_client(load_client_config(kubeconfig, context, in_cluster=in_cluster)),
+            create_client(connection.load()),
             (namespace, secret_name),
             name,
         )
@@ -156,15 +154,13 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
     help="A policy file of the gate, or a folder of them, to register what they need too; may be given several times.",
 )
 @connection_options
-def publish(  # noqa: PLR0913, PLR0917  # each is an option
+def publish(  # each is an option
     folder: Path,
     name: str,
     token_file: Path | None,
     policies: tuple[Path, ...],
-    kubeconfig: Path | None,
-    context: str | None,
     *,
-    in_cluster: bool,
+    connection: Connection,
 ) -> None:
     """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
 
@@ -179,11 +175,11 @@ def publish(  # noqa: PLR0913, PLR0917  # each is an option
 
     Exit codes: 0 published, or nothing to do; 2 it could not be done.
     """
-    require_one_source(kubeconfig, context, in_cluster=in_cluster)
+    require_one_source(connection)
     given = load_usable_policies(policies) if policies else None
     with convert_errors():
         ca_bundle = read_ca_bundle(folder, datetime.now(UTC))
-        client = create_client(load_client_config(kubeconfig, context, in_cluster=in_cluster))
+        client = create_client(connection.load())
         registrar = _Registrar(client, folder, ca_bundle, _read_token(token_file), given or PolicySet())
         outcomes = set()
         for result in publish_bundle(client, name, ca_bundle, registrar.create_webhooks):

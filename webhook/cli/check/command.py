@@ -29,9 +29,9 @@ from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
 from tallygate.webhook.cli.progress import track, track_files
 from tallygate.webhook.cli.sources import snapshot_reader as snapshots
-from tallygate.webhook.cli.sources.kube_contexts import find_default_namespace
 from tallygate.webhook.cli.sources.options import combine_files, files_options, load_usable_policies, snapshot_option
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.webhook.kube.kubeconfig import find_default_namespace
 from tallygate.webhook.policy.model import PolicySet
 
 

@@ -15,6 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.webhook.cli.connection import Connection
 from tallygate.webhook.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
 from tallygate.webhook.cli.doctor.checks import (
     certificates,
@@ -31,11 +32,17 @@ from tallygate.webhook.cli.doctor.checks import (
 )
 from tallygate.webhook.cli.doctor.facts import GateFacts
 from tallygate.webhook.cli.doctor.gather import DoctorRequest, gather_facts
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, namespace_option
+from tallygate.webhook.cli.framework import (
+    DATA_FORMATS,
+    EXIT_FINDINGS,
+    Command,
+    UsageError,
+    connection_options,
+    namespace_option,
+)
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import escape_control
-from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies
+from tallygate.webhook.cli.sources.options import load_usable_policies, require_one_source
 
 CHECKS: tuple[Check[GateFacts], ...] = (
     *registration.CHECKS,
@@ -161,9 +168,7 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
     policies: tuple[Path, ...],
     monitors: tuple[str, ...],
     strict: bool,
-    kubeconfig: Path | None,
-    context: str | None,
-    in_cluster: bool,
+    connection: Connection,
     output: str,
 ) -> None:
     """Read a cluster and say of each point PASS, WARN, FAIL or UNKNOWN: why, with figures, and what to type to mend it.
@@ -177,11 +182,11 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
     """
     _check_urls(monitors)
     given = load_usable_policies(policies) if policies else None
-    source = ClusterSource(kubeconfig, context, in_cluster)
+    require_one_source(connection)
     reports = run_checks(
         gather_facts(
-            source.connect(),
-            DoctorRequest(name, namespace, given, monitors, _format_cluster_options(kubeconfig, context)),
+            connection.load(),
+            DoctorRequest(name, namespace, given, monitors, connection.list_options()),
         )
     )
     if output == "table":
@@ -202,9 +207,3 @@ def _check_urls(monitors: tuple[str, ...]) -> None:
     for url in monitors:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"--monitor {url}: write a URL, as in http://127.0.0.1:9090")
-
-
-def _format_cluster_options(kubeconfig: Path | None, context: str | None) -> tuple[str, ...]:
-    """Return the options that make a command address the same cluster."""
-    options = () if kubeconfig is None else (f"--kubeconfig={kubeconfig}",)
-    return options if context is None else (*options, f"--context={context}")

@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, Group, UsageError
+from tallygate.webhook.cli.connection import Connection
+from tallygate.webhook.cli.framework import (
+    DATA_FORMATS,
+    EXIT_FINDINGS,
+    EXIT_USAGE_ERROR,
+    Command,
+    Group,
+    UsageError,
+    connection_options,
+)
 from tallygate.webhook.cli.migrate.migration_sources import (
     MigrationSources,
     read_cluster_objects,
@@ -19,8 +28,7 @@ from tallygate.webhook.cli.migrate.old_name_findings import OldNameFinding, coun
 from tallygate.webhook.cli.migrate.renames import parse_renames
 from tallygate.webhook.cli.migrate.step_folder import describe_steps, write_steps
 from tallygate.webhook.cli.output import tables
-from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import combine_files, connection_options, files_options, snapshot_option
+from tallygate.webhook.cli.sources.options import combine_files, files_options, require_one_source, snapshot_option
 
 _STEP_NAMES = ("accept both", "advertise both", "request both", "request the new name", "withdraw the old name")
 
@@ -66,9 +74,7 @@ def opaque_resources(  # noqa: PLR0913 -- one argument for each option
     domain: str | None,
     names: tuple[str, ...],
     folder: Path | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    in_cluster: bool,
+    connection: Connection,
     snapshot: Path | None,
     output: str,
 ) -> None:
@@ -88,16 +94,16 @@ def opaque_resources(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 nothing is left, 1 old names are left, 2 a usage error, or something was not read.
     """
     renames = parse_renames(domain, names)
-    source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
+    require_one_source(connection, snapshot)
     sources = MigrationSources()
     if paths or filenames:
         read_files(combine_files(paths, filenames, snapshot), sys.stdin.buffer, sources)
     if snapshot is not None:
         read_snapshot_objects(snapshot, sources)
-    elif not (paths or filenames) or kubeconfig or context or in_cluster:
-        connection = source.connect()
-        read_cluster_objects(connection, sources)
-        read_mounted_policies(connection, sources)
+    elif not (paths or filenames) or not connection.is_default:
+        client_config = connection.load()
+        read_cluster_objects(client_config, sources)
+        read_mounted_policies(client_config, sources)
     findings = list_findings(sources, renames)
     if folder is not None:
         if not (domain or names):

@@ -118,7 +118,7 @@ def read_cluster(source: ClusterSource) -> ClusterInput:
         SnapshotError: if the snapshot cannot be read.
         ClusterInputError: if an object is not as a cluster stores it.
     """
-    return _read_snapshot(source.snapshot) if source.snapshot else _list_cluster(source.connect())
+    return _read_snapshot(source.snapshot) if source.snapshot else _list_cluster(source.connection.load())
 
 
 def _read_snapshot(path: Path) -> ClusterInput:

@@ -21,12 +21,14 @@ from tallygate.webhook.accounting.scheduling.placement import open_placement_ses
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility
 from tallygate.webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
 from tallygate.webhook.cli.completions import complete_pod
+from tallygate.webhook.cli.connection import Connection
 from tallygate.webhook.cli.framework import (
     DATA_FORMATS,
     EXIT_FINDINGS,
     Command,
     UsageError,
     all_namespaces_option,
+    connection_options,
     namespace_option,
 )
 from tallygate.webhook.cli.manifests.manifest_files import STDIN
@@ -47,7 +49,6 @@ from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.options import (
     combine_files,
-    connection_options,
     files_options,
     load_prediction_policies,
     policies_option,
@@ -215,9 +216,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     all_namespaces: bool,
     selector: PolicyLabelSelector | None,
     replicas: int | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    in_cluster: bool,
+    connection: Connection,
     snapshot: Path | None,
     nodes: tuple[Path, ...],
     added: tuple[str, ...],
@@ -250,10 +249,10 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     Pods of a kind that is not read are unknown: the command reports them on stderr.
     """
     names, files = split_pod_names(paths)
-    source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
+    source = ClusterSource(connection, snapshot)
     _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
-    chosen_namespace = None if all_namespaces else source.choose_namespace(namespace)
+    chosen_namespace = None if all_namespaces else source.connection.choose_namespace(namespace)
     in_files, policy_set = PodsInFiles(), load_prediction_policies(policies)
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)

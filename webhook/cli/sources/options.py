@@ -7,19 +7,13 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from tallygate.webhook.cli.framework import UsageError, connection_option
+from tallygate.webhook.cli.connection import Connection
+from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.manifests.manifest_files import STDIN
 from tallygate.webhook.policy.load import SHIPPED_POLICIES, load_policies
 from tallygate.webhook.policy.model import PolicySet
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def connection_options(command: F) -> F:
-    """Add `--kubeconfig`, `--context` and `--in-cluster` to a command."""
-    for flag in ("--in-cluster", "--context", "--kubeconfig"):
-        command = connection_option(flag)(command)
-    return command
 
 
 def snapshot_option(help_text: str) -> Callable[[F], F]:
@@ -82,19 +76,17 @@ def combine_files(paths: Sequence[str], filenames: Sequence[str], *others: Path 
     return files
 
 
-def require_one_source(
-    kubeconfig: Path | None, context: str | None, *, in_cluster: bool, snapshot: Path | None = None
-) -> None:
+def require_one_source(connection: Connection, snapshot: Path | None = None) -> None:
     """Check that the options name one cluster.
 
     Raises:
         UsageError: if they name two.
     """
-    if in_cluster and (kubeconfig or context):
+    if connection.in_cluster and (connection.kubeconfig or connection.context):
         raise UsageError("--in-cluster takes neither --kubeconfig nor --context: it is the cluster that this runs in")
-    if snapshot and (in_cluster or kubeconfig or context):
+    if snapshot and not connection.is_default:
         raise UsageError(
-            "--snapshot takes no --kubeconfig, --context or --in-cluster: a snapshot is read without a cluster"
+            "--snapshot takes no --kubeconfig, --context, --in-cluster or --as: a snapshot is read without a cluster"
         )
 
 

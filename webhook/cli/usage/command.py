@@ -14,19 +14,21 @@ import click
 from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.cli import progress
 from tallygate.webhook.cli.completions import complete_cap
+from tallygate.webhook.cli.connection import Connection
 from tallygate.webhook.cli.framework import (
     DATA_FORMATS,
     EXIT_FINDINGS,
     Command,
     UsageError,
     all_namespaces_option,
+    connection_options,
     namespace_option,
 )
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import escape_control
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster, watch_cluster
-from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
+from tallygate.webhook.cli.sources.options import load_usable_policies, snapshot_option
 from tallygate.webhook.cli.sources.snapshot_reader import format_snapshot_name
 from tallygate.webhook.cli.usage import usage_table
 from tallygate.webhook.cli.usage.consumers import (
@@ -183,7 +185,7 @@ def show_changes(query: UsageQuery, view: _UsageView[T]) -> None:
     observed = _read_cluster(query)
     previous: tuple[T, tuple[str, ...]] = (view.compute(query, observed), ())
     _show_again(query, view, *previous)
-    with watch_cluster(query.source.connect(), observed) as cluster:
+    with watch_cluster(query.source.connection.load(), observed) as cluster:
         for current, stale in cluster.iterate_changes():
             content = (view.compute(query, current), stale)
             if content != previous:
@@ -327,9 +329,7 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     explain: str | None,
     verify: bool,
     watch: bool,
-    kubeconfig: Path | None,
-    context: str | None,
-    in_cluster: bool,
+    connection: Connection,
     snapshot: Path | None,
     output: str,
 ) -> None:
@@ -347,7 +347,7 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
     _check_options(modes, policies=bool(policies), cap=bool(cap), group=group is not None, snapshot=bool(snapshot))
     query = UsageQuery(
-        ClusterSource(kubeconfig, context, in_cluster, snapshot),
+        ClusterSource(connection, snapshot),
         _load_caps(policies),
         LedgerChoice(explain or cap, None if all_namespaces else namespace, group),
         output,

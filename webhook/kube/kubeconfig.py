@@ -1,6 +1,7 @@
-"""The contexts of a kubeconfig, and the namespace that a command uses without `--namespace`, as kubectl chooses it.
+"""The contexts of a kubeconfig, the namespace that a command uses by default, and whom the user impersonates.
 
-The file is parsed here because the import of the official client takes longer than a check.
+All are chosen as kubectl chooses them. The file is parsed here because the import of the official client takes longer
+than a check, and because that client passes over impersonation.
 """
 
 import os
@@ -11,6 +12,7 @@ from typing import Any
 import yaml
 
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.kube.impersonation import Impersonation, parse_impersonation
 
 _DEFAULT_NAMESPACE = "default"
 _POD_NAMESPACE_VARIABLE = "POD_NAMESPACE"
@@ -29,12 +31,21 @@ def find_default_namespace(kubeconfig: Path | None = None, context: str | None =
     """
     if in_cluster:
         return _find_pod_namespace()
+    settings = _find_context(list(_read_kubeconfigs(kubeconfig)), context)
+    return _get_text(settings, "namespace") or _DEFAULT_NAMESPACE
+
+
+def find_impersonation(kubeconfig: Path | None = None, context: str | None = None) -> Impersonation:
+    """Return whom the user of the context impersonates.
+
+    Raises:
+        KubeconfigError: if a kubeconfig cannot be read.
+        ImpersonationError: if a field of the user has another type than in Kubernetes.
+    """
     configs = list(_read_kubeconfigs(kubeconfig))
-    chosen = context or next((name for config in configs if (name := _get_text(config, "current-context"))), "")
-    for name, settings in _iterate_contexts(configs):
-        if name == chosen:
-            return _get_text(settings, "namespace") or _DEFAULT_NAMESPACE
-    return _DEFAULT_NAMESPACE
+    chosen = _get_text(_find_context(configs, context), "user")
+    users = (user for name, user in _iterate_entries(configs, "users", "user") if name == chosen)
+    return parse_impersonation(next(users, {}))
 
 
 def list_contexts(kubeconfig: Path | None = None) -> list[str]:
@@ -43,7 +54,8 @@ def list_contexts(kubeconfig: Path | None = None) -> list[str]:
     Raises:
         KubeconfigError: if a kubeconfig cannot be read.
     """
-    return list(dict.fromkeys(name for name, _ in _iterate_contexts(list(_read_kubeconfigs(kubeconfig)))))
+    configs = list(_read_kubeconfigs(kubeconfig))
+    return list(dict.fromkeys(name for name, _ in _iterate_entries(configs, "contexts", "context")))
 
 
 def _read_kubeconfigs(kubeconfig: Path | None) -> Iterator[Mapping[str, Any]]:
@@ -63,13 +75,22 @@ def _read_kubeconfigs(kubeconfig: Path | None) -> Iterator[Mapping[str, Any]]:
             yield content
 
 
-def _iterate_contexts(configs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _find_context(configs: Sequence[Mapping[str, Any]], context: str | None) -> Mapping[str, Any]:
+    chosen = context or next((name for config in configs if (name := _get_text(config, "current-context"))), "")
+    found = (settings for name, settings in _iterate_entries(configs, "contexts", "context") if name == chosen)
+    return next(found, {})
+
+
+def _iterate_entries(
+    configs: Sequence[Mapping[str, Any]], list_key: str, entry_key: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the names and contents of a named list; of equal names the first one counts."""
     for config in configs:
-        contexts = config.get("contexts")
-        for entry in contexts if isinstance(contexts, list) else ():
+        entries = config.get(list_key)
+        for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, Mapping) and (name := _get_text(entry, "name")):
-                settings = entry.get("context")
-                yield name, settings if isinstance(settings, Mapping) else {}
+                content = entry.get(entry_key)
+                yield name, content if isinstance(content, Mapping) else {}
 
 
 def _get_text(mapping: Mapping[str, Any], key: str) -> str:
