@@ -68,7 +68,8 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     assert "forbidden" not in watching_gate.log().lower()
     until("it leads", lambda: _leases_check(watching_gate) == {"ready": True, "leader": True}, _WITHIN)
     until_listed(watching_gate)
-    devices, pools = ("deviceclasses", "resourceclaims", "resourceslices"), ("nodepools", "nodeclaims")
+    devices = ("deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices")
+    pools = ("nodepools", "nodeclaims")
     names = {"pods", "namespaces", "nodes", "resourcequotas", *devices, *pools}
     assert watching_gate.readiness()["checks"]["watches"].keys() >= names
 

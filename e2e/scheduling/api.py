@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from http import HTTPStatus
 from http.client import HTTPSConnection
 from threading import local
@@ -36,6 +36,7 @@ _GROUPS = {
     "PriorityClass": "apis/scheduling.k8s.io/v1/priorityclasses",
     "DeviceClass": "apis/resource.k8s.io/v1/deviceclasses",
     "ResourceSlice": "apis/resource.k8s.io/v1/resourceslices",
+    "DeviceTaintRule": "apis/resource.k8s.io/v1/devicetaintrules",
     "ResourceClaim": "apis/resource.k8s.io/v1/resourceclaims",
     "ResourceClaimTemplate": "apis/resource.k8s.io/v1/resourceclaimtemplates",
     "RuntimeClass": "apis/node.k8s.io/v1/runtimeclasses",
@@ -48,6 +49,10 @@ _WITH_STATUS_SUBRESOURCE = frozenset(
 
 class RejectedError(Exception):
     """A request that the API server rejected; the text is its message."""
+
+
+class _UnservedError(RejectedError):
+    """A request for a path that the API server does not have, such as that of a kind of a newer version."""
 
 
 class Api:
@@ -114,14 +119,24 @@ class Api:
         self._ask("DELETE", _path(deleted), {"gracePeriodSeconds": seconds})
 
     def clear(self, kind: str, namespaces: Iterable[str] = (), labels: str = "") -> None:
-        """Delete all objects of a kind with these labels, of a namespaced kind in these namespaces."""
+        """Delete all objects of a kind with these labels, of a namespaced kind in these namespaces.
+
+        A kind that the API server does not serve has no objects.
+        """
         within = [_folder({"kind": kind, "metadata": {"namespace": each}}) for each in namespaces]
         for folder in within or [_GROUPS[kind]]:
-            self._ask("DELETE", f"{folder}?labelSelector={quote(labels)}", {"gracePeriodSeconds": 0})
+            with suppress(_UnservedError):
+                self._ask("DELETE", f"{folder}?labelSelector={quote(labels)}", {"gracePeriodSeconds": 0})
 
     def list_objects(self, kind: str, labels: str = "") -> list[Object]:
-        """Return all objects of a kind with these labels, by name, with `kind` and `apiVersion`."""
-        answered = self._ask("GET", f"{_GROUPS[kind]}?labelSelector={quote(labels)}")
+        """Return all objects of a kind with these labels, by name, with `kind` and `apiVersion`.
+
+        A kind that the API server does not serve has no objects.
+        """
+        try:
+            answered = self._ask("GET", f"{_GROUPS[kind]}?labelSelector={quote(labels)}")
+        except _UnservedError:
+            return []
         whole = {"kind": kind, "apiVersion": answered["apiVersion"]}
         return [drop_managed_fields(whole | each) for each in answered["items"]]
 
@@ -167,7 +182,8 @@ class Api:
         answer = connection.getresponse()
         answered: Object = json.loads(answer.read())
         if answer.status >= HTTPStatus.BAD_REQUEST:
-            raise RejectedError(f"{method} {path}: {answered.get('message')}")
+            error = _UnservedError if answer.status == HTTPStatus.NOT_FOUND else RejectedError
+            raise error(f"{method} {path}: {answered.get('message')}")
         return answered
 
     def _connection(self) -> HTTPSConnection:

@@ -14,7 +14,7 @@ _DEVICE_CLAIM = "ResourceClaim"
 _IN_NAMESPACES = ("PodDisruptionBudget", _CLAIM, "CSIStorageCapacity", _DEVICE_CLAIM, "ResourceClaimTemplate")
 _CLUSTER_SCOPED = (
     *(_VOLUME, "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
-    *("DeviceClass", "ResourceSlice"),
+    *("DeviceClass", "ResourceSlice", "DeviceTaintRule"),
 )
 _OBJECTS = ("Namespace", "PriorityClass", "RuntimeClass", *_CLUSTER_SCOPED, *_IN_NAMESPACES)
 _ENDED = ("Succeeded", "Failed")

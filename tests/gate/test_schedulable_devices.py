@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from tests.accounting.scheduling.clusters import node
-from tests.accounting.scheduling.devices import claim, claim_template, device, device_class, device_slice, request
+from tests.accounting.scheduling.devices import (
+    claim,
+    claim_template,
+    device,
+    device_class,
+    device_slice,
+    request,
+    taint_rule,
+)
 from tests.gate.gate_fixture import GateFixture, response
 from tests.gate.test_schedulability import NEVER, NOT_NOW, RULE
 from tests.state.informers.device_watches import DeviceWatches
@@ -110,6 +118,22 @@ CASES: dict[str, tuple[str, Sequence[Json], Json, str]] = {
             "2 devices of class gpu: pool gpu.example.com/a of node a: 2 devices, 1 fails selector "
             f"`{LARGE}`, has memory 40Gi, 1 suitable"
         ),
+    ),
+    "a device that a taint rule taints is not free now": (
+        NOT_NOW,
+        [own(claim("one")), taint_rule("upkeep", {"pool": "a"})],
+        create_pod(claims=[use_claim("one")]),
+        (
+            f"no node is feasible for this pod now: {NO_NODE}. {STILL}; request r of claim team-a/one for 1 device of "
+            "class gpu: pool gpu.example.com/a of node a: 2 devices, 2 have the taint k:NoSchedule of DeviceTaintRule "
+            "upkeep, 0 free"
+        ),
+    ),
+    "tainted devices are no reason for never": (
+        NEVER,
+        [own(claim("one")), taint_rule("upkeep", {"pool": "a"})],
+        create_pod(claims=[use_claim("one")]),
+        "",
     ),
     "a device of another namespace is in use and unnamed": (
         NOT_NOW,

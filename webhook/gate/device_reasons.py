@@ -6,12 +6,14 @@ A message names pools and nodes, and claims and pods of the namespace of the inc
 from collections.abc import Iterator
 from typing import Final
 
+from tallygate.webhook.accounting.allocation.mismatch import TAINTED
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     UNKNOWN_HOLDER,
     DeviceInspector,
     DeviceShortfall,
     PoolShortfall,
+    format_mismatch,
 )
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
@@ -50,7 +52,7 @@ def may_reach_incomplete_pool(pod: IncomingPod, cluster: Cluster) -> bool:
 def describe_missing_devices(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, *, ever: bool) -> str:
     """Return the devices that the node closest to enough lacks, as a part of a sentence; empty if none lacks any.
 
-    With `ever`, devices in use count as if they were free.
+    With `ever`, devices in use and devices with taints count as if they were free.
     """
     if cluster.devices is None or len(diagnosis.feasible):
         return ""
@@ -93,10 +95,12 @@ def _describe_pool(pool: PoolShortfall, node: str, *, ever: bool) -> str:
     if pool.problem:
         return f"{where}: {pool.problem}"
     used = sum(pool.in_use.values())
-    parts = [f"{count} {_shorten(reason)}" for reason, count in list(pool.mismatches.items())[:_MAX_REASONS]]
+    tainted = sum(count for reason, count in pool.mismatches.items() if reason.startswith(TAINTED)) if ever else 0
+    mismatches = [each for each in pool.mismatches.items() if not (ever and each[0].startswith(TAINTED))]
+    parts = [format_mismatch(_shorten(reason), count) for reason, count in mismatches[:_MAX_REASONS]]
     if used and not ever:
         parts.append(f"{used} in use{_describe_users(pool)}")
-    suitable = pool.free + used if ever else pool.free
+    suitable = pool.free + used + tainted if ever else pool.free
     parts.append(f"{suitable} {'suitable' if ever else 'free'}")
     return f"{where}: {_count(pool.devices, 'device')}, {', '.join(parts)}"
 

@@ -1,4 +1,4 @@
-"""Devices of dynamic resource allocation (resource.k8s.io/v1): classes, slices, claims and templates of claims.
+"""Devices of dynamic resource allocation (resource.k8s.io/v1): classes, slices, taints, claims and their templates.
 
 The fields are those that decide what a claim counts under a cap, what rules demand of it, and which devices
 kube-scheduler allocates to it.
@@ -68,6 +68,36 @@ class ResourceSlice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
 
     metadata: ObjectMeta | None = None
     spec: ResourceSliceSpec | None = None
+
+
+class DeviceTaint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A taint of devices; only the effects `NoSchedule` and `NoExecute` prevent an allocation."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class DeviceTaintSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """The devices of a rule: all fields that are set must match. Without a field it selects every device."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a DeviceTaintRule: one taint for the devices that the selector matches; for none without it."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A DeviceTaintRule: taints that an administrator adds to those of the drivers."""
+
+    metadata: ObjectMeta | None = None
+    spec: DeviceTaintRuleSpec | None = None
 
 
 class DeviceToleration(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

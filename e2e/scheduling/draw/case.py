@@ -1,6 +1,7 @@
 """A case: a cluster and its incoming pod, from a seed and a number."""
 
 from e2e.scheduling.draw.cluster_parts import DrawnCase
+from e2e.scheduling.draw.device_slices import add_taint_rules
 from e2e.scheduling.draw.devices import add_devices
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import CROWDED, NAMESPACES, Json, pod_selector
@@ -40,7 +41,8 @@ def draw_device_case(seed: int, number: int) -> DrawnCase:
     case = draw_case_from(Dice(f"{seed}/{number}/devices/cluster", frozenset(features)))
     case.pod["metadata"]["name"] += f"-{number}"
     choice = frozenset({"choice"} if about.chance(1 / 3) else ())
-    return add_devices(Dice(f"{seed}/{number}/devices", choice), case, f"-{number}")
+    case = add_devices(Dice(f"{seed}/{number}/devices", choice), case, f"-{number}")
+    return add_taint_rules(Dice(f"{seed}/{number}/devices/taint-rules"), case)
 
 
 def draw_case_from(dice: Dice) -> DrawnCase:

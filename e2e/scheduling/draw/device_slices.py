@@ -1,7 +1,9 @@
 """ResourceSlices: pools of one node, of several, of parts of devices and of shared devices, some of them broken."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from e2e.scheduling.draw.cluster_parts import DrawnCase
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import HOSTNAME, ZONE, Json
 
@@ -186,3 +188,25 @@ def _draw_consumption(dice: Dice) -> list[Json]:
 def _draw_taint(dice: Dice) -> Json:
     taint = {"key": dice.pick(("example.com/broken", "example.com/slow")), "effect": dice.pick_weighted(_EFFECTS)}
     return taint | ({"value": dice.pick(("x", "y"))} if dice.chance(0.6) else {})
+
+
+def add_taint_rules(dice: Dice, case: DrawnCase) -> DrawnCase:
+    """Return a case with rules that taint devices, in a quarter of all cases; Kubernetes 1.36 does not serve them."""
+    slices = [each for each in case.objects if each["kind"] == "ResourceSlice"]
+    count = dice.pick_weighted({0: 12, 1: 3, 2: 1}) if slices else 0
+    return replace(case, objects=[*case.objects, *(_draw_taint_rule(dice, each, slices) for each in range(count))])
+
+
+def _draw_taint_rule(dice: Dice, number: int, slices: Sequence[Json]) -> Json:
+    spec = dice.pick(slices)["spec"]
+    names = {"driver": spec["driver"], "pool": spec["pool"]["name"]}
+    if spec.get("devices"):
+        names["device"] = dice.pick(spec["devices"])["name"]
+    selector = {field: name for field, name in names.items() if dice.chance(0.5)}
+    selected = {"deviceSelector": selector} if dice.chance(0.95) else {}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": f"rule{number}"},
+        "spec": {**selected, "taint": _draw_taint(dice)},
+    }

@@ -66,3 +66,12 @@ def claim_template(name: str, *requests: Json) -> Json:
     spec = {"devices": {"requests": list(requests) or [request()]}}
     meta = {"name": name, "namespace": "default"}
     return {"kind": "ResourceClaimTemplate", "metadata": meta, "spec": {"spec": spec}}
+
+
+def taint_rule(
+    name: str, selector: Mapping[str, str] | None, *, key: str = "k", value: str = "", effect: str = "NoSchedule"
+) -> Json:
+    """Return a DeviceTaintRule; without a selector it selects no device."""
+    selected = {} if selector is None else {"deviceSelector": dict(selector)}
+    taint = {"key": key, "effect": effect} | ({"value": value} if value else {})
+    return {"kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": {**selected, "taint": taint}}

@@ -202,7 +202,7 @@ def _create_claiming_pod() -> Object:
 def test_devices_are_predicted_from_a_cluster_and_from_its_snapshot(tmp_path: Path) -> None:
     live, _ = run(tmp_path, _create_plays([_create_claiming_pod()], **_ALL_DEVICES), *_ARGUMENTS)
     (found,) = _read_json(live)["items"]
-    assert (found["verdict"], found["unknown"]) == ("never on these nodes", [])
+    assert (found["verdict"], found["unknown"]) == ("not now", [])
     (shortfall,) = found["closestNodes"][0]["deviceShortfalls"]
     assert (shortfall["claim"], shortfall["requests"], shortfall["missing"]) == ("team-a/two", 2, 1)
     assert shortfall["pools"][0]["unsuitable"] == [{"reason": "has the taint sick:NoExecute", "devices": 1}]

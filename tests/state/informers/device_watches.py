@@ -13,8 +13,10 @@ from tallygate.webhook.state.informers.device_cache import DeviceCache
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
 from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
+    DEVICE_TAINT_RULE_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
+    DeviceTaintRuleStore,
     NamespaceStore,
     NodeStore,
 )
@@ -33,9 +35,12 @@ class DeviceWatches:
         self.nodes, self.namespaces, self.pods = NodeStore(), NamespaceStore(), PodStore()
         self.claims, self.templates = ClaimStore(lambda: 0.0), ClaimTemplateStore()
         self.devices = DeviceStore(self.claims.list_devices)
+        self.taint_rules = DeviceTaintRuleStore()
         self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
         self.scheduler_cache.set_version(git_version)
-        self.device_cache = DeviceCache(self.scheduler_cache, self.devices, self.claims, self.templates)
+        self.device_cache = DeviceCache(
+            self.scheduler_cache, self.devices, self.taint_rules, self.claims, self.templates
+        )
         self.revision = 1
         pod_codec = self.scheduler_cache.create_pod_codec(self.pods)
         classes = self.scheduler_cache.device_class_store
@@ -45,6 +50,7 @@ class DeviceWatches:
             "Pod": (pod_codec, self._apply_pod_event),
             "DeviceClass": (DEVICE_CLASS_CODEC, classes.apply),
             "ResourceSlice": (RESOURCE_SLICE_CODEC, self.devices.apply),
+            "DeviceTaintRule": (DEVICE_TAINT_RULE_CODEC, self.taint_rules.apply),
             "ResourceClaim": (self.claims.codec, self.claims.apply),
             "ResourceClaimTemplate": (self.templates.codec, self.templates.apply),
         }
@@ -93,7 +99,9 @@ def _encode(event: str, item: Json, revision: int) -> bytes:
     """Return a line of a watch, with the metadata that every stored object has."""
     meta = item["metadata"]
     namespace = (
-        {} if item["kind"] in {"Node", "Namespace", "DeviceClass", "ResourceSlice"} else {"namespace": "default"}
+        {}
+        if item["kind"] in {"Node", "Namespace", "DeviceClass", "ResourceSlice", "DeviceTaintRule"}
+        else {"namespace": "default"}
     )
     identity = {**namespace, "uid": f"uid-{meta['name']}", **meta, "resourceVersion": f"{revision}"}
     return json.dumps({"type": event, "object": {**item, "metadata": identity}}).encode()

@@ -15,7 +15,15 @@ from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.prediction import find_unresolvable_nodes
 from tallygate.webhook.accounting.scheduling.schedule import schedule_one
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
-from tests.accounting.scheduling.devices import claim, claim_template, device, device_class, device_slice, request
+from tests.accounting.scheduling.devices import (
+    claim,
+    claim_template,
+    device,
+    device_class,
+    device_slice,
+    request,
+    taint_rule,
+)
 from tests.accounting.scheduling.product_scheduler import create_full_cluster
 from tests.conformance.case import read_cases
 from tests.state.informers.device_watches import DeviceWatches
@@ -69,6 +77,8 @@ OBJECTS: Sequence[dict[str, Any]] = (
     claim("free", request(selectors=['device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0'])),
     claim("mine", allocated=["a/d1"]),
     claim_template("two", request(count=2)),
+    taint_rule("worn", {"pool": "a", "device": "d1"}),
+    taint_rule("upkeep", {"pool": "b"}, effect="NoExecute"),
 )
 PODS = (
     pod("by-name", resourceClaims=[{"name": "g", "resourceClaimName": "free"}]),
@@ -108,7 +118,7 @@ def test_events_in_any_order_give_the_devices_of_the_final_objects(
     check_equal(watches, OBJECTS)
 
 
-@pytest.mark.parametrize("kind", ["ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"])
+@pytest.mark.parametrize("kind", ["ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceTaintRule"])
 def test_a_relist_removes_what_was_deleted_and_changes_nothing_else(kind: str) -> None:
     watches = DeviceWatches()
     watches.send(*OBJECTS)

@@ -55,9 +55,13 @@ _STEP = 2
 
 
 class AllocatorRules(NamedTuple):
-    """The rules in which versions differ; `since_37` is True for those of 1.37."""
+    """The rules in which versions differ; `since_37` is True for those of 1.37.
+
+    If it `ignores_taints`, an allocator tolerates the taints of all devices.
+    """
 
     since_37: bool
+    ignores_taints: bool = False
 
     def create_consumption_rules(self) -> ConsumptionRules:
         """Return the rules for capacities that several claims share."""
@@ -68,8 +72,8 @@ class AllocatorRules(NamedTuple):
 class Allocator:
     """Allocates devices of a cluster. For one thread at a time.
 
-    `slices` are indexed by node, `state` is what claims have, and may change. `selectors` and `consumption` are the
-    rules for one device, `work` is what the present attempt may still do.
+    `slices` are indexed by node, `state` is what claims have, and may change. `selectors`, `consumption` and `rules`
+    decide about one device, `work` is what the present attempt may still do.
     """
 
     def __init__(
@@ -83,15 +87,20 @@ class Allocator:
         self.slices = SliceIndex(slices, since_37=rules.since_37)
         self.state = state
         self._classes = classes
-        self._rules = rules
+        self.rules = rules
         self.consumption = rules.create_consumption_rules()
         self.work = work or AttemptWork()
         self.selectors = Selectors(self.work, since_37=rules.since_37)
 
     def create_idle(self) -> Allocator:
-        """Return an allocator of the same slices for which no claim has devices."""
+        """Return an allocator of the same slices for which no claim has devices, and no device has a taint.
+
+        A taint is no property of a device: its driver adds it while the device is unhealthy, an administrator for
+        maintenance (KEP-5055).
+        """
         idle = copy(self)
         idle.state = AllocatedState()
+        idle.rules = self.rules._replace(ignores_taints=True)
         return idle
 
     def spend(self, amount: int) -> None:
@@ -106,7 +115,9 @@ class Allocator:
         """
         return RequestPlanner(NamedNode(""), (), self._classes, self.selectors, self._has_room).plan(claim)
 
-    def suits(self, claim: ResourceClaim, request: PlannedRequest, device: AllocatableDevice) -> bool:
+    def suits(
+        self, claim: ResourceClaim, request: PlannedRequest, device: AllocatableDevice, *, ignores_taints: bool = False
+    ) -> bool:
         """Return whether a device that nothing else uses is one for a request.
 
         Raises:
@@ -115,7 +126,7 @@ class Allocator:
         return (
             self.selectors.match(f"class {request.class_name}", request.class_selectors, device)
             and self.selectors.match(f"claim {format_name(claim)}", request.selectors, device)
-            and all(request.tolerates(taint) for taint in device.content.taints)
+            and (ignores_taints or all(request.tolerates(taint) for taint in device.content.taints))
             and self.consumption.fits(device.content.capacities, request.requested)
         )
 
@@ -132,7 +143,7 @@ class Allocator:
         pools = self.slices.gather_pools(node)
         planner = RequestPlanner(node, pools, self._classes, self.selectors, self._has_room)
         searched = [_SearchedClaim(each, planner.plan(each), self._create_constraints(each), []) for each in claims]
-        search = _Search(searched, pools, planner, self.state, self._rules)
+        search = _Search(searched, pools, planner, self.state, self.rules)
         if not search.run(self.work):
             if any(pool.invalid_reason for pool in pools):
                 raise NodeAllocationError("invalid resource pools were encountered")
@@ -147,14 +158,14 @@ class Allocator:
 
     def _has_room(self, device: AllocatableDevice, requested: Amounts) -> bool:
         """Return whether a device is one that a request for all devices is about."""
-        allocated = _NO_AMOUNTS if self._rules.since_37 else self.state.consumed.get(device.id, _NO_AMOUNTS)
+        allocated = _NO_AMOUNTS if self.rules.since_37 else self.state.consumed.get(device.id, _NO_AMOUNTS)
         return self.consumption.fits(device.content.capacities, requested, allocated)
 
     def _create_constraints(self, claim: ResourceClaim) -> list[Constraint]:
         devices = claim.spec.devices if claim.spec else None
         constraints = []
         for index, each in enumerate((devices.constraints if devices else None) or ()):
-            constraint = create_constraint(each, keeps_every_value=self._rules.since_37)
+            constraint = create_constraint(each, keeps_every_value=self.rules.since_37)
             if constraint is None:
                 reason = "empty constraint (unsupported constraint type?)"
                 raise AllocationError(f"claim {format_name(claim)}, constraint #{index}: {reason}")
@@ -209,6 +220,7 @@ class _Search:
         rules: AllocatorRules,
     ) -> None:
         self._claims = claims
+        self._ignores_taints = rules.ignores_taints
         self._planner = planner
         self._consumption = rules.create_consumption_rules()
         self._state = state
@@ -334,7 +346,7 @@ class _Search:
         Raises:
             AllocationError: if a constraint rejects one of all devices.
         """
-        if any(not request.tolerates(taint) for taint in device.content.taints):
+        if not self._ignores_taints and any(not request.tolerates(taint) for taint in device.content.taints):
             return False
         claim = self._claims[claim_index]
         names = request.names

@@ -21,6 +21,9 @@ _READ_NAME: Final = re.compile(r"device\.(?:attributes|capacity)\[[^]]*\]\.\??([
 NOT_OF_CLASS: Final = "not of class"
 """The beginning of the reason for a device of another class."""
 
+TAINTED: Final = "has the taint"
+"""The beginning of the reason for a device with a taint, which its driver or an administrator may remove."""
+
 
 def find_mismatch(allocator: Allocator, request: PlannedRequest, device: AllocatableDevice) -> str:
     """Return the first reason why a request cannot have a device that is free; empty if it can."""
@@ -33,7 +36,7 @@ def find_mismatch(allocator: Allocator, request: PlannedRequest, device: Allocat
             return f"fails selector `{text}`{f', has {values}' if values else ''}"
     for taint in content.taints:
         if not request.tolerates(taint):
-            return f"has the taint {taint}"
+            return f"{TAINTED} {taint}"
     if not allocator.consumption.fits(content.capacities, request.requested):
         has = {name: content.capacities[name].value for name in request.requested if name in content.capacities}
         requested = ", ".join(f"{name} {amount}" for name, amount in sorted(request.requested.items()))

@@ -10,7 +10,7 @@ from tallygate.webhook.accounting.allocation.published_devices import (
     AllocatableDevice,
     AllocatableSlice,
     DeviceContent,
-    DeviceTaint,
+    PreventingTaint,
 )
 from tallygate.webhook.accounting.cel.loops import MAX_COST
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
@@ -225,7 +225,7 @@ class PlannedRequest(NamedTuple):
         """The number of selectors that a device must meet."""
         return len(self.class_selectors) + len(self.selectors)
 
-    def tolerates(self, taint: DeviceTaint) -> bool:
+    def tolerates(self, taint: PreventingTaint) -> bool:
         """Return whether a toleration permits the taint (ToleratesTaint in resourceclaim/devicetoleration.go)."""
         return any(_tolerates(each, taint) for each in self.tolerations)
 
@@ -375,7 +375,7 @@ def _read_requested(owner: str, capacity: CapacityRequirements | None) -> Mappin
         raise AllocationError(f"{owner}: {error}") from None
 
 
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+def _tolerates(toleration: DeviceToleration, taint: PreventingTaint) -> bool:
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

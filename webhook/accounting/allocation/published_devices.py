@@ -14,7 +14,7 @@ from tallygate.webhook.accounting.devices.device_values import AttributeValue, D
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.objects.devices import ResourceSlice, ResourceSliceSpec
+from tallygate.webhook.objects.devices import DeviceTaint, ResourceSlice, ResourceSliceSpec
 from tallygate.webhook.objects.meta import NodeSelector
 
 _PREVENTING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -27,15 +27,18 @@ class SliceError(TallygateError):
     """A slice that cannot be read as Kubernetes reads it."""
 
 
-class DeviceTaint(msgspec.Struct, frozen=True):
-    """A taint of a device; only some effects prevent an allocation."""
+class PreventingTaint(NamedTuple):
+    """A taint of a device that prevents its allocation; `rule` is the DeviceTaintRule that adds it, or empty."""
 
-    key: str = ""
-    value: str = ""
-    effect: str = ""
+    key: str
+    value: str
+    effect: str
+    rule: str = ""
 
     def __str__(self) -> str:
-        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+        """Return the taint as kubectl writes one of a node, and its rule."""
+        taint = f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+        return f"{taint} of DeviceTaintRule {self.rule}" if self.rule else taint
 
 
 class NodeChoice(NamedTuple):
@@ -57,7 +60,7 @@ class DeviceContent(msgspec.Struct, frozen=True, eq=False, weakref=True):
     expressed: Device
     capacities: Mapping[str, Capacity]
     consumed_counters: tuple[tuple[str, Mapping[str, Quantity]], ...]
-    taints: tuple[DeviceTaint, ...]
+    taints: tuple[PreventingTaint, ...]
     is_shared: bool
     has_binding_conditions: bool
     binds_to_node: bool
@@ -186,7 +189,7 @@ def _read_content(driver: str, raw: bytes) -> DeviceContent:
         Device(driver, device.attributes, device.capacity, device.allow_multiple_allocations),
         {name: read_capacity(each) for name, each in device.capacity.items()},
         tuple((each.counter_set, _read_counters(each.counters)) for each in device.consumes_counters or ()),
-        tuple(each for each in device.taints or () if each.effect in _PREVENTING_EFFECTS),
+        tuple(filter(None, map(create_preventing_taint, device.taints or ()))),
         bool(device.allow_multiple_allocations),
         device.binding_conditions is not None,
         bool(device.binds_to_node),
@@ -196,6 +199,15 @@ def _read_content(driver: str, raw: bytes) -> DeviceContent:
     )
     _CONTENTS[driver, raw] = content
     return content
+
+
+def create_preventing_taint(taint: DeviceTaint, rule: str = "") -> PreventingTaint | None:
+    """Return a taint, and the name of its rule; None if its effect prevents no allocation.
+
+    Source: taintPreventsAllocation in structured/internal/incubating/allocator_incubating.go, v1.37.
+    """
+    is_preventing = taint.effect in _PREVENTING_EFFECTS
+    return PreventingTaint(taint.key, taint.value, taint.effect, rule) if is_preventing else None
 
 
 def _is_list(attribute: AttributeValue) -> bool:

@@ -86,15 +86,15 @@ class DeviceColumns:
     def find_nodes(self, claims: Sequence[ResourceClaim], *, is_idle: bool = False) -> NodesWithDevices | None:
         """Return which nodes have enough free devices for claims; None if only a search can find that out.
 
-        If `is_idle`, all devices are free. By Hall's theorem there are enough for all requests if there are for each
-        set of them.
+        If `is_idle`, all devices are free and without taints. By Hall's theorem there are enough for all requests if
+        there are for each set of them.
         """
         requests = () if self._allocator.slices.shared_count else self._plan(claims)
         if not requests:  # claims without requests fit nodes without devices, too
             return None
         try:
             self.refresh()
-            counts = self._count_by_kind(requests)
+            counts = self._count_by_kind(requests, is_idle=is_idle)
             if counts is None:
                 return None
             self._allocator.spend((1 << len(counts)) * (1 + len(self._nodes) // _ROWS_OF_WORK))
@@ -128,8 +128,10 @@ class DeviceColumns:
                 requests.append((claim, request))
         return requests
 
-    def _count_by_kind(self, requests: _Requests) -> dict[object, int] | None:
+    def _count_by_kind(self, requests: _Requests, *, is_idle: bool) -> dict[object, int] | None:
         """Return the number of devices by kind of request, with a mask for each; None if an expression fails.
+
+        If `is_idle`, no device has a taint.
 
         Raises:
             UndecidedAllocationError: if an expression has no result here.
@@ -140,7 +142,7 @@ class DeviceColumns:
                 request.class_name,
                 request.class_selectors,
                 request.selectors,
-                tuple((each.key, each.operator, each.value, each.effect) for each in request.tolerations),
+                is_idle or tuple((each.key, each.operator, each.value, each.effect) for each in request.tolerations),
                 tuple((name, str(amount)) for name, amount in sorted(request.requested.items())),
             )
             if kind not in self._masks:
@@ -148,7 +150,7 @@ class DeviceColumns:
                     self._masks = {known: mask for known, mask in self._masks.items() if known in counts}
                 self._masks[kind] = np.zeros(0, dtype=np.int8)
             try:
-                self._complete_mask(kind, claim, request)
+                self._complete_mask(kind, claim, request, is_idle=is_idle)
             except (AllocationError, CapacityRequestError):
                 return None
             counts[kind] = counts.get(kind, 0) + request.number
@@ -156,7 +158,7 @@ class DeviceColumns:
                 return None
         return counts
 
-    def _complete_mask(self, kind: object, claim: ResourceClaim, request: PlannedRequest) -> None:
+    def _complete_mask(self, kind: object, claim: ResourceClaim, request: PlannedRequest, *, is_idle: bool) -> None:
         """Decide the contents that are undecided (-1) in the mask of a kind of request: 1 for one that suits.
 
         Raises:
@@ -168,7 +170,7 @@ class DeviceColumns:
         for index in np.flatnonzero(mask < 0).tolist():
             example = examples[index]
             self._allocator.spend(_EXAMPLE + request.selector_count)
-            mask[index] = example is not None and self._allocator.suits(claim, request, example)
+            mask[index] = example is not None and self._allocator.suits(claim, request, example, ignores_taints=is_idle)
 
     def _read_changes(self) -> None:
         state = self._allocator.state

@@ -1,4 +1,4 @@
-"""Slices and claims of devices of a cluster, the templates of claims, and the allocator over them."""
+"""Slices, taint rules and claims of devices of a cluster, the templates of claims, and the allocator over them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tallygate.webhook.accounting.allocation.allocations import AllocatedState
 from tallygate.webhook.accounting.allocation.allocator import Allocator, AllocatorRules
 from tallygate.webhook.accounting.allocation.attempt_work import AttemptWork
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableSlice, read_slice
+from tallygate.webhook.accounting.allocation.taint_rules import TaintRules, selects_slice
 from tallygate.webhook.accounting.cluster.device_columns import DeviceColumns
 from tallygate.webhook.accounting.cluster.scheduler_version import SchedulerVersion
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
@@ -16,13 +17,14 @@ from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     DeviceClass,
+    DeviceTaintRule,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceSlice,
 )
 from tallygate.webhook.objects.meta import ObjectMeta
 
-DeviceObject = ResourceSlice | ResourceClaim | ResourceClaimTemplate
+DeviceObject = ResourceSlice | DeviceTaintRule | ResourceClaim | ResourceClaimTemplate
 """Every type of object about devices but their classes."""
 
 
@@ -68,7 +70,7 @@ class ClaimIndex(Mapping[tuple[str, str], ResourceClaim]):
 
 
 class DeviceIndex:
-    """All slices, claims and templates of claims of one cluster, changed by one object at a time.
+    """All slices, taint rules, claims and templates of claims of one cluster, changed by one object at a time.
 
     `special_claims` are the claims that kube-scheduler made for extended resources, by the UID of their pod. `work` is
     what the present attempt of an allocator may still do. `find_stored_template` returns a template by its namespace
@@ -84,9 +86,11 @@ class DeviceIndex:
         self.special_claims: dict[str, ResourceClaim] = {}
         self.work = AttemptWork()
         self._slices: dict[str, AllocatableSlice] = {}
+        self._tainted: dict[str, AllocatableSlice] = {}
+        self._taint_rules = TaintRules()
         self._state = AllocatedState()
-        self._allocators: dict[int, tuple[Allocator, Allocator]] = {}
-        self._columns: dict[int, DeviceColumns] = {}
+        self._allocators: dict[SchedulerVersion, tuple[Allocator, Allocator]] = {}
+        self._columns: dict[SchedulerVersion, DeviceColumns] = {}
 
     def put(self, device_object: DeviceObject) -> None:
         """Add an object, or replace its previous version.
@@ -100,6 +104,8 @@ class DeviceIndex:
         match device_object:
             case ResourceSlice():
                 self.replace_slice(name, read_slice(device_object))
+            case DeviceTaintRule():
+                self._replace_taint_rule(name, device_object)
             case ResourceClaim():
                 self.replace_claim((namespace, name), device_object)
             case ResourceClaimTemplate():
@@ -112,6 +118,8 @@ class DeviceIndex:
         match device_object:
             case ResourceSlice():
                 self.replace_slice(name, None)
+            case DeviceTaintRule():
+                self._replace_taint_rule(name, None)
             case ResourceClaim():
                 self.replace_claim((namespace, name), None)
             case ResourceClaimTemplate():
@@ -119,19 +127,55 @@ class DeviceIndex:
 
     def replace_slice(self, name: str, published: AllocatableSlice | None) -> None:
         """Put a slice in the place of the known one of this name; None to remove it."""
-        before = self._slices.pop(name, None)
+        before, tainted_before = self._slices.pop(name, None), self._tainted.pop(name, None)
         if published is not None:
-            self._slices[name] = published
-        for key, (allocator, _) in self._allocators.items():
-            for each in (each for each in (before, published) if each is not None):
-                if each is before:
-                    allocator.slices.remove(each)
-                else:
-                    allocator.slices.add(each)
-                if key in self._columns:
-                    self._columns[key].mark_stale(allocator.slices.list_nodes_of_pool(each))
-            if before is not None:
-                allocator.selectors.forget(device.content for device in before.devices)
+            self._slices[name], self._tainted[name] = published, self._taint_rules.apply(published)
+        for version in self._allocators:
+            if version.applies_taint_rules:
+                self._swap_slice(version, tainted_before, self._tainted.get(name))
+            else:
+                self._swap_slice(version, before, published)
+
+    def _swap_slice(
+        self, version: SchedulerVersion, before: AllocatableSlice | None, after: AllocatableSlice | None
+    ) -> None:
+        """Put a slice in the place of another one for the allocator of a version."""
+        allocator, _ = self._allocators[version]
+        for each in (each for each in (before, after) if each is not None):
+            if each is before:
+                allocator.slices.remove(each)
+            else:
+                allocator.slices.add(each)
+            if version in self._columns:
+                self._columns[version].mark_stale(allocator.slices.list_nodes_of_pool(each))
+        if before is not None:
+            allocator.selectors.forget(device.content for device in before.devices)
+
+    def _replace_taint_rule(self, name: str, rule: DeviceTaintRule | None) -> None:
+        for each in self.set_taint_rule(name, rule):
+            self.refresh_slice(each)
+
+    def set_taint_rule(self, name: str, rule: DeviceTaintRule | None) -> list[str]:
+        """Put a rule in the place of the known one of this name, None to remove it.
+
+        Return the slices that the caller must refresh, so that it can do that in parts.
+        """
+        before = self._taint_rules.replace(name, rule)
+        if before is not None and rule is not None and before.spec == rule.spec:
+            return []
+        return [key for key, each in self._slices.items() if selects_slice(before, each) or selects_slice(rule, each)]
+
+    def refresh_slice(self, name: str) -> None:
+        """Apply the present taint rules to a slice."""
+        published, before = self._slices.get(name), self._tainted.get(name)
+        if published is not None:
+            after = self._tainted[name] = self._taint_rules.apply(published)
+            for version in (each for each in self._allocators if each.applies_taint_rules):
+                self._swap_slice(version, before, after)
+
+    def list_taint_rules(self) -> list[DeviceTaintRule]:
+        """Return the taint rules of the cluster."""
+        return list(self._taint_rules.by_name.values())
 
     def replace_claim(self, key: tuple[str, str], claim: ResourceClaim | StoredClaim | None) -> None:
         """Put a claim in the place of the known one of this namespace and name; None to remove it.
@@ -180,20 +224,21 @@ class DeviceIndex:
     ) -> Allocator:
         """Return the allocator of a version over the slices and the classes of the cluster.
 
-        It allocates what claims leave free, or all devices if `is_idle`.
+        It allocates what claims and taints leave free, or all devices if `is_idle`.
         """
-        allocators = self._allocators.get(version.minor)
+        allocators = self._allocators.get(version)
         if allocators is None:
             rules = AllocatorRules(since_37=version.allocates_as_37)
-            allocator = Allocator(self._slices.values(), classes, self._state, rules, self.work)
-            allocators = self._allocators[version.minor] = allocator, allocator.create_idle()
+            slices = self._tainted if version.applies_taint_rules else self._slices
+            allocator = Allocator(slices.values(), classes, self._state, rules, self.work)
+            allocators = self._allocators[version] = allocator, allocator.create_idle()
         return allocators[is_idle]
 
     def get_columns(self, version: SchedulerVersion, classes: Mapping[str, DeviceClass]) -> DeviceColumns:
         """Return the columns of the devices of nodes."""
-        columns = self._columns.get(version.minor)
+        columns = self._columns.get(version)
         if columns is None:
-            columns = self._columns[version.minor] = DeviceColumns(self.get_allocator(version, classes))
+            columns = self._columns[version] = DeviceColumns(self.get_allocator(version, classes))
         return columns
 
 

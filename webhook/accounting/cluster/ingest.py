@@ -9,7 +9,13 @@ from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex, StorageObject
 from tallygate.webhook.objects.core import Namespace
-from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from tallygate.webhook.objects.devices import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from tallygate.webhook.objects.karpenter import KarpenterNodePool, NodeClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
@@ -113,6 +119,7 @@ def _put_namespace(cluster: Cluster, content: ObjectJson) -> None:
 
 _SLICE_DECODER, _CLAIM_DECODER = msgspec.json.Decoder(ResourceSlice), msgspec.json.Decoder(ResourceClaim)
 _TEMPLATE_DECODER = msgspec.json.Decoder(ResourceClaimTemplate)
+_TAINT_RULE_DECODER = msgspec.json.Decoder(DeviceTaintRule)
 
 
 def _get_devices(cluster: Cluster) -> DeviceIndex:
@@ -145,6 +152,7 @@ _HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
     "ResourceSlice": lambda cluster, content: _get_devices(cluster).put(_SLICE_DECODER.decode(content)),
     "ResourceClaim": lambda cluster, content: _get_devices(cluster).put(_CLAIM_DECODER.decode(content)),
     "ResourceClaimTemplate": lambda cluster, content: _get_devices(cluster).put(_TEMPLATE_DECODER.decode(content)),
+    "DeviceTaintRule": lambda cluster, content: _get_devices(cluster).put(_TAINT_RULE_DECODER.decode(content)),
     "PodDisruptionBudget": lambda cluster, content: cluster.budgets.append(_BUDGET_DECODER.decode(content)),
     **{kind: _create_storage_handler(decoded) for kind, decoded in STORAGE_TYPES.items()},
 }

@@ -22,6 +22,7 @@ class SchedulerVersion:
     `counts_one_violated_budget`: a victim counts under no further budget after one that it violates.
     `fixes_start_times`: a victim that has not started has one start time during an attempt. `sums_resizes`: a pod that
     is being resized counts as in `resized_requests`. `allocates_as_37`: devices are allocated by the rules of 1.37.
+    `applies_taint_rules`: devices have the taints of DeviceTaintRules, too (DRADeviceTaintRules).
     """
 
     minor: int
@@ -33,6 +34,7 @@ class SchedulerVersion:
     fixes_start_times: bool = False
     sums_resizes: bool = False
     allocates_as_37: bool = False
+    applies_taint_rules: bool = False
 
     def __str__(self) -> str:
         """Return the version as users write it."""
@@ -50,6 +52,7 @@ MODELLED_VERSIONS = (
         fixes_start_times=True,
         sums_resizes=True,
         allocates_as_37=True,
+        applies_taint_rules=True,
     ),
 )
 """The modelled versions in ascending order."""

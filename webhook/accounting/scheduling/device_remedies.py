@@ -1,4 +1,4 @@
-"""Changes that would help a pod without devices: fewer devices, another class, a toleration, no idle claim of others.
+"""Changes that would help a pod without devices: fewer devices, another class, a toleration, no idle claim, no taint.
 
 Each is verified by a trial: the changed claim, or the pod with other requests for extended resources, takes the place
 of the present one while the filters run.
@@ -29,6 +29,7 @@ from tallygate.webhook.objects.core import ResourceRequirements
 from tallygate.webhook.objects.devices import (
     DeviceClaim,
     DeviceRequest,
+    DeviceTaintRule,
     DeviceToleration,
     ExactDeviceRequest,
     ResourceClaim,
@@ -43,11 +44,11 @@ _MAX_DELETIONS: Final = 8
 
 
 class _Change(NamedTuple):
-    """A change to try: the object or pod that takes the place of another one, or the claim that is deleted."""
+    """A change to try: the object or pod that takes the place of another one, or the objects that are deleted."""
 
     description: str
     replacement: ResourceClaim | ResourceClaimTemplate | None = None
-    deleted: ResourceClaim | None = None
+    deleted: Sequence[ResourceClaim | DeviceTaintRule] = ()
     pod: IncomingPod | None = None
 
 
@@ -63,7 +64,12 @@ def try_device_changes(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -
     devices = cluster.devices
     if devices is None or find_hold_reason(pod, cluster):
         return
-    for changes in (*_list_changes(pod, cluster, devices), *_list_fewer(pod, cluster), *_list_deletions(devices)):
+    for changes in (
+        *_list_changes(pod, cluster, devices),
+        *_list_fewer(pod, cluster),
+        *_list_deletions(devices),
+        *(_list_rule_deletions(devices) if cluster.scheduler_version.applies_taint_rules else ()),
+    ):
         description, feasible = _find_smallest(pod, cluster, devices, nodes, changes)
         for node_index in feasible:
             yield description, cluster.nodes.get_name(node_index)
@@ -89,17 +95,17 @@ def _find_smallest(
 
 @contextmanager
 def _apply(devices: DeviceIndex, change: _Change) -> Iterator[None]:
-    before: ResourceClaim | ResourceClaimTemplate | None = change.deleted
-    if change.deleted is not None:
-        devices.remove(change.deleted)
+    before: ResourceClaim | ResourceClaimTemplate | None = None
+    for each in change.deleted:
+        devices.remove(each)
     if change.replacement is not None:
         before = devices.find(change.replacement)
         devices.put(change.replacement)
     try:
         yield
     finally:
-        if before is not None:
-            devices.put(before)
+        for deleted in (*change.deleted, *([] if before is None else [before])):
+            devices.put(deleted)
 
 
 def _list_changes(pod: IncomingPod, cluster: Cluster, devices: DeviceIndex) -> Iterator[_Changes]:
@@ -214,4 +220,14 @@ def _list_deletions(devices: DeviceIndex) -> Iterator[_Changes]:
         if get_allocation(each) is not None and each.status is not None and not each.status.reserved_for
     ]
     for claim in sorted(idle, key=format_name)[:_MAX_DELETIONS]:
-        yield [_Change(f"delete claim {format_name(claim)}, which no pod uses", deleted=claim)]
+        yield [_Change(f"delete claim {format_name(claim)}, which no pod uses", deleted=[claim])]
+
+
+def _list_rule_deletions(devices: DeviceIndex) -> Iterator[_Changes]:
+    """Yield the deletion of each taint rule, after that of all of them: a device may have the taints of several."""
+    rules = {each.metadata.name or "": each for each in devices.list_taint_rules() if each.metadata}
+    names = sorted(rules)[:_MAX_DELETIONS]
+    every = _Change(f"delete DeviceTaintRules {', '.join(names)}", deleted=[rules[name] for name in names])
+    for name in names:
+        one = _Change(f"delete DeviceTaintRule {name}", deleted=[rules[name]])
+        yield [every, one] if len(names) > 1 else [one]

@@ -73,7 +73,7 @@ class PoolShortfall(NamedTuple):
         users = "; ".join(str(each) for each in self.in_use)
         parts = [
             *([f"{used} allocated ({users})"] if used else []),
-            *(f"{count} {_agree(reason, count)}" for reason, count in self.mismatches.items()),
+            *(format_mismatch(reason, count) for reason, count in self.mismatches.items()),
             f"{self.free} free",
         ]
         return f"pool {self.pool}: {self.devices} device{'s' * (self.devices != 1)}, {', '.join(parts)}"
@@ -314,8 +314,10 @@ def _create_holder(claim: ResourceClaim) -> DeviceHolder:
     return DeviceHolder("" if is_copy else format_name(claim), pods)
 
 
-def _agree(reason: str, count: int) -> str:
-    """Return the reason with a verb for several devices."""
+def format_mismatch(reason: str, count: int) -> str:
+    """Return the number of devices with a reason, whose verb agrees with it."""
     if count == 1:
-        return reason
-    return reason.replace("fails ", "fail ", 1).replace("has ", "have ", 1) if reason[:3] in {"fai", "has"} else reason
+        return f"{count} {reason}"
+    is_verb = reason.startswith(("fails ", "has "))
+    verb = reason.replace("fails ", "fail ", 1).replace("has ", "have ", 1) if is_verb else reason
+    return f"{count} {verb}"

@@ -79,7 +79,10 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions("get list watch", "", "pods", Feature.CLUSTER),
     *_create_permissions("list watch", "", "namespaces nodes resourcequotas", Feature.CLUSTER),
     *_create_permissions(
-        "list watch", "resource.k8s.io", "deviceclasses resourceclaimtemplates resourceslices", Feature.CLUSTER
+        "list watch",
+        "resource.k8s.io",
+        "deviceclasses devicetaintrules resourceclaimtemplates resourceslices",
+        Feature.CLUSTER,
     ),
     *_create_permissions("get list watch", "resource.k8s.io", "resourceclaims", Feature.CLUSTER),
     *_create_permissions("list watch", "karpenter.sh", "nodeclaims nodepools", Feature.CLUSTER),

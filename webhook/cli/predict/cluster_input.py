@@ -34,6 +34,7 @@ from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResou
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from tallygate.webhook.cli.sources.snapshot_reader import (
     DEVICE_RESOURCES,
+    TAINT_RULES,
     SnapshotError,
     format_snapshot_name,
     list_missing_kinds,
@@ -51,6 +52,7 @@ from tallygate.webhook.policy.model import LabelRequirement, Operator, PolicyLab
 from tallygate.webhook.policy.suggest import format_suggestion
 from tallygate.webhook.state.kubernetes import cap_ledger
 
+_TAINT_RULE_KIND = "DeviceTaintRule"
 _POD_WORDS = frozenset({"pod", "pods", "po"})
 _MAX_NAMES = 10
 _SEPARATOR = re.compile(r",(?![^(]*\))")
@@ -133,9 +135,10 @@ def _read_snapshot(path: Path) -> ClusterInput:
             cluster_input.cluster.storage = cluster_input.cluster.storage or StorageIndex()
             return True
         device_kind = kind.removesuffix("List")
-        if device_kind in DEVICE_RESOURCES:
+        is_about_devices = device_kind in DEVICE_RESOURCES or device_kind == _TAINT_RULE_KIND
+        if is_about_devices:
             device_kinds.add(device_kind)
-        return cluster_input.ingest(kind, item) or kind == cap_ledger.KIND or device_kind in DEVICE_RESOURCES
+        return cluster_input.ingest(kind, item) or kind == cap_ledger.KIND or is_about_devices
 
     try:
         read_items(path, handle_item)
@@ -145,6 +148,9 @@ def _read_snapshot(path: Path) -> ClusterInput:
         ) from error
     cluster_input.device_problems += list_missing_kinds(device_kinds)
     settle_devices(cluster_input.cluster, cluster_input.device_problems)
+    needs_rules = cluster_input.cluster.scheduler_version.applies_taint_rules and "ResourceSlice" in device_kinds
+    if needs_rules and _TAINT_RULE_KIND not in device_kinds:
+        cluster_input.omissions.append(f"the snapshot has no {TAINT_RULES}: only the taints of drivers count")
     if not len(cluster_input.cluster.nodes):
         cluster_input.omissions.append("the snapshot has no nodes")
     return cluster_input
@@ -214,7 +220,8 @@ def _list_if_allowed(
     except ListError as error:
         if error.cause.reason is not ApiErrorReason.FORBIDDEN:
             raise
-        if is_about_devices:
+        needs_rules = cluster_input.cluster.scheduler_version.applies_taint_rules
+        if is_about_devices or (codec.name == TAINT_RULES and needs_rules):
             cluster_input.unread_devices.setdefault("you may not list {}", []).append(codec.name)
         cluster_input.omissions.append(f"{codec.name} may not be listed: {error.cause}")
         return None

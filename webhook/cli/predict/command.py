@@ -243,7 +243,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
     reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,
-    templates of claims and ResourceSlices may be listed.
+    templates of claims, ResourceSlices and DeviceTaintRules may be listed.
 
     Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
     Pods of a kind that is not read are unknown: the command reports them on stderr.

@@ -38,12 +38,18 @@ from tallygate.webhook.cli.scenarios.scenario import (
 )
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.objects.core import Namespace, Pod, PodSpec
-from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from tallygate.webhook.objects.devices import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from tallygate.webhook.objects.meta import PartialObjectMetadata
 from tallygate.webhook.policy.limit_annotations import select_texts
 from tallygate.webhook.state.informers.device_store import PublishedDevice
 
-CLUSTER_SCOPED = frozenset({"Namespace", "Node", "DeviceClass", "ResourceSlice"})
+CLUSTER_SCOPED = frozenset({"Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule"})
 _CREATION_TIMESTAMP = "2026-01-01T00:00:00Z"
 
 _CONTAINER_LISTS = ("containers", "initContainers")
@@ -72,6 +78,7 @@ _STORED_KINDS: Final[Mapping[tuple[str, str], Callable[[bytes], object]]] = {
     ("", "Namespace"): msgspec.json.Decoder(Namespace).decode,
     (_DEVICES_GROUP, "DeviceClass"): msgspec.json.Decoder(DeviceClass).decode,
     (_DEVICES_GROUP, "ResourceSlice"): _decode_slice,
+    (_DEVICES_GROUP, "DeviceTaintRule"): msgspec.json.Decoder(DeviceTaintRule).decode,
 }
 """The decoders of the modelled kinds to which no rule applies."""
 

@@ -60,6 +60,7 @@ _KINDS: Final = {
     "resourceclaimtemplate": "ResourceClaimTemplate",
     "deviceclass": "DeviceClass",
     "resourceslice": "ResourceSlice",
+    "devicetaintrule": "DeviceTaintRule",
 }
 
 _AUTHENTICATED: Final = "system:authenticated"

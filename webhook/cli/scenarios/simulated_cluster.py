@@ -43,9 +43,11 @@ from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore, SliceRecord
 from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
+    DEVICE_TAINT_RULE_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
     DeviceClassStore,
+    DeviceTaintRuleStore,
     NamespaceRecord,
     NamespaceStore,
     NodeStore,
@@ -97,6 +99,7 @@ class SimulatedCluster:
         self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
         self._claim_templates, self._devices = ClaimTemplateStore(), DeviceStore(self._claims.list_devices)
+        self._taint_rules = DeviceTaintRuleStore()
         self._scheduler_cache: SchedulerCache | None = None
         self._device_cache: DeviceCache | None = None
         self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
@@ -247,7 +250,9 @@ class SimulatedCluster:
 
         self._scheduler_cache = SchedulerCache(self._nodes, self._namespaces)
         self._device_classes = self._scheduler_cache.device_class_store
-        self._device_cache = DeviceCache(self._scheduler_cache, self._devices, self._claims, self._claim_templates)
+        self._device_cache = DeviceCache(
+            self._scheduler_cache, self._devices, self._taint_rules, self._claims, self._claim_templates
+        )
         self._decode_pod_event = self._scheduler_cache.create_pod_codec(self._pods).decode_event
         least_amounts = LeastAmounts(self._list_slices, self._device_classes.find_selectors)
         devices = KnownDevices(self._list_classes, least_amounts, self._claim_templates.find_claim)
@@ -289,6 +294,7 @@ class SimulatedCluster:
         self._device_classes.apply(Replaced((), self.store.revision))
         self._claim_templates.apply(Replaced((), self.store.revision))
         self._devices.apply(Replaced((), self.store.revision))
+        self._taint_rules.apply(Replaced((), self.store.revision))
         for _ in range(_ACTIVATION_RECONCILES):
             self.now = self._first_step_at = self.now + IN_FLIGHT_BOUND_SECONDS
             self._reconcile_ledgers()
@@ -317,6 +323,8 @@ class SimulatedCluster:
             self._device_classes.apply(DEVICE_CLASS_CODEC.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "ResourceSlice":
             self._devices.apply(RESOURCE_SLICE_CODEC.decode_event(_encode_watch_event(event, body)))
+        elif key.kind == "DeviceTaintRule":
+            self._taint_rules.apply(DEVICE_TAINT_RULE_CODEC.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "Node":
             self._nodes.apply(NODE_CODEC.decode_event(_encode_watch_event(event, _add_default_allocatable(body))))
 

@@ -19,6 +19,7 @@ from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     DeviceClass,
+    DeviceTaintRule,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
@@ -57,6 +58,7 @@ SchedulingObject = (
     | ResourceClaim
     | ResourceClaimTemplate
     | ResourceSlice
+    | DeviceTaintRule
     | KarpenterNodePool
     | NodeClaim
 )
@@ -175,6 +177,7 @@ _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
     ("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
     ("resource.k8s.io/v1", "resourceslices", "ResourceSlice"),
+    ("resource.k8s.io/v1", "devicetaintrules", "DeviceTaintRule"),
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     ("karpenter.sh/v1", "nodepools", "NodePool"),
     ("karpenter.sh/v1", "nodeclaims", "NodeClaim"),
@@ -189,8 +192,9 @@ _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     "ResourceClaim": ResourceClaim,
     "ResourceClaimTemplate": ResourceClaimTemplate,
     "ResourceSlice": ResourceSlice,
+    "DeviceTaintRule": DeviceTaintRule,
 }
-_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule")
 
 
 def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[SchedulingObject, SnapshotItem]:
@@ -233,7 +237,8 @@ SCHEDULING_CODECS = tuple(
 """The codecs of the other kinds that scheduling depends on: priorities, device classes, budgets and pools of nodes."""
 
 CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in _CLAIM_KINDS)
-"""The codecs of claims for devices, of their templates and of slices, to list in this order after the pods."""
+"""The codecs of claims for devices, of their templates, slices and taint rules, to list in this order after the pods.
+"""
 
 LIST_MARKS = {
     name: SnapshotItem("", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode())

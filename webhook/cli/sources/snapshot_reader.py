@@ -40,6 +40,8 @@ DEVICE_RESOURCES: Mapping[str, str] = {
     "ResourceSlice": "resourceslices",
 }
 """The resource of each kind of object that is needed to predict which devices a pod gets."""
+TAINT_RULES = "devicetaintrules"
+"""The resource of DeviceTaintRules: a snapshot without them is as one of a cluster that has none."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 """zlib's value for the header and the check sum of gzip."""
@@ -256,7 +258,14 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
             snapshot.classes.append(msgspec.json.decode(item, type=DeviceClass))
         case "ResourceSlice":
             snapshot.slices.append(msgspec.json.decode(item, type=ResourceSlice))
-        case "Node" | "ResourceClaimList" | "ResourceClaimTemplateList" | "DeviceClassList" | "ResourceSliceList":
+        case (
+            "Node"
+            | "ResourceClaimList"
+            | "ResourceClaimTemplateList"
+            | "DeviceClassList"
+            | "ResourceSliceList"
+            | "DeviceTaintRuleList"
+        ):
             pass
         case _:
             return is_ingested

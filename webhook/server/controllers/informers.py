@@ -29,7 +29,7 @@ from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.state.informers.cluster_informers import ClusterInformers, LiveReader
 from tallygate.webhook.state.informers.device_cache import DeviceCache
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
-from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, NamespaceStore
+from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, DEVICE_TAINT_RULE_CODEC, NamespaceStore
 from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, ClaimTemplateStore, QuotaStore
 from tallygate.webhook.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
 from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
@@ -180,7 +180,7 @@ class InformerSnapshotProvider:
         """Read the devices of the cluster in the background, and log why a pod that needs them is not evaluated."""
         if self._device_cache is not None:
             self._device_cache.start_building()
-            problem = _find_device_staleness(self._list_statuses()) or self._device_cache.problem
+            problem = self._find_device_staleness(self._list_statuses()) or self._device_cache.problem
             self._claims_unevaluated_log.update(
                 problem and f"schedulable is not judged for pods with claims: {problem}"
             )
@@ -216,10 +216,19 @@ class InformerSnapshotProvider:
     def _find_devices(self, statuses: Sequence[InformerStatus]) -> DeviceIndex | None:
         """Return the devices of the cluster; None until a pod has needed them, and while they are stale."""
         devices = None if self._device_cache is None else self._device_cache.get_index()
-        if devices is None or _find_device_staleness(statuses):
+        if devices is None or self._find_device_staleness(statuses):
             return None
         self._claims_unevaluated_log.update("")
         return devices
+
+    def _find_device_staleness(self, statuses: Sequence[InformerStatus]) -> str:
+        """Return why the objects about devices are stale; empty if they are not."""
+        has_rules = self._scheduler_cache.scheduler_version.applies_taint_rules
+        resources = (*_DEVICE_RESOURCES, DEVICE_TAINT_RULE_CODEC.name) if has_rules else _DEVICE_RESOURCES
+        known = {each.name: each for each in statuses}
+        missing = [name for name in resources if name not in known]
+        stale = [each.stale for name in resources if (each := known.get(name)) is not None and each.stale]
+        return "; ".join((*(f"{name} are not watched" for name in missing), *stale))
 
     def has_device_classes(self, statuses: Sequence[InformerStatus]) -> bool:
         """Return whether the store of device classes is synced; an empty one may be. A change is logged."""
@@ -280,14 +289,6 @@ _POOL_RESOURCES: Final = frozenset({NODE_POOL_CODEC.name, NODE_CLAIM_CODEC.name}
 _DEVICE_RESOURCES: Final = ("resourceslices", "resourceclaims", "resourceclaimtemplates", DEVICE_CLASS_CODEC.name)
 
 
-def _find_device_staleness(statuses: Sequence[InformerStatus]) -> str:
-    """Return why the objects about devices are stale; empty if they are not."""
-    known = {each.name: each for each in statuses}
-    missing = [name for name in _DEVICE_RESOURCES if name not in known]
-    stale = [each.stale for name in _DEVICE_RESOURCES if (each := known.get(name)) is not None and each.stale]
-    return "; ".join((*(f"{name} are not watched" for name in missing), *stale))
-
-
 _POD_RESOURCES = ("namespaces", "pods")
 _CAP_RESOURCES = ("deviceclasses", *_POD_RESOURCES, "resourceclaims")
 _VERSION_TIMEOUT_SECONDS = 2.0
@@ -318,6 +319,7 @@ class GateInformers:
             DeviceCache(
                 self._informers.scheduler_cache,
                 self._informers.devices,
+                self._informers.taint_rules,
                 self._informers.claims,
                 self.claim_templates.store,
             ),

@@ -25,8 +25,10 @@ from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
 from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
+    DEVICE_TAINT_RULE_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
+    DeviceTaintRuleStore,
     NamespaceStore,
     NodeStore,
 )
@@ -46,6 +48,7 @@ class ClusterInformers:
         self.pods = PodStore()
         self.claims = ClaimStore(time.monotonic)
         self.devices = DeviceStore(self.claims.list_devices)
+        self.taint_rules = DeviceTaintRuleStore()
         self.namespaces = NamespaceStore()
         self.nodes = NodeStore()
         self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
@@ -62,6 +65,9 @@ class ClusterInformers:
             Informer(NODE_CODEC, client_config, self.nodes.apply, self.nodes.__len__, timeouts),
             Informer(self.claims.codec, client_config, self.claims.apply, self.claims.__len__, timeouts),
             Informer(RESOURCE_SLICE_CODEC, client_config, self.devices.apply, self.devices.__len__, timeouts),
+            Informer(
+                DEVICE_TAINT_RULE_CODEC, client_config, self.taint_rules.apply, self.taint_rules.__len__, timeouts
+            ),
             Informer(
                 DEVICE_CLASS_CODEC,
                 client_config,

@@ -19,6 +19,7 @@ from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.state.informers.claim_records import ClaimRecord
 from tallygate.webhook.state.informers.claim_store import ClaimName, ClaimStore
 from tallygate.webhook.state.informers.device_store import DeviceStore
+from tallygate.webhook.state.informers.named_stores import DeviceTaintRuleStore
 from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
 
 K = TypeVar("K")
@@ -36,20 +37,27 @@ class ClusterLock(Protocol):
 
 
 class DeviceCache:
-    """The slices and claims of the stores in a `DeviceIndex`. Callers read it while they have the cluster."""
+    """The slices, taint rules and claims of the stores in a `DeviceIndex`, which callers read with the cluster."""
 
     def __init__(
-        self, scheduler_cache: ClusterLock, devices: DeviceStore, claims: ClaimStore, templates: ClaimTemplateStore
+        self,
+        scheduler_cache: ClusterLock,
+        devices: DeviceStore,
+        taint_rules: DeviceTaintRuleStore,
+        claims: ClaimStore,
+        templates: ClaimTemplateStore,
     ) -> None:
         self._scheduler_cache = scheduler_cache
-        self._devices, self._claims, self._templates = devices, claims, templates
+        self._devices, self._taint_rules, self._claims, self._templates = devices, taint_rules, claims, templates
         self._lock = Lock()
         self._index: DeviceIndex | None = None
         self._is_built = False
         self._changed_slices: dict[str, None] = {}
+        self._changed_rules: dict[str, None] = {}
         self._changed_claims: dict[ClaimName, None] = {}
         self._problems: dict[object, str] = {}
         devices.add_listener(self._mark_slices)
+        taint_rules.add_listener(self._mark_rules)
         claims.add_claim_listener(self._mark_claims)
 
     def get_index(self) -> DeviceIndex | None:
@@ -79,6 +87,7 @@ class DeviceCache:
             if self._index is not None:
                 return False
             self._index = DeviceIndex(self._find_template)
+        self._mark_rules([each.name for each in self._taint_rules.list_records()])
         self._mark_slices([each.name for each in self._devices.list_records()])
         self._mark_claims(None)
         return True
@@ -100,6 +109,15 @@ class DeviceCache:
         if is_built:
             self._apply_changes()
 
+    def _mark_rules(self, names: Collection[str]) -> None:
+        with self._lock:
+            if self._index is None:
+                return
+            self._changed_rules |= dict.fromkeys(names)
+            is_built = self._is_built
+        if is_built:
+            self._apply_changes()
+
     def _mark_claims(self, names: Collection[ClaimName] | None) -> None:
         with self._lock:
             if self._index is None:
@@ -117,6 +135,10 @@ class DeviceCache:
             with self._scheduler_cache.acquire(_TIMEOUT_SECONDS) as cluster, self._lock:
                 if cluster is None or self._index is None:
                     continue
+                for name in _pop(self._changed_rules):
+                    record = self._taint_rules.find(name)
+                    rule = None if record is None else record.to_taint_rule()
+                    self._changed_slices |= dict.fromkeys(self._index.set_taint_rule(name, rule))
                 slices, claims = _pop(self._changed_slices), _pop(self._changed_claims)
                 if not slices and not claims:
                     self._is_built = True

@@ -1,8 +1,9 @@
-"""Stores of namespaces, nodes and device classes.
+"""Stores of namespaces, nodes, device classes and taint rules of devices.
 
 - Namespaces: labels, the member namespaces of caps, and the annotations that set limits.
 - Nodes: labels, capacity, allocatable, features and taints.
 - Device classes: the extended resource names of their devices.
+- Taint rules: the taint of each, and the devices that it selects.
 
 They are in an `ObjectStore`: records by name, as of one revision, with listeners for changes.
 """
@@ -31,6 +32,8 @@ from tallygate.webhook.objects.devices import (
     DeviceClass,
     DeviceClassSpec,
     DeviceSelector,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
     list_expressions,
 )
 from tallygate.webhook.objects.meta import ObjectMeta
@@ -395,3 +398,49 @@ DEVICE_CLASS_CODEC = ResourceCodec(
     "deviceclasses", "/apis/resource.k8s.io/v1/deviceclasses", DeviceClass, create_device_class_record, is_optional=True
 )
 """The API group is stable since 1.34 (k8s.io/api/resource/v1); an older API server does not have it."""
+
+
+class DeviceTaintRuleRecord(msgspec.Struct, frozen=True):
+    """One DeviceTaintRule with its specification; a change of its conditions changes only the revision."""
+
+    uid: str
+    name: str
+    revision: int
+    spec: DeviceTaintRuleSpec
+    namespace: str = ""
+
+    @property
+    def compared_value(self) -> object:
+        """All stored fields."""
+        return self.spec
+
+    def to_taint_rule(self) -> DeviceTaintRule:
+        """Create a taint rule from the stored fields."""
+        return DeviceTaintRule(ObjectMeta(name=self.name), self.spec)
+
+
+DeviceTaintRuleStore = ObjectStore[DeviceTaintRuleRecord]
+"""All DeviceTaintRules as of its revision."""
+
+
+def create_taint_rule_record(rule: DeviceTaintRule) -> DeviceTaintRuleRecord:
+    """Create the record of a stored DeviceTaintRule.
+
+    Raises:
+        ValueError: if the rule lacks a field that every stored rule has.
+    """
+    meta = rule.metadata
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError("a device taint rule without uid or name")
+    revision = parse_revision(meta.resource_version or "")
+    return DeviceTaintRuleRecord(meta.uid, meta.name, revision, rule.spec or DeviceTaintRuleSpec())
+
+
+DEVICE_TAINT_RULE_CODEC = ResourceCodec(
+    "devicetaintrules",
+    "/apis/resource.k8s.io/v1/devicetaintrules",
+    DeviceTaintRule,
+    create_taint_rule_record,
+    is_optional=True,
+)
+"""The kind is stable since 1.37 (k8s.io/api/resource/v1); an older API server does not have it in this version."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from tallygate.webhook.accounting.cluster.scheduler_version import SchedulerVersion
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.complexity import estimate_anti_affinity
 from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
@@ -57,6 +58,11 @@ class SchedulerCache:
         self.device_class_store.add_listener(self._update_device_classes)
         self.node_pool_store.add_listener(self._update_node_pools)
         self.node_claim_store.add_listener(self._update_node_claims)
+
+    @property
+    def scheduler_version(self) -> SchedulerVersion:
+        """The version of the scheduler whose rules apply."""
+        return self._cluster.scheduler_version
 
     def set_version(self, git_version: str) -> None:
         """Select the rules of the scheduler of this version. Call it before any pod is put in."""
