@@ -25,7 +25,7 @@ def list_webhooks(**options: Any) -> list[dict[str, Any]]:
 
 def select_evaluating(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the webhooks that evaluate objects; those of namespaces and scales only update ledgers."""
-    return [webhook for webhook in webhooks if not webhook["name"].startswith(("namespaces.", "scales."))]
+    return [webhook for webhook in webhooks if not webhook["name"].startswith(("namespaces.", "limits.", "scales."))]
 
 
 def list_sent_requests(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
@@ -54,6 +54,7 @@ def test_the_names_contain_phase_and_part() -> None:
         "updates.validate.tallygate.dev",
         "nodes.validate.tallygate.dev",
         "namespaces.validate.tallygate.dev",
+        "limits.validate.tallygate.dev",
         "scales.validate.tallygate.dev",
     ]
 
@@ -78,7 +79,11 @@ def test_exactly_the_evaluated_requests_are_sent() -> None:
 def test_no_request_is_sent_twice() -> None:
     """Count the requests of all webhooks: two that match the same request would both be called."""
     for configuration in create_webhook_configurations(SERVICE):
-        requests_by_webhook = [list_sent_requests([webhook]) for webhook in configuration["webhooks"]]
+        webhooks = {each["name"].partition(".")[0]: each for each in configuration["webhooks"]}
+        if namespaces := webhooks.pop("namespaces", None):
+            (labels,), (limits,) = namespaces["matchConditions"], webhooks["limits"]["matchConditions"]
+            assert labels["expression"].endswith(f" && !({limits['expression']})")
+        requests_by_webhook = [list_sent_requests([webhook]) for webhook in webhooks.values()]
         assert sum(map(len, requests_by_webhook)) == len(set().union(*requests_by_webhook))
 
 
@@ -107,21 +112,37 @@ def test_a_cluster_can_register_nodes_while_the_gate_is_down() -> None:
     for policy in ("Fail", "Ignore"):
         for webhook in list_webhooks(failure_policy=policy):
             may_be_ignored = webhook["name"].startswith(("nodes.", "namespaces.", "scales."))
-            assert webhook["failurePolicy"] == ("Ignore" if may_be_ignored else policy)
+            is_closed = webhook["name"].startswith("limits.")
+            assert webhook["failurePolicy"] == ("Ignore" if may_be_ignored else "Fail" if is_closed else policy)
 
 
-def test_namespaces_are_sent_if_labels_change_or_annotations_that_set_limits() -> None:
-    (webhook,) = (each for each in list_webhooks() if each["name"].startswith("namespaces."))
+def _find_webhook(part: str) -> dict[str, Any]:
+    (webhook,) = (each for each in list_webhooks() if each["name"].startswith(f"{part}."))
+    return webhook
+
+
+def test_namespaces_are_sent_if_labels_change() -> None:
+    webhook = _find_webhook("namespaces")
+    parts = ("", "/finalize", "/status")
+    assert list_sent_requests([webhook]) == {("", f"namespaces{part}", "UPDATE", "Cluster") for part in parts}
+    (condition,) = webhook["matchConditions"]
+    assert condition["expression"].startswith("object.metadata.?labels != oldObject.metadata.?labels && !(")
+
+
+def test_annotations_that_set_limits_have_a_webhook_that_fails_closed_and_leaves_every_other_write_alone() -> None:
+    webhook = _find_webhook("limits")
     assert list_sent_requests([webhook]) == {
         ("", "namespaces", "CREATE", "Cluster"),
         *(("", f"namespaces{part}", "UPDATE", "Cluster") for part in ("", "/finalize", "/status")),
     }
-    sets_limits = ".metadata.?annotations.orValue({}).exists(key, key.startsWith('limits.tallygate.dev/'))"
+    assert "namespaceSelector" not in webhook
+    is_limit = "key.startsWith('limits.tallygate.dev/')"
+    is_other = f"{is_limit} && object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]"
     (condition,) = webhook["matchConditions"]
     assert condition["expression"] == (
-        f"request.operation != 'UPDATE' ? object{sets_limits} : object.metadata.?labels != oldObject.metadata.?labels"
-        " || (object.metadata.?annotations != oldObject.metadata.?annotations"
-        f" && (object{sets_limits} || oldObject{sets_limits}))"
+        f"request.operation != 'UPDATE' ? object.metadata.?annotations.orValue({{}}).exists(key, {is_limit})"
+        f" : (object.metadata.?annotations.orValue({{}}).exists(key, {is_other})"
+        f" || oldObject.metadata.?annotations.orValue({{}}).exists(key, {is_other}))"
     )
 
 
@@ -203,7 +224,7 @@ def test_the_ca_bundle_is_encoded_in_base64() -> None:
     pem = b"-----BEGIN CERTIFICATE-----\n"
     assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in list_webhooks(ca_bundle=pem)] == [
         pem
-    ] * 8
+    ] * 9
     assert not any("caBundle" in webhook["clientConfig"] for webhook in list_webhooks())
 
 

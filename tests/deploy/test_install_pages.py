@@ -139,9 +139,14 @@ def test_the_patch_of_the_page_excludes_a_namespace() -> None:
 
 
 def test_the_way_out_of_the_runbook_patches_the_webhooks_that_fail_closed() -> None:
-    for configuration in create_webhook_configurations(ServiceTarget()):
-        failing = [index for index, each in enumerate(configuration["webhooks"]) if each["failurePolicy"] == "Fail"]
-        assert {f"/webhooks/{index}/failurePolicy" for index in failing} == find_failure_policy_paths(
+    """Compare with those that the failure policy changes: annotations that set limits fail closed under both."""
+    closed, opened = (
+        create_webhook_configurations(ServiceTarget(), failure_policy=each) for each in ("Fail", "Ignore")
+    )
+    for before, after in zip(closed, opened, strict=True):
+        policies = [[each["failurePolicy"] for each in configuration["webhooks"]] for configuration in (before, after)]
+        changed = {index for index, (first, second) in enumerate(zip(*policies, strict=True)) if first != second}
+        assert {f"/webhooks/{index}/failurePolicy" for index in changed} == find_failure_policy_paths(
             read_text(OPERATE)
         )
 

@@ -30,6 +30,10 @@ GroupKind = tuple[str, str]
 """Group and kind."""
 
 _DOMAIN = "tallygate.dev"
+
+LIMITS_WEBHOOK = f"limits.{Phase.VALIDATING}.{_DOMAIN}"
+"""The name of the webhook of annotations that set limits."""
+
 _TIMEOUT_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits in the queue
 _CLUSTER_SCOPED = frozenset({("", "Node")})
 _NAMESPACED = frozenset(BUILT_IN_TARGETS) - _CLUSTER_SCOPED
@@ -59,12 +63,14 @@ _NODE_CHANGES = (  # `||` ignores the error on CREATE, where the old object is m
 _REPLICAS_INCREASE = "object.spec.?replicas.orValue(0) > oldObject.spec.?replicas.orValue(0)"
 _SELECTIONS = {"spec": ".?spec", "metadata": ".metadata"}
 _LABELS_CHANGE = "object.metadata.?labels != oldObject.metadata.?labels"
-_SETS_LIMITS = f"{{}}.metadata.?annotations.orValue({{{{}}}}).exists(key, key.startsWith('{ANNOTATION_PREFIX}'))"
-_NAMESPACE_CHANGES = (
-    f"request.operation != 'UPDATE' ? {_SETS_LIMITS.format('object')}"
-    f" : {_LABELS_CHANGE} || (object.metadata.?annotations != oldObject.metadata.?annotations"
-    f" && ({_SETS_LIMITS.format('object')} || {_SETS_LIMITS.format('oldObject')}))"
+_SETS_LIMIT = f"key.startsWith('{ANNOTATION_PREFIX}')"
+_IS_OTHER_LIMIT = f"{_SETS_LIMIT} && object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]"
+_LIMITS_CHANGE = (
+    f"request.operation != 'UPDATE' ? object.metadata.?annotations.orValue({{}}).exists(key, {_SETS_LIMIT}) : ("
+    f"object.metadata.?annotations.orValue({{}}).exists(key, {_IS_OTHER_LIMIT})"
+    f" || oldObject.metadata.?annotations.orValue({{}}).exists(key, {_IS_OTHER_LIMIT}))"
 )
+_NAMESPACE_CHANGES = f"{_LABELS_CHANGE} && !({_LIMITS_CHANGE})"  # each write has one review
 
 # The API server skips the mutating phase for a pod without missing entries and without entries that the built-in
 # validation between the phases would reject with a worse message; the validating phase sees every pod. Where a policy
@@ -130,7 +136,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     """Return the mutating and the validating configuration, as plain objects.
 
     `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for everything but nodes,
-    `own_namespace` the namespace of the gate, which its webhooks must not block, as little as `exempt_namespaces`, and
+    namespaces and scale requests, `own_namespace` the namespace of the gate, which its webhooks must not block, as little as `exempt_namespaces`, and
     `token` the secret segment of its paths, or empty. `workload_resources` are those of other projects. If a policy
     `implies_requests`, the mutating phase has to see each new pod.
     """
@@ -141,6 +147,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     }
     validating_only = {
         f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _create_namespace_webhook(),
+        LIMITS_WEBHOOK: _create_limits_webhook(),
         f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded, workload_resources),
     }
 
@@ -242,17 +249,29 @@ def _create_node_webhook() -> dict[str, Any]:
 
 
 def _create_namespace_webhook() -> dict[str, Any]:
-    """Return the webhook of namespaces whose labels change, or an annotation that sets limits.
-
-    It warns of a cap that new labels select, and denies such an annotation, also by a subresource.
-    """
+    """Return the webhook of namespaces whose labels change: it warns of a cap that the new labels select."""
     return {
         "failurePolicy": "Ignore",
-        **_create_match_conditions("changes-labels-or-limits", _NAMESPACE_CHANGES),
-        "rules": [
-            _create_rule("", ["namespaces"], [CREATE], "Cluster"),
-            _create_rule("", ["namespaces", "namespaces/finalize", "namespaces/status"], [UPDATE], "Cluster"),
-        ],
+        **_create_match_conditions("changes-labels", _NAMESPACE_CHANGES),
+        "rules": [_create_namespace_update_rule()],
+    }
+
+
+def _create_namespace_update_rule() -> dict[str, Any]:
+    return _create_rule("", ["namespaces", "namespaces/finalize", "namespaces/status"], [UPDATE], "Cluster")
+
+
+def _create_limits_webhook() -> dict[str, Any]:
+    """Return the webhook of annotations that set limits, which denies one by a user that the cap does not name.
+
+    It fails closed whatever the failure policy of the others is: nothing that a cluster needs to start or to recover
+    changes such an annotation, and a raise that nobody admitted would stay after the outage. It excludes no namespace,
+    since one that is excluded today may be a member of a cap later.
+    """
+    return {
+        "failurePolicy": "Fail",
+        **_create_match_conditions("changes-limits", _LIMITS_CHANGE),
+        "rules": [_create_rule("", ["namespaces"], [CREATE], "Cluster"), _create_namespace_update_rule()],
     }
 
 

@@ -13,6 +13,7 @@ from tests.cli.doctor.fact_changes import (
 )
 from tests.cli.doctor.healthy_gate import budget, deployment
 
+LIMITS = "limits.validate.tallygate.dev"
 NODES = "nodes.validate.tallygate.dev"
 
 CASES: Cases = {
@@ -23,6 +24,14 @@ CASES: Cases = {
     "changes of pods pass while the gate is unavailable": (
         change_webhook("validate", CHANGES, failurePolicy="Ignore"),
         {"failure-policy": WARN},
+    ),
+    "annotations that set limits pass while the gate is unavailable": (
+        change_webhook("validate", LIMITS, failurePolicy="Ignore"),
+        {"failure-policy": WARN},
+    ),
+    "every write of a namespace waits for the gate": (
+        change_webhook("validate", LIMITS, matchConditions=[{"name": "all", "expression": "true"}]),
+        {"lockout": FAIL, "conditions": WARN},
     ),
     "one replica": ({"deployment": deployment(1, 1)}, {"failure-policy": WARN}),
     "no replica is ready": ({"deployment": deployment(2, 0)}, {"failure-policy": FAIL, "replicas": WARN}),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tallygate.webhook.accounting.selectors import SelectorError, parse_selector
 from tallygate.webhook.admission.self_registration import FAILURE_POLICY_ANNOTATION
+from tallygate.webhook.admission.webhook_configuration import LIMITS_WEBHOOK
 from tallygate.webhook.cli.doctor.api_types import (
     GateDeployment,
     GateDisruptionBudget,
@@ -85,6 +86,15 @@ def _find_open_webhooks(facts: GateFacts) -> Iterator[CheckResult]:
             if is_called_for_pods(webhook) and webhook.failure_policy != _FAIL_POLICY:
                 reason = f"{webhook.name} has failurePolicy Ignore: while the gate is away, pods pass unjudged"
                 yield create_warning(reason, _format_policy_fix(facts, kind, configuration, webhook))
+            elif webhook.name == LIMITS_WEBHOOK and webhook.failure_policy != _FAIL_POLICY:
+                reason = (
+                    f"{webhook.name} has failurePolicy {webhook.failure_policy}: while the gate is away, everybody who "
+                    "may update namespaces sets limits by annotations"
+                )
+                patch = format_webhook_patch(
+                    facts.location, kind, configuration, webhook, "failurePolicy", _FAIL_POLICY
+                )
+                yield create_warning(reason, patch)
 
 
 def _format_policy_fix(facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook) -> str:
@@ -228,7 +238,7 @@ def _check_lockout(facts: GateFacts) -> CheckResult:
     results = []
     for kind, configuration, webhook in _list_failing_webhooks(facts):
         vital = [str(request) for request in _VITAL_REQUESTS if is_called_for(webhook, request)]
-        if vital:
+        if vital and not _is_narrowed(facts, kind, webhook):
             reason = (
                 f"{webhook.name} has failurePolicy Fail and speaks of {format_names(vital)}: without the gate "
                 "that fails"
@@ -239,6 +249,18 @@ def _check_lockout(facts: GateFacts) -> CheckResult:
     )
 
 
+def _is_narrowed(facts: GateFacts, kind: str, webhook: Webhook) -> bool:
+    """Return whether a webhook that is to fail closed has the match conditions that leave vital requests alone."""
+    expected = ExpectedConfigurations(facts.location).find_webhook(kind, webhook.name)
+    return (
+        expected is not None
+        and expected.failure_policy == _FAIL_POLICY
+        and bool(expected.match_conditions)
+        and webhook.match_conditions == expected.match_conditions
+        and webhook.rules == expected.rules
+    )
+
+
 def _list_unlock_commands(
     facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook
 ) -> Sequence[str]:
@@ -246,11 +268,9 @@ def _list_unlock_commands(
     expected_webhook = expected.find_webhook(kind, webhook.name)
     if expected_webhook is None or expected_webhook.failure_policy != _FAIL_POLICY:
         return (format_webhook_patch(facts.location, kind, configuration, webhook, "failurePolicy", "Ignore"),)
-    return (
-        format_webhook_patch(
-            facts.location, kind, configuration, webhook, "rules", expected.get_field(kind, webhook.name, "rules")
-        ),
-    )
+    name = "rules" if webhook.rules != expected_webhook.rules else "matchConditions"
+    value = expected.get_field(kind, webhook.name, name)
+    return (format_webhook_patch(facts.location, kind, configuration, webhook, name, value),)
 
 
 def _check_excluded_namespaces(facts: GateFacts) -> CheckResult:
