@@ -1,5 +1,6 @@
 """Limits by an annotation on a real control plane: admins set them, tenants who may edit the namespace do not."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -30,7 +31,7 @@ _KEY = "limits.tallygate.dev/annotated"
 _LONG, _SHORT = timedelta(minutes=10), timedelta(seconds=6)
 """How long the raise lasts: until it was seen, then until its end."""
 _WITHIN = 60.0  # seconds
-_FORBIDDEN, _STORED = 403, 201
+_FORBIDDEN, _STORED, _NOT_DECIDED = 403, 201, 500
 _TENANT = ("--as=tom", "--as-group=system:masters")
 """A user with every right on namespaces, who is no admin for the cap."""
 _ADMIN = ("--as=ann", "--as-group=system:masters", "--as-group=platform-admins")
@@ -104,6 +105,28 @@ def _diagnose(site: Site, folder: Path, policies: str) -> dict[str, Any]:
     options = ("-o", "json", "--policies", str(folder / "given.yaml"), "--kubeconfig", str(site.cluster.kubeconfig))
     checks = json.loads(run_tallygate(site.cluster, "doctor", *options).stdout)["checks"]
     return next(each for each in checks if each["check"] == "limit-annotations")
+
+
+def test_while_no_gate_answers_nobody_changes_the_annotation_and_all_else_of_a_namespace_can_be_changed(
+    site: Site, namespace: str, ledger_gate: GateProcess
+) -> None:
+    assert not _annotate(site, namespace, f"{DONGLE}=3", _ADMIN)
+    ledger_gate.stop()
+    for text, user in itertools.product((f"{DONGLE}=4", None), (_TENANT, _ADMIN)):
+        refused = _annotate(site, namespace, text, user)
+        assert 'failed calling webhook "limits.validate.tallygate.dev"' in refused
+    assert _write_status(site, namespace, f"{DONGLE}=4").status == _NOT_DECIDED
+    created = {"metadata": {"name": "case-with-a-limit", "annotations": {_KEY: f"{DONGLE}=4"}}}
+    client = api(site.cluster.kubeconfig)
+    assert client.ask("POST", "/api/v1/namespaces", created, query={"dryRun": "All"}).status == _NOT_DECIDED
+    label(site.cluster, namespace, {"of": "anyone"})
+    assert not site.cluster.kubectl("annotate", "namespace", namespace, "note=1").returncode
+    client.patch(f"/api/v1/namespaces/{namespace}/status", {"metadata": {"annotations": {"note": "2"}}})
+    with new_namespace(site.cluster, "case-other-"):
+        pass
+    ledger_gate.start()
+    assert _annotate(site, namespace, f"{DONGLE}=4", _TENANT).count("TG216") == 1
+    assert not _annotate(site, namespace, None, _ADMIN)
 
 
 @pytest.mark.usefixtures("ledger_gate")

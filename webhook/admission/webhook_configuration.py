@@ -135,8 +135,8 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the mutating and the validating configuration, as plain objects.
 
-    `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for everything but nodes,
-    namespaces and scale requests, `own_namespace` the namespace of the gate, which its webhooks must not block, as little as `exempt_namespaces`, and
+    `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for pods and workloads,
+    `own_namespace` the namespace of the gate, which its webhooks must not block, as little as `exempt_namespaces`, and
     `token` the secret segment of its paths, or empty. `workload_resources` are those of other projects. If a policy
     `implies_requests`, the mutating phase has to see each new pod.
     """
