@@ -7,10 +7,15 @@ import pytest
 
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.prediction import Feasibility, predict_quickly
+from tallygate.webhook.accounting.scheduling.prediction import (
+    Feasibility,
+    predict_daemon_set,
+    predict_quickly,
+)
+from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import DRIVER, claim, device_class, device_slice
-from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster
+from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, place_copies
 
 _ALLOCATED_AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
 _TIMEOUT = timedelta(minutes=10)
@@ -81,9 +86,41 @@ def test_a_prediction_without_the_time_is_unknown_while_the_driver_is_awaited() 
     assert predict_quickly(incoming, cluster, 1, run_filters(incoming, cluster)).feasibility is Feasibility.NOW
 
 
+_PRE_BIND = 'running PreBind plugin "DynamicResources": add reservation to claim default/c: '
+_INVALID = 'ResourceClaim.resource.k8s.io "c" is invalid: '
+
+
+def _create_shared(pods: int) -> dict[str, Any]:
+    return claim("c", allocated=["a/a0"], pods=[f"p{number}" for number in range(pods)])
+
+
 def test_no_more_than_256_pods_reserve_a_claim() -> None:
-    made = claim("c", allocated=["a/a0"], pods=[f"p{number}" for number in range(256)])
-    message = attempt(decode_pod(_POD), _create(made, None)).message
-    assert message.startswith("0/2 nodes are available: resourceclaim in use. ")
-    made["status"]["reservedFor"].pop()
+    """The scheduler does not count them, and fails to bind the pod, as 1.37.2 does."""
+    made = _create_shared(256)
+    too_many = "status.reservedFor: Too many: 257: must have at most 256 items"
+    assert attempt(decode_pod(_POD), _create(made, None)).message == f"{_PRE_BIND}{_INVALID}{too_many}"
+    del made["status"]["allocation"]["allocationTimestamp"]
+    both = f"[{too_many}, status.allocation: Invalid value: null: field cannot be modified once set]"
+    assert attempt(decode_pod(_POD), _create(made, None)).message == f"{_PRE_BIND}{_INVALID}{both}"
+    own = {"resource": "pods", "name": "new", "uid": "uid-new"}
+    made["status"]["reservedFor"][-1] = own
     assert attempt(decode_pod(_POD), _create(made, None)).nodes == ("a",)
+    assert attempt(decode_pod(_POD), _create(_create_shared(255), None)).nodes == ("a",)
+
+
+@pytest.mark.parametrize(("consumers", "expected"), [(0, 4), (252, 4), (254, 2), (256, 0), (257, 0)])
+def test_copies_share_a_claim_until_256_pods_have_it(consumers: int, expected: int) -> None:
+    cluster, incoming = _create(_create_shared(consumers), None), IncomingPod.from_pod(decode_pod(_POD))
+    before = dict(cluster.devices.claims) if cluster.devices else {}
+    assert len(place_copies(decode_pod(_POD), cluster, 4).nodes) == expected
+    assert cluster.devices is not None
+    assert dict(cluster.devices.claims) == before
+    assert compute_remaining_capacity(incoming, cluster).total == min(256 - min(consumers, 256), 10)
+
+
+def test_a_daemon_set_shares_a_claim_until_256_pods_have_it() -> None:
+    everywhere = _create_shared(255)
+    del everywhere["status"]["allocation"]["nodeSelector"]
+    cluster, incoming = _create(everywhere, None), IncomingPod.from_pod(decode_pod(_POD))
+    prediction = predict_daemon_set(incoming, cluster, run_filters(incoming, cluster))
+    assert (prediction.count, prediction.placed_count, prediction.feasibility) == (2, 1, Feasibility.NOT_NOW)

@@ -179,9 +179,9 @@ def _create_own_and_backed(own_cpu: str, backed_cpu: str) -> Cluster:
         [],
         [
             device_class(resource=_BACKED),
-            device_class("net", "true"),
+            device_class("net", '"memory" in device.capacity["gpu.example.com"]'),
             device_slice("backed", ["d0", "d1"]),
-            device_slice("net", ["n0", "n1"], allNodes=True),
+            device_slice("net", [device("n0", "1Gi"), device("n1", "1Gi")], allNodes=True),
             claim("c", request(of="net")),
         ],
     )

@@ -28,6 +28,10 @@ DeviceObject = ResourceSlice | DeviceTaintRule | ResourceClaim | ResourceClaimTe
 """Every type of object about devices but their classes."""
 
 
+ClaimKey = tuple[str, str]
+"""The namespace and the name of a claim."""
+
+
 class StoredClaim(Protocol):
     """A claim in a form that takes less memory."""
 

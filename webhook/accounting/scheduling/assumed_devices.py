@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tallygate.webhook.accounting.allocation.allocations import Allocation
 from tallygate.webhook.accounting.allocation.planned_requests import AllocationError, UndecidedAllocationError
 from tallygate.webhook.accounting.allocation.pools import list_devices
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
+from tallygate.webhook.accounting.cluster.device_index import ClaimKey, DeviceIndex, StoredClaim
 from tallygate.webhook.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
@@ -21,6 +23,8 @@ from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
     find_hold_reason,
     get_allocation,
+    is_reserved_for,
+    list_consumers,
     needs_devices,
 )
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import create_special_claim
@@ -77,7 +81,7 @@ class AssumedDevices:
         self.by_copy: list[CopyClaims] = []
         self._cluster = cluster
         self._made: list[ResourceClaim] = []
-        self._replaced: list[ResourceClaim] = []
+        self._replaced: list[tuple[ClaimKey, ResourceClaim | StoredClaim]] = []
 
     def take(self, pod: IncomingPod, node_index: int) -> bool:
         """Allocate the claims of a pod on a node, and return whether its devices suffice; if not, nothing changes."""
@@ -91,6 +95,9 @@ class AssumedDevices:
             return False
         put = self._put(pod, devices, list_claims_on_node(pod, cluster, node_index, of_pod), allocations)
         before = [each for each in of_pod.claims if get_allocation(each) is not None]
+        for claim in before:
+            if not is_reserved_for(claim, pod.uid):
+                self._replace(devices, _reserve(claim, self._create_consumer(pod)))
         self.by_copy.append(CopyClaims(cluster.nodes.get_name(node_index), (*before, *put)))
         return True
 
@@ -100,8 +107,8 @@ class AssumedDevices:
         if devices is not None:
             for claim in self._made:
                 devices.remove(claim)
-            for claim in reversed(self._replaced):
-                devices.put(claim)
+            for key, stored in reversed(self._replaced):
+                devices.replace_claim(key, stored)
 
     def _put(
         self,
@@ -114,16 +121,30 @@ class AssumedDevices:
         named = []
         for claim, allocation in zip(claims, allocations, strict=True):
             meta = claim.metadata or ObjectMeta()
-            status = ResourceClaimStatus(allocation.to_status(), [ClaimConsumer(resource="pods", name=pod.name)])
+            status = ResourceClaimStatus(allocation.to_status(), [self._create_consumer(pod)])
             named.append(ResourceClaim(meta, claim.spec, status))
-            stored = devices.claims.get((pod.namespace, meta.name or ""))
-            if stored is not None:
-                self._replaced.append(stored)
-            else:
-                # no name of a stored claim has a space
-                meta = ObjectMeta(name=f"copy {len(self._made)}", namespace=pod.namespace)
-            allocated = ResourceClaim(meta, claim.spec, status)
-            devices.put(allocated)
-            if stored is None:
-                self._made.append(allocated)
+            if (pod.namespace, meta.name or "") in devices.claims.stored:
+                self._replace(devices, named[-1])
+                continue
+            # no name of a stored claim has a space
+            meta = ObjectMeta(name=f"copy {len(self._made)}", namespace=pod.namespace)
+            self._made.append(ResourceClaim(meta, claim.spec, status))
+            devices.put(self._made[-1])
         return named
+
+    def _replace(self, devices: DeviceIndex, claim: ResourceClaim) -> None:
+        """Put a claim in the place of the stored one of its name."""
+        meta = claim.metadata or ObjectMeta()
+        key = meta.namespace or "", meta.name or ""
+        self._replaced.append((key, devices.claims.stored[key]))
+        devices.put(claim)
+
+    def _create_consumer(self, pod: IncomingPod) -> ClaimConsumer:
+        """Return the next copy of a pod as a consumer of its claims: no two copies have one UID."""
+        return ClaimConsumer(resource="pods", name=pod.name, uid=f"copy {len(self.by_copy)}")
+
+
+def _reserve(claim: ResourceClaim, consumer: ClaimConsumer) -> ResourceClaim:
+    """Return a claim that one more consumer has reserved."""
+    status = claim.status or ResourceClaimStatus()
+    return replace(claim, status=replace(status, reserved_for=[*list_consumers(claim), consumer]))

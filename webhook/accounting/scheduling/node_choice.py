@@ -7,7 +7,7 @@ plugins/dynamicresources/dynamicresources.go, patchPodExtendedResourceClaimStatu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,10 +19,12 @@ from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import has
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
 from tallygate.webhook.accounting.scheduling.plugins.pod_claims import list_claim_refs
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    MAX_CONSUMERS,
     find_devices_of_pod,
     find_hold_reason,
     get_allocation,
     is_reserved_for,
+    list_consumers,
     list_requests,
     needs_devices,
 )
@@ -77,16 +79,17 @@ def find_bind_errors(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
     """Return the nodes on which the scheduler fails to bind a pod, with its error; they are feasible otherwise.
 
     It cannot add a pod to a claim whose allocation has no timestamp, as schedulers before 1.36 write it: it would add
-    the timestamp to an allocation that must not change. It stores no claim without requests: that of a pod with other
-    claims, on a node that has its extended resources itself.
+    the timestamp to an allocation that must not change. Nor can it add one to a claim that has the largest number of
+    consumers: it counts none, and the API server rejects the reservation. It stores no claim without requests: that of
+    a pod with other claims, on a node that has its extended resources itself.
     """
     if cluster.devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
         return {}
     claims, classes, _ = find_devices_of_pod(pod, cluster, cluster.devices)
     for claim in claims:
-        allocation = get_allocation(claim)
-        if allocation is not None and not allocation.allocation_timestamp and not is_reserved_for(claim, pod.uid):
-            return dict.fromkeys(nodes.tolist(), _format_unchangeable(claim))
+        problems = () if is_reserved_for(claim, pod.uid) else tuple(_list_reservation_problems(claim))
+        if problems:
+            return dict.fromkeys(nodes.tolist(), _format_rejection(claim, problems))
     if not classes:
         return {}
     problem = f"no update of pod {pod.namespace}/{pod.name} ExtendedResourceClaimStatus"
@@ -100,8 +103,18 @@ def find_bind_errors(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
     return dict.fromkeys(nodes[has_special & ~has_requests].tolist(), error)
 
 
-def _format_unchangeable(claim: ResourceClaim) -> str:
+def _list_reservation_problems(claim: ResourceClaim) -> Iterator[str]:
+    """Yield the errors of the API server for one more consumer (validateResourceClaimStatusUpdate)."""
+    count, allocation = len(list_consumers(claim)) + 1, get_allocation(claim)
+    if count > MAX_CONSUMERS:
+        yield f"status.reservedFor: Too many: {count}: must have at most {MAX_CONSUMERS} items"
+    if allocation is not None and not allocation.allocation_timestamp:
+        yield "status.allocation: Invalid value: null: field cannot be modified once set"
+
+
+def _format_rejection(claim: ResourceClaim, problems: Sequence[str]) -> str:
+    """Return the error of the scheduler for a reservation that the API server rejects (Status in apimachinery)."""
     meta = claim.metadata or ObjectMeta()
     invalid = f'ResourceClaim.resource.k8s.io "{meta.name}" is invalid'
-    problem = "status.allocation: Invalid value: null: field cannot be modified once set"
-    return f"{_PRE_BIND} add reservation to claim {meta.namespace}/{meta.name}: {invalid}: {problem}"
+    listed = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+    return f"{_PRE_BIND} add reservation to claim {meta.namespace}/{meta.name}: {invalid}: {listed}"

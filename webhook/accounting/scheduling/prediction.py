@@ -22,6 +22,7 @@ import numpy as np
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
 from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm
+from tallygate.webhook.accounting.scheduling.assumed_devices import shares_claims
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, mark_unresolvable
 from tallygate.webhook.accounting.scheduling.filters import Filter, run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
@@ -201,16 +202,15 @@ def predict_daemon_set(
     """
     diagnosis = diagnosis.restrict_to(_find_target_nodes(pod, cluster))
     unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
-    bind_errors = find_bind_errors(pod, cluster, diagnosis.feasible)
-    feasible = [each for each in diagnosis.feasible.tolist() if each not in bind_errors]
+    if session is None and shares_claims(pod, cluster):
+        with open_placement_session(cluster) as own_session:
+            return predict_daemon_set(pod, cluster, diagnosis, own_session)
     count = len(diagnosis.nodes)
-    if session is not None:
-        for node_index in feasible:
-            session.assume(pod, node_index)
-    node_names = _get_names(cluster, feasible)
+    bound, unbound = _bind_daemon_pods(pod, cluster, diagnosis.feasible, session)
+    node_names = _get_names(cluster, bound)
     if len(node_names) == count:
         return Prediction(_choose_feasible(unmodelled), count, node_names, unmodelled, diagnosis)
-    rejected = [*diagnosis.nodes[diagnosis.rejected].tolist(), *bind_errors]
+    rejected = [*diagnosis.nodes[diagnosis.rejected].tolist(), *unbound]
     unresolvable = find_unresolvable_nodes(pod, cluster, diagnosis.nodes)
     feasibility = Feasibility.NEVER if unresolvable.issuperset(rejected) else Feasibility.NOT_NOW
     pod_for_node = IncomingPod.from_pod(_create_pod_for_node(pod.pod, cluster.nodes.get_name(rejected[0])))
@@ -218,6 +218,33 @@ def predict_daemon_set(
     return Prediction(
         feasibility, count, node_names, unmodelled, diagnosis, replace(result, diagnosis=diagnosis), unresolvable
     )
+
+
+def _bind_daemon_pods(
+    pod: IncomingPod, cluster: Cluster, feasible: NodeIndices, session: PlacementSession | None
+) -> tuple[list[int], list[int]]:
+    """Return the feasible nodes that get a pod of a DaemonSet, and those on which none is bound.
+
+    Pods that share a claim take it one after the other. The pods stay until the session ends, if there is one.
+    """
+    if not shares_claims(pod, cluster):
+        errors = find_bind_errors(pod, cluster, feasible)
+        bound = [each for each in feasible.tolist() if each not in errors]
+        if session is not None:
+            for node_index in bound:
+                session.assume(pod, node_index)
+        return bound, list(errors)
+    bound, unbound = [], list[int]()
+    for position in range(len(feasible)):
+        node, node_index = feasible[position : position + 1], int(feasible[position])
+        is_bound = (
+            session is not None
+            and len(run_filters(pod, cluster, node).feasible) > 0
+            and not find_bind_errors(pod, cluster, node)
+            and session.assume(pod, node_index)
+        )
+        (bound if is_bound else unbound).append(node_index)
+    return bound, unbound
 
 
 def with_daemon_tolerations(pod: SchedulingPod) -> SchedulingPod:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,8 +65,7 @@ def compute_remaining_capacity(
         SelectorError: if a claim has an invalid selector.
     """
     count_copies = _count_independent if needs_amounts_only(pod, cluster) else _count_by_placement
-    copies_by_node, diagnosis, reason_counts = count_copies(pod, cluster)
-    bind_error = next(iter(find_bind_errors(pod, cluster, diagnosis.feasible).values()), "")
+    copies_by_node, diagnosis, reason_counts, bind_error = count_copies(pod, cluster)
     message = bind_error or (
         format_fit_error(diagnosis)
         if diagnosis.pre_filter_status or not len(diagnosis.nodes)
@@ -81,7 +81,16 @@ def compute_remaining_capacity(
     )
 
 
-def _count_independent(pod: IncomingPod, cluster: Cluster) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
+class _Count(NamedTuple):
+    """The copies by node, and why the next one has none: its diagnosis, reasons, and the error of its binding."""
+
+    copies_by_node: Mapping[str, int]
+    diagnosis: Diagnosis
+    reason_counts: Counter[str]
+    bind_error: str = ""
+
+
+def _count_independent(pod: IncomingPod, cluster: Cluster) -> _Count:
     """Count independent copies: the free amounts of each node give its number."""
     diagnosis = run_filters(pod, cluster)
     feasible = diagnosis.feasible
@@ -93,16 +102,17 @@ def _count_independent(pod: IncomingPod, cluster: Cluster) -> tuple[Mapping[str,
     reason_counts = diagnosis.count_reasons()
     for reason, rejected in _find_next_shortfalls(pod, cluster, feasible, capacity):
         reason_counts[reason] += int(rejected.sum())
-    return copies_by_node, diagnosis, +reason_counts
+    return _Count(copies_by_node, diagnosis, +reason_counts)
 
 
-def _count_by_placement(pod: IncomingPod, cluster: Cluster) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
+def _count_by_placement(pod: IncomingPod, cluster: Cluster) -> _Count:
     """Count copies by placing them one after the other until no node is feasible."""
     with open_placement_session(cluster) as session:
         placement = session.place(pod, count_max_pods(cluster), run_filters(pod, cluster))
         diagnosis = placement.unplaced or run_filters(pod, cluster)
+        bind_error = next(iter(find_bind_errors(pod, cluster, diagnosis.feasible).values()), "")
     copies_by_node = Counter(cluster.nodes.get_name(node_index) for node_index in placement.nodes)
-    return dict(copies_by_node), diagnosis, +diagnosis.count_reasons()
+    return _Count(dict(copies_by_node), diagnosis, +diagnosis.count_reasons(), bind_error)
 
 
 def _find_next_shortfalls(

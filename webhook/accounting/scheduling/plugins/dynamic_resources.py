@@ -38,9 +38,7 @@ from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
     find_hold_reason,
     get_allocation,
-    is_full_claim,
     is_idle_claim,
-    is_reserved_for,
     list_requests,
     needs_devices,
 )
@@ -69,8 +67,6 @@ def pre_filter_dynamic_resources(pod: IncomingPod, cluster: Cluster) -> PreFilte
         return PreFilterStatus(str(error), is_by_devices=True)
     for claim in of_pod.claims:
         if get_allocation(claim) is not None:
-            if is_full_claim(claim) and not is_reserved_for(claim, pod.uid):
-                return PreFilterStatus("resourceclaim in use", is_by_devices=True)
             continue
         for request in list_requests(claim):
             status = _check_request(claim, request, cluster.device_classes.by_name)

@@ -19,7 +19,11 @@ from tallygate.webhook.objects.core import PodResourceClaim
 from tallygate.webhook.objects.devices import AllocationResult, ClaimConsumer, DeviceRequest, ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 
-_MAX_CONSUMERS = 256  # ResourceClaimReservedForMaxSize
+MAX_CONSUMERS = 256
+"""The number of consumers that may reserve a claim (ResourceClaimReservedForMaxSize in resource/v1/types.go, v1.37).
+
+The scheduler does not count them (CanBeReserved): the API server rejects the reservation of one more.
+"""
 
 
 class ClaimNotReadyError(TallygateError):
@@ -83,21 +87,17 @@ def list_requests(claim: ResourceClaim) -> Sequence[DeviceRequest]:
 
 def is_idle_claim(claim: ResourceClaim, pod_uid: str) -> bool:
     """Return whether no other pod has reserved a claim, so that its devices can be freed for this one."""
-    reserved = _list_consumers(claim)
+    reserved = list_consumers(claim)
     return not reserved or [each.uid for each in reserved] == [pod_uid]
 
 
 def is_reserved_for(claim: ResourceClaim, pod_uid: str) -> bool:
     """Return whether a claim is reserved for a pod already."""
-    return any(each.uid == pod_uid for each in _list_consumers(claim))
+    return any(each.uid == pod_uid for each in list_consumers(claim))
 
 
-def is_full_claim(claim: ResourceClaim) -> bool:
-    """Return whether no more pods can reserve a claim (CanBeReserved)."""
-    return len(_list_consumers(claim)) >= _MAX_CONSUMERS
-
-
-def _list_consumers(claim: ResourceClaim) -> Sequence[ClaimConsumer]:
+def list_consumers(claim: ResourceClaim) -> Sequence[ClaimConsumer]:
+    """Return the consumers that have reserved a claim."""
     return (claim.status.reserved_for if claim.status else None) or ()
 
 
