@@ -233,10 +233,14 @@ class ActiveCap:
 
 @dataclass(frozen=True, slots=True)
 class MatchingCaps:
-    """The caps of one namespace; `unknown` names the caps that select by labels, where the labels are unknown."""
+    """The caps of one namespace; `unknown` names the caps that select by labels, where the labels are unknown.
+
+    `unknown_limits` are those of them that have a hard limit.
+    """
 
     caps: tuple[ActiveCap, ...]
     unknown: tuple[str, ...]
+    unknown_limits: tuple[str, ...] = ()
 
 
 class CapIndex:
@@ -327,7 +331,8 @@ class CapIndex:
                 for cap, is_matching in results
                 if is_matching
             ),
-            tuple(active_cap.definition.name for active_cap, is_matching in results if is_matching is None),
+            tuple(cap.definition.name for cap, is_matching in results if is_matching is None),
+            tuple(cap.definition.name for cap, is_matching in results if is_matching is None and cap.hard),
         )
 
 

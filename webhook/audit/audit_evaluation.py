@@ -131,6 +131,11 @@ def _list_problems(verdict: Verdict) -> Iterator[EvaluatedProblem]:
             yield enforcement, problem
 
 
+def _get_enforcement(cap: ActiveCap, name: str) -> Enforcement:
+    """Return how the gate enforces a problem under a name: without a hard limit a cap rejects nothing."""
+    return Enforcement.DENY if name in cap.hard else Enforcement.WARN
+
+
 def _evaluate_cap(cap: ActiveCap, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
     """Yield the lasting problems of one cap: a limit or factor is missing, or the pods of a workload can never fit."""
     request, target = decoded_request.request, decoded_request.target
@@ -139,14 +144,14 @@ def _evaluate_cap(cap: ActiveCap, decoded_request: DecodedRequest) -> Iterator[E
     decoded_object = decoded_request.get_object(target)
     if isinstance(decoded_object, ResourceClaim) and not find_pod_uid(decoded_object.metadata or ObjectMeta()):
         for name in cap.list_unknown_products(decoded_object):
-            yield Enforcement.DENY, create_unknown_product_problem(cap, name)
+            yield _get_enforcement(cap, name), create_unknown_product_problem(cap, name)
     pod_views = decoded_request.list_pods(target)
     if not pod_views:
         return
     try:
         if (request.group, request.kind) == POD:
             for name, containers in cap.compute_charge(pod_views[0].pod).unlimited.items():
-                yield Enforcement.DENY, create_missing_limit_problem(cap, name, containers)
+                yield _get_enforcement(cap, name), create_missing_limit_problem(cap, name, containers)
             return
         forecast_workload = create_workload(decoded_object, pod_views)
         if forecast_workload is None or cap.definition.workloads is ForecastEnforcement.IGNORE:

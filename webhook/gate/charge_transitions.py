@@ -71,6 +71,12 @@ class CapCharge(msgspec.Struct, frozen=True):
     rolls_at: int = 0
 
     @property
+    def is_limited(self) -> bool:
+        """Whether the consumer has, or requests, a name with a hard limit: else no state of the ledger rejects it."""
+        hard = self.cap.hard
+        return any(name in hard for name in self.requested) or any(name in hard for name in self.current)
+
+    @property
     def surge_terms(self) -> SurgeTerms:
         """The surge for a pod of a controller that rolls."""
         surge = self.cap.definition.surge

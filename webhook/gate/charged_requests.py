@@ -60,8 +60,9 @@ class UndecidedChargeError(TallygateError):
 class RequestCharges(msgspec.Struct, frozen=True):
     """The consumer that a request writes, its charges, and a problem for each limit that a cap requires.
 
-    `created_pod` is the pod that the request creates, None for any other request. `pod_count` is the number of pods of
-    a workload that is charged as a whole.
+    `warnings` are the problems under names without a hard limit: they reject nothing. `created_pod` is the pod that the
+    request creates, None for any other request. `pod_count` is the number of pods of a workload that is charged as a
+    whole.
     """
 
     consumer: ChargedConsumer
@@ -69,6 +70,12 @@ class RequestCharges(msgspec.Struct, frozen=True):
     missing_limits: Sequence[Problem] = ()
     created_pod: Pod | None = None
     pod_count: int = 0
+    warnings: Sequence[Problem] = ()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a cap can reject the request."""
+        return any(charge.is_limited for charge in self.charges)
 
 
 def is_charged(decoded_request: DecodedRequest) -> bool:
@@ -87,14 +94,14 @@ def find_charged_caps(
     """Return the caps over the namespace of a review.
 
     Raises:
-        UndecidedError: if one selects namespaces by labels, and the labels are unknown.
+        UndecidedError: if one with a hard limit selects namespaces by labels, and the labels are unknown.
     """
     request = context.request
     matching = context.policy_set.caps.find_matching(request.namespace, labels)
-    if matching.unknown:
+    if matching.unknown_limits:
         raise UndecidedError(
-            f"cap {matching.unknown[0]} selects namespaces by label, and the labels of namespace {request.namespace} "
-            "are unknown here",
+            f"cap {matching.unknown_limits[0]} selects namespaces by label, and the labels of namespace "
+            f"{request.namespace} are unknown here",
             request.uid,
             is_transient=is_transient,
         )
@@ -135,16 +142,18 @@ def _charge_pod(
     if old is not None and has_ended(old):
         # An ended pod uses nothing, and never will. Its earlier reservation counts until the next recount.
         return None
-    request, charges, missing_limits = decoded_request.request, list[CapCharge](), list[Problem]()
+    request, charges = decoded_request.request, list[CapCharge]()
+    missing_limits, warnings = list[Problem](), list[Problem]()
     for cap in caps:
         before = compute_pod_charge(cap, old) if old is not None else _NO_CHARGE
         after = compute_pod_charge(cap, new, decoded_request.get_fingerprint(new))
         charge = CapCharge(cap, before.amounts, after.amounts, may_exceed(cap, request), new if cap.derived else None)
         if after.unlimited and not charge.may_exceed:
-            missing_limits += _find_missing_limits(charge, before, after)
+            for name, problem in _find_missing_limits(charge, before, after):
+                (missing_limits if name in cap.hard else warnings).append(problem)
         charges.append(charge)
     consumer = _identify(request, new, ConsumerKind.POD, nonce)
-    return RequestCharges(consumer, charges, missing_limits, new if old is None else None)
+    return RequestCharges(consumer, charges, missing_limits, new if old is None else None, warnings=warnings)
 
 
 def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
@@ -167,29 +176,31 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
         charges = [_select_undecided(each, old) for each in charges]
     if old is not None:
         charges = [_add_devices(each, old, new, find_device) for each in charges]
-    missing_limits = [] if old is not None else _find_unknown_products(request, new, charges)
+    unknown_products = [] if old is not None else _find_unknown_products(request, new, charges)
+    missing_limits = [problem for charge, name, problem in unknown_products if name in charge.cap.hard]
+    warnings = [problem for charge, name, problem in unknown_products if name not in charge.cap.hard]
     charges = [each for each in charges if each.requested]
-    if not charges and not missing_limits:
+    if not charges and not unknown_products:
         return None
     consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
     if is_allocation and old is not None:
         consumer = msgspec.structs.replace(consumer, allocates_at=_get_revision(old))
     if old is None and request.user.name == SCHEDULER_USER:
         consumer = msgspec.structs.replace(consumer, pod_uid=find_pod_uid(new.metadata or ObjectMeta()))
-    return RequestCharges(consumer, charges, missing_limits)
+    return RequestCharges(consumer, charges, missing_limits, warnings=warnings)
 
 
 def _find_unknown_products(
     request: AdmissionRequest, claim: ResourceClaim, charges: Sequence[CapCharge]
-) -> list[Problem]:
-    """Return a problem for each product of which a claim has a factor alone.
+) -> list[tuple[CapCharge, str, Problem]]:
+    """Return charge, name and problem for each product of which a claim has a factor alone.
 
     The claims that kube-scheduler makes belong to pods, which are charged with the product.
     """
     if request.user.name == SCHEDULER_USER:
         return []
     return [
-        create_unknown_product_problem(each.cap, name)
+        (each, name, create_unknown_product_problem(each.cap, name))
         for each in charges
         if not each.may_exceed
         for name in each.cap.list_unknown_products(claim)
@@ -225,13 +236,17 @@ def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find
         return charge
     current = count_devices(before, meters, find_device, _NO_AMOUNTS).amounts
     try:
+        hard = {name: meter for name, meter in meters.items() if name in charge.cap.hard}
         if _get_allocation(old) == _get_allocation(new):
-            requested = _count_known(after, meters, find_device)
+            requested = dict(_count_known(after, hard, find_device))
         else:
             requested = {
                 name: sum(meter.require_amount(each, find_device(each.id)) for each in after)
-                for name, meter in meters.items()
+                for name, meter in hard.items()
             }
+        if len(hard) < len(meters):  # without a hard limit, an unknown amount rejects nothing
+            soft = {name: meter for name, meter in meters.items() if name not in hard}
+            requested |= count_devices(after, soft, find_device, _NO_AMOUNTS).amounts
     except UndecidedDeviceError as error:
         raise UndecidedChargeError(charge.cap.definition.name, error) from None
     return msgspec.structs.replace(
@@ -297,15 +312,15 @@ def _identify(request: AdmissionRequest, new: DecodedObject, kind: ConsumerKind,
     return ChargedConsumer(uid, request.namespace, request.name, nonce, operation, request.dry_run, kind)
 
 
-def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> list[Problem]:
-    """Return a problem for each limit that the pod lacks and did not lack before."""
+def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> list[tuple[str, Problem]]:
+    """Return name and problem for each limit that the pod lacks and did not lack before."""
     old_unlimited = {name: set(containers) for name, containers in before.unlimited.items()}
     new_unlimited = {
         name: tuple(container for container in containers if container not in old_unlimited.get(name, ()))
         for name, containers in after.unlimited.items()
     }
     return [
-        create_missing_limit_problem(charge.cap, name, containers)
+        (name, create_missing_limit_problem(charge.cap, name, containers))
         for name, containers in new_unlimited.items()
         if containers
     ]

@@ -2,6 +2,10 @@
 
 Check all caps first: otherwise a full cap would starve the other caps with reservations. Then write in the order of the
 ledger keys, so that no replica waits in a cycle. If a later cap rejects the consumer, release the earlier reservations.
+
+A cap without a hard limit on anything of the consumer does not reject it, whatever the state of its ledger. It comes
+last, so that it delays no other cap. Only a hard limit that the ledger has already, and this replica's policy not yet,
+rejects there (rule 8).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,12 +39,14 @@ class CapObstacle(msgspec.Struct, frozen=True):
 class ChargeResult(msgspec.Struct, frozen=True):
     """The results under all caps: `reserved` under every cap, or nothing is reserved.
 
-    One cap in `exceeded` rejects the consumer. Otherwise one of `obstacles` leaves it undecided.
+    One cap in `exceeded` rejects the consumer. Otherwise one of `obstacles` leaves it undecided. `unevaluated` are
+    caps that gave no result and cannot reject the consumer: nothing is known to be reserved under them.
     """
 
     reserved: tuple[CapChargeResult, ...] = ()
     exceeded: tuple[CapChargeResult, ...] = ()
     obstacles: tuple[CapObstacle, ...] = ()
+    unevaluated: tuple[CapObstacle, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -62,12 +68,15 @@ def charge_consumer(
     """
     transact = partial(_transact, ledgers, deadline, usage_lister)
     create = partial(ReserveTransition, consumer, is_standalone=ledgers.is_standalone, usage_lister=usage_lister)
-    if consumer.is_dry_run or len(charges) > 1:
-        mode = ChargeMode.DRY_RUN if consumer.is_dry_run else ChargeMode.CHECK
-        checked = _combine(transact, [create(charge, mode) for charge in charges], ends_early=False)
-        if consumer.is_dry_run or checked.is_final:
+    limited_first = sorted(charges, key=lambda charge: not charge.is_limited)
+    if consumer.is_dry_run:
+        return _combine(transact, [create(charge, ChargeMode.DRY_RUN) for charge in limited_first], ends_early=False)
+    if len(charges) > 1:
+        limited = [create(charge, ChargeMode.CHECK) for charge in limited_first if charge.is_limited]
+        checked = _combine(transact, limited, ends_early=False)
+        if checked.is_final:
             return checked
-    transitions = [create(charge, ChargeMode.RESERVE) for charge in charges]
+    transitions = [create(charge, ChargeMode.RESERVE) for charge in limited_first]
     result = _combine(transact, transitions, ends_early=True)
     if result.is_final:
         for transition in transitions:
@@ -104,14 +113,17 @@ def _combine(
 ) -> ChargeResult:
     """Apply the transitions in turn, up to the first error of a store, and return the result of all.
 
-    With `ends_early`, apply them up to the first that does not reserve.
+    With `ends_early`, apply them up to the first that does not reserve. A cap that cannot reject ends nothing.
     """
     reserved: list[CapChargeResult] = []
     exceeded: list[CapChargeResult] = []
     obstacles: list[CapObstacle] = []
+    unevaluated: list[CapObstacle] = []
     for transition in transitions:
         outcome = transact(transition)
-        if isinstance(outcome, CapObstacle):
+        if isinstance(outcome, CapObstacle) and not transition.charge.is_limited:
+            unevaluated.append(outcome)
+        elif isinstance(outcome, CapObstacle):
             obstacles.append(outcome)
             if ends_early or not isinstance(outcome.cause, Prerequisite):
                 break
@@ -121,4 +133,6 @@ def _combine(
             exceeded.append(outcome)
             if ends_early:
                 break
-    return ChargeResult(() if exceeded or obstacles else tuple(reserved), tuple(exceeded), tuple(obstacles))
+    return ChargeResult(
+        () if exceeded or obstacles else tuple(reserved), tuple(exceeded), tuple(obstacles), tuple(unevaluated)
+    )

@@ -190,7 +190,8 @@ def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) 
     for charge in charges:
         cap = charge.cap
         for name in claims.list_unknown_products(cap):
-            yield create_unknown_product_problem(cap, name, CLAIMS_FIELD)
+            if name in cap.hard:
+                yield create_unknown_product_problem(cap, name, CLAIMS_FIELD)
         for name, claimed in sorted(claims.compute_charge(cap).items()):
             own = charge.requested.get(name, 0)
             if name in cap.hard and own + claimed > cap.limits.get_most(name):

@@ -121,7 +121,12 @@ def add_warnings(context: ReviewContext, problems: Iterable[Problem], unknown: s
 
 
 def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
-    """Return the decision that every cap allows the pod; with a warning above a soft limit."""
+    """Return the decision that every cap allows the pod; with a warning above a soft limit.
+
+    The answer also names each cap without a hard limit that was not evaluated.
+    """
+    for obstacle in result.unevaluated:
+        context = add_warnings(context, (), describe_unevaluated(obstacle.cap, str(obstacle.cause)))
     warnings = tuple(warning for booked in result.reserved for warning in create_soft_limit_warnings(booked))
     exceeded_caps = tuple(booked.charge.cap.definition.name for booked in result.reserved if is_newly_exceeded(booked))
     if warnings or exceeded_caps:
@@ -131,6 +136,11 @@ def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
         context = replace(context, verdict=verdict)
     body = response.encode_response(_create_message_context(context), context.verdict, context.phase, None)
     return Decision(body, _create_record(context, "allow"))
+
+
+def describe_unevaluated(cap: str, reason: str) -> str:
+    """Return the message about a cap that cannot reject a request, and was not evaluated for this reason."""
+    return f"cap {cap} was not evaluated, and has no hard limit on this request: {reason}"
 
 
 def _create_record(context: ReviewContext, verdict: str, problems: tuple[Problem, ...] = ()) -> DecisionRecord:

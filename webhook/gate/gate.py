@@ -45,6 +45,7 @@ from tallygate.webhook.gate.decisions import (
     decide_with_warnings,
     decide_without_result,
     deny_by_caps,
+    describe_unevaluated,
     retry_later,
 )
 from tallygate.webhook.gate.limit_annotation_review import check_limit_annotations, is_namespace_write
@@ -206,10 +207,12 @@ class Gate:
         self, context: ReviewContext, decoded_request: DecodedRequest, labels: Mapping[str, str] | None, deadline: float
     ) -> Decision:
         caps = find_charged_caps(context, labels, is_transient=self._usage_lister is not None)
+        for name in context.policy_set.caps.find_matching(context.request.namespace, labels).unknown:
+            context = add_warnings(
+                context, (), describe_unevaluated(name, "it selects namespaces by label, which are unknown here")
+            )
         if not caps:
             return self._forecast_pod(context, decoded_request)
-        if (retry := self._wait_for_namespace(context, labels)) is not None:
-            return retry
         try:
             request_charges = compute_request_charges(decoded_request, caps, self._nonce(), self._find_device)
         except UndecidedChargeError as error:
@@ -220,20 +223,26 @@ class Gate:
             return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
         if request_charges.missing_limits:
             return deny_by_caps(context, list(request_charges.missing_limits))
-        warnings: Iterable[Problem] = ()
+        if (retry := self._wait_for_namespace(context, labels, request_charges)) is not None:
+            return retry
+        warnings: Iterable[Problem] = request_charges.warnings
         if request_charges.consumer.kind is ConsumerKind.CLAIM:
-            warnings = self._forecast_devices(decoded_request, caps, deadline)
-        if self._owner_chains is not None and any(cap.definition.admits_whole for cap in caps):
+            warnings = (*warnings, *self._forecast_devices(decoded_request, caps, deadline))
+        if self._owner_chains is not None and any(cap.definition.admits_whole and cap.hard for cap in caps):
             request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
         return self._reserve(context, request_charges, deadline, warnings)
 
-    def _wait_for_namespace(self, context: ReviewContext, labels: Mapping[str, str] | None) -> Decision | None:
+    def _wait_for_namespace(
+        self, context: ReviewContext, labels: Mapping[str, str] | None, request_charges: RequestCharges
+    ) -> Decision | None:
         """Return the answer that requests a retry while this replica cannot charge anything of the namespace, or None.
 
         Raises:
             UndecidedError: if pods are not listed yet.
         """
         request = context.request
+        if not request_charges.is_limited:
+            return None
         if self._usage_lister is not None and not self._usage_lister.is_listed:
             # Just after the start: another replica can decide, and a retry there takes no second.
             raise UndecidedError("pods are not listed yet", request.uid, is_transient=True)
@@ -303,7 +312,7 @@ class Gate:
             return deny_by_caps(context, reviewed.denied)
         if reviewed.charges is None:
             return decide_with_warnings(context, reviewed.warnings, reviewed.unknown)
-        if (retry := self._wait_for_namespace(context, labels)) is not None:
+        if (retry := self._wait_for_namespace(context, labels, reviewed.charges)) is not None:
             return retry
         context = add_warnings(context, reviewed.warnings, reviewed.unknown)
         return self._reserve(context, reviewed.charges, deadline)
@@ -333,7 +342,7 @@ class Gate:
         claims = expected.claims
         if claims.claims and (problems := list(forecast_impossible_claims(claims, request_charges.charges))):
             return deny_by_caps(context, problems)
-        if self._monotonic() >= deadline:
+        if self._monotonic() >= deadline and request_charges.is_limited:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
         consumer, targets = request_charges.consumer, context.policy_set.rules.targets
         charge = partial(charge_consumer, self._ledgers, deadline=deadline, usage_lister=self._usage_lister)

@@ -334,7 +334,7 @@ def _forecast_missing_limits(
     for name, containers in charge.unlimited.items():
         if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
             problem = create_missing_limit_problem(cap, name, added, pods.view.locate("spec.containers"))
-            yield Forecast(problem, permanent=True, affects_all=True)
+            yield Forecast(problem, permanent=name in cap.hard, affects_all=name in cap.hard)
 
 
 def _forecast_unknown_products(pods: ForecastPods, cap: ActiveCap) -> Iterator[Forecast]:
@@ -348,4 +348,4 @@ def _forecast_unknown_products(pods: ForecastPods, cap: ActiveCap) -> Iterator[F
         return
     for name in pods.claims.list_unknown_products(cap):
         problem = create_unknown_product_problem(cap, name, pods.view.locate(CLAIMS_FIELD))
-        yield Forecast(problem, permanent=True, affects_all=True)
+        yield Forecast(problem, permanent=name in cap.hard, affects_all=name in cap.hard)

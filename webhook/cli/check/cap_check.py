@@ -167,15 +167,17 @@ class CapChecker:
         if not caps or (subject.namespace, subject.name) in self._stored_claims:
             return CapCheckResult(not_evaluated=not_evaluated)
         charges = [CapCharge(cap, _NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
-        if unknown := [
-            create_unknown_product_problem(cap, name) for cap in caps for name in cap.list_unknown_products(claim)
-        ]:
-            problems = tuple(_create_cap_problem(each, FindingSeverity.ERROR) for each in unknown)
-            return CapCheckResult(problems, not_evaluated)
+        unknown = tuple(
+            _create_cap_problem(create_unknown_product_problem(cap, name), _get_severity(cap, name))
+            for cap in caps
+            for name in cap.list_unknown_products(claim)
+        )
+        if any(each.severity is FindingSeverity.ERROR for each in unknown):
+            return CapCheckResult(unknown, not_evaluated)
         result = self._reserve(typed, charges, ConsumerKind.CLAIM)
         waiting = () if result.exceeded else self._forecast_devices(typed, caps)
         remarks = self._describe_unread_claims(subject.namespace, PodClaims((claim,)), caps)
-        return CapCheckResult((*_list_problems(result), *waiting), (*not_evaluated, *remarks))
+        return CapCheckResult((*unknown, *_list_problems(result), *waiting), (*not_evaluated, *remarks))
 
     def _forecast_devices(self, typed: TypedObject, caps: Sequence[ActiveCap]) -> tuple[ReportedProblem, ...]:
         """Return the forecast for the devices of a claim, or of the claims of a template."""
@@ -245,21 +247,25 @@ class CapChecker:
         self, typed: TypedObject, pod_sets: Sequence[ForecastPods], caps: Sequence[ActiveCap]
     ) -> tuple[ReportedProblem, ...]:
         """Charge all pods of an object together."""
-        missing_limits = [
-            create_missing_limit_problem(cap, name, names, pods.view.locate("spec.containers"))
+        missing_limits = tuple(
+            _create_cap_problem(
+                create_missing_limit_problem(cap, name, names, pods.view.locate("spec.containers")),
+                _get_severity(cap, name),
+            )
             for cap in caps
             for pods in pod_sets
             for name, names in cap.compute_charge(pods.template).unlimited.items()
-        ]
-        if missing_limits:
-            return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in missing_limits)
+        )
+        if any(each.severity is FindingSeverity.ERROR for each in missing_limits):
+            return missing_limits
         charges = [self._sum_charges(typed, pod_sets, cap) for cap in caps]
         claims = pod_sets[0].claims
         if pod_sets[0].view.is_template or not claims.claims:
             is_whole = typed.target.starts_together
             pod_count = sum(pods.replicas.count for pods in pod_sets) if is_whole else 0
-            return _list_problems(self._reserve(typed, charges, ConsumerKind.POD), typed.manifest.kind, pod_count)
-        return self._charge_pod_with_claims(typed, charges, claims)
+            charged = self._reserve(typed, charges, ConsumerKind.POD)
+            return (*missing_limits, *_list_problems(charged, typed.manifest.kind, pod_count))
+        return (*missing_limits, *self._charge_pod_with_claims(typed, charges, claims))
 
     def _sum_charges(self, typed: TypedObject, pod_sets: Sequence[ForecastPods], cap: ActiveCap) -> CapCharge:
         """Return the charge of all pods of an object, and what the cap counts for those that exist."""
@@ -376,6 +382,11 @@ def _describe_unknown_class(name: str) -> str:
         f"claims of class {name} were not compared with the extended resources of caps: the class is neither in the "
         "manifests nor in the snapshot"
     )
+
+
+def _get_severity(cap: ActiveCap, name: str) -> FindingSeverity:
+    """Return the severity of a problem under a name: without a hard limit a cap rejects nothing."""
+    return FindingSeverity.ERROR if name in cap.hard else FindingSeverity.WARNING
 
 
 def _create_cap_problem(problem: Problem, severity: FindingSeverity) -> ReportedProblem:
