@@ -214,6 +214,14 @@ def test_a_pod_that_stays_reserved_for_a_change_begins_the_age_of_the_rest_once(
     assert attempts == ["n2", "n-p2", "n-p2"]
 
 
+def test_a_pod_that_takes_over_all_its_amounts_counts_among_the_reservations_of_its_namespace() -> None:
+    """No guard checks such a pod, and no guard checks the number of reservations for it."""
+    few = {"is_shared": True, "hard": gpus(8), "max_reservations": 8}
+    ledger = reserve_all(empty_ledger(hard=8), replace(create_job(hard=8), **few), replace(create_pod(hard=8), **few))
+    second = replace(create_pod("p2", hard=8), **few)
+    assert expect_deferred(ledger, second) is Prerequisite.SETTLE_NAMESPACE_RESERVATIONS
+
+
 def test_one_workload_of_a_namespace_may_reserve_more_than_its_share_of_a_shared_cap() -> None:
     shared = {"is_shared": True, "hard": gpus(8)}
     ledger = reserve_all(empty_ledger(hard=8), replace(create_job(hard=8), **shared))

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ledger.reserve import MAX_RESERVATIONS, Prerequisite, ReservationRequest, Reserved, reserve
+from tallygate.webhook.state.ledger.reserve import (
+    MAX_RESERVATIONS,
+    DeviceTerms,
+    Prerequisite,
+    ReservationRequest,
+    Reserved,
+    reserve,
+)
 from tests.state.ledger.ledger_builders import (
     GPU,
     IPS,
@@ -272,6 +280,56 @@ def test_a_ledger_has_a_maximum_number_of_reservations() -> None:
     assert expect_reserved(ledger, create_request("u1", hard=10**6, max_reservations=None)).compute_charged() == gpus(
         MAX_RESERVATIONS + 1
     )
+
+
+SHARED: dict[str, Any] = {"hard": 10**6, "is_shared": True, "max_reservations": 8}
+
+
+def fill_share(**more: Any) -> Ledger:
+    """Return a shared ledger with two reservations of one namespace, a quarter of eight."""
+    ledger = expect_reserved(empty_ledger(10**6), create_request("u1", **SHARED, **more))
+    return expect_reserved(ledger, create_request("u2", **SHARED, **more))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"may_exceed": True},
+        {"old": 1, "new": 2},
+        {"devices": DeviceTerms(kind=ConsumerKind.CLAIM)},
+    ],
+    ids=["creation", "privileged user", "change", "claim"],
+)
+def test_a_namespace_has_at_most_a_quarter_of_the_number_of_reservations_in_a_shared_ledger(
+    more: dict[str, Any],
+) -> None:
+    ledger = fill_share()
+    third = create_request("u3", **SHARED, **more)
+    assert expect_deferred(ledger, third) is Prerequisite.SETTLE_NAMESPACE_RESERVATIONS
+    assert len(expect_reserved(ledger, structs.replace(third, namespace="team-b")).reservations) == 3
+
+
+def test_an_attempt_that_has_a_reservation_adds_none_to_its_namespace() -> None:
+    assert len(expect_reserved(fill_share(), create_request("u2", new=3, by="n2", **SHARED)).reservations) == 2
+
+
+def test_the_number_of_reservations_of_a_namespace_is_limited_in_shared_ledgers_only() -> None:
+    request = structs.replace(create_request("u3", **SHARED), is_shared=False)
+    assert len(expect_reserved(fill_share(), request).reservations) == 3
+
+
+def test_a_namespace_has_one_reservation_however_few_a_ledger_may_have() -> None:
+    few = SHARED | {"max_reservations": 3}
+    ledger = expect_reserved(empty_ledger(10**6), create_request("u1", **few))
+    assert expect_deferred(ledger, create_request("u2", **few)) is Prerequisite.SETTLE_NAMESPACE_RESERVATIONS
+
+
+def test_the_quarter_of_the_number_is_750() -> None:
+    shared: dict[str, Any] = {"hard": 10**6, "is_shared": True}
+    assert len(expect_reserved(full(749), create_request("u1", **shared)).reservations) == 750
+    assert expect_deferred(full(750), create_request("u1", **shared)) is Prerequisite.SETTLE_NAMESPACE_RESERVATIONS
+    assert len(expect_reserved(full(2999), create_request("u1", namespace="team-b", **shared)).reservations) == 3000
 
 
 def test_a_reservation_in_a_ledger_of_thousands_does_not_add_them_up() -> None:

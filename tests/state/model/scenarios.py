@@ -12,6 +12,7 @@ from tests.state.model.owning import SECOND_STORED, Owning
 from tests.state.model.returning import Returning
 from tests.state.model.rules import Mutants
 from tests.state.model.search import SearchResult, search
+from tests.state.model.sharing import Sharing
 from tests.state.model.stalling import Stalling
 from tests.state.model.surging import Surging
 from tests.state.model.world import Requests, Spec
@@ -196,6 +197,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         "the same with a surge of two: the cap is exceeded for longer than a surge may last",
         partial(Surging, surge=2, larger_surge=3),
         ("never_ends", "renews", "recount_forgets"),
+        is_small=True,
+    ),
+    "sharing": Scenario(
+        "creations of one namespace fail after the gate, and fill the reservations of a shared ledger",
+        Sharing,
+        ("amounts_only", "guarded_only", "by_kind", "of_all", "counts_repeated"),
         is_small=True,
     ),
     "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), is_small=True),

@@ -36,7 +36,13 @@ from tests.state.simulation.ground_truth import (
 )
 from tests.state.simulation.policies import Policy
 from tests.state.simulation.replica import Replica
-from tests.state.simulation.reservation_checks import OwnLimits, check_limits, check_old_pods, check_rejection
+from tests.state.simulation.reservation_checks import (
+    OwnLimits,
+    check_deferral,
+    check_limits,
+    check_old_pods,
+    check_rejection,
+)
 from tests.state.simulation.rules import Rules, UsedByPod
 from tests.state.simulation.surge_attempts import NO_SURGE, RolloutView, SurgeAttempt
 from tests.state.simulation.surge_invariants import exceeds_limit, may_be_over
@@ -228,6 +234,7 @@ class Handler:
         if result.prerequisite is Prerequisite.ACTIVATE:
             self.phase = Phase.RELEASE
             return f"finds {key} initializing"
+        check_deferral(key, write.ledger, self._create_request(key), result.prerequisite)
         if self.replica.labels_revision == self.labels_revision:
             return ""
         self._start()
@@ -351,6 +358,7 @@ class Handler:
             namespaces_hash=hash_members(self.truth.scenario, self.labels, key),
             is_shared=self.truth.cap(key).is_shared,
             min_pods_revision=self.replica.loaded.get(key.cap, 0),
+            max_reservations=self.truth.scenario.max_reservations,
             devices=self._create_device_terms(key, covered),
             surge=self.surge.create_terms(key, self.policy),
         )

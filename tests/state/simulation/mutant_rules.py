@@ -91,6 +91,23 @@ def ignore_limits(ledger: Ledger, request: ReservationRequest) -> Result:
     return reserve(ledger, structs.replace(request, may_exceed=True))
 
 
+def count_all_only(ledger: Ledger, request: ReservationRequest) -> Result:
+    result = reserve(ledger, request)
+    is_number = isinstance(result, Deferred) and result.prerequisite is Prerequisite.SETTLE_NAMESPACE_RESERVATIONS
+    return reserve(ledger, structs.replace(request, is_shared=False)) if is_number else result
+
+
+def count_creations_only(ledger: Ledger, request: ReservationRequest) -> Result:
+    is_creation = request.operation is Operation.CREATE
+    return reserve(ledger, request) if is_creation else count_all_only(ledger, request)
+
+
+def share_number_of_all(ledger: Ledger, request: ReservationRequest) -> Result:
+    if request.uid not in ledger.reservations and len(ledger.reservations) * 4 >= (request.max_reservations or 0):
+        return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE_RESERVATIONS)
+    return reserve(ledger, request)
+
+
 def check_growth_only(ledger: Ledger, request: ReservationRequest) -> Result:
     result = reserve(ledger, request)
     if isinstance(result, Exceeded):

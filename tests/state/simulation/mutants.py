@@ -44,6 +44,15 @@ _OWN_RESIZED = SCENARIOS["the scheduler's claims, resizes"]
 _TOUCHED = SCENARIOS["statuses of claims change"]
 _LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
 _OVERRIDES = SCENARIOS["limits end by themselves"]
+_FEW = SCENARIOS["few reservations"]
+_FEW_CHANGES = Scenario(
+    caps=(Cap(90, is_shared=True),),
+    namespaces=2,
+    pods=((0, 1),) * 12 + ((1, 1),),
+    sizes=(2, 3),
+    max_reservations=4,
+    weights={"create": 1, "change": 12, "store": 3, "call": 14, "proceed": 45, "arrive": 30, "tick": 4},
+)
 
 MUTANTS: Mapping[str, Mutant] = {
     "no_compare": mutate(1, "writes without comparing the version", _ONE, 1, compares=False),
@@ -87,6 +96,19 @@ MUTANTS: Mapping[str, Mutant] = {
         SCENARIOS["resizes under a full cap"],
         5,
         reserve=wrong.check_growth_only,
+    ),
+    "numbers_in_all": mutate(
+        2, "limits the number of reservations in all, and not of each namespace", _FEW, 28, reserve=wrong.count_all_only
+    ),
+    "numbers_of_creations": mutate(
+        2,
+        "limits the number of creations of a namespace, and not of its changes",
+        _FEW_CHANGES,
+        6,
+        reserve=wrong.count_creations_only,
+    ),
+    "numbers_together": mutate(
+        2, "limits all namespaces together to the number of one", _FEW, 0, reserve=wrong.share_number_of_all
     ),
     "release_by_uid": mutate(
         3, "releases the reservation of its pod, whichever attempt wrote it", _TWO, 86, release=wrong.release_by_uid

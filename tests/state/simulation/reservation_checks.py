@@ -1,14 +1,18 @@
 """Checks of a reservation before it is written, by plain arithmetic."""
 
+from collections import Counter
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.reserve import ReservationRequest
+from tallygate.webhook.state.ledger.reserve import Prerequisite, ReservationRequest
 from tests.schedules import ViolationError
 from tests.state.simulation.ground_truth import GroundTruth, Key, Write
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.scenario import X
+
+_SHARE = 4
+_NUMBER_PREREQUISITES = {Prerequisite.SETTLE_RESERVATIONS, Prerequisite.SETTLE_NAMESPACE_RESERVATIONS}
 
 
 class OwnLimits(NamedTuple):
@@ -52,6 +56,15 @@ def check_rejection(key: Key, ledger: Ledger, request: ReservationRequest, limit
         if will_charge > min(most, stored_most):
             return
     raise ViolationError(f"refused: {key} rejects {request.uid}, which may surge and has room")
+
+
+def check_deferral(key: Key, ledger: Ledger, request: ReservationRequest, prerequisite: Prerequisite) -> None:
+    """Check that no consumer waits because of the number of reservations before its namespace has a quarter of them."""
+    if prerequisite not in _NUMBER_PREREQUISITES or key.namespace != -1:
+        return
+    namespaces = Counter(each.namespace for each in ledger.reservations.values())
+    if namespaces[request.namespace] * _SHARE < (request.max_reservations or 0) and len(namespaces) <= _SHARE:
+        raise ViolationError(f"crowded: {key} has reservations of {dict(namespaces)}, and {request.uid} must wait")
 
 
 def check_old_pods(write: Write, truth: GroundTruth, replica: Replica) -> None:

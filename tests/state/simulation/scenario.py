@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tallygate.webhook.state.ledger.reserve import MAX_RESERVATIONS
 from tests.schedules import Step, draw
 
 X, Y = "example.com/x", "example.com/y"
@@ -51,6 +52,7 @@ class Scenario:
     (namespace, number of pods, units of each). `labels` are the caps that select each namespace at the start;
     None means all caps. `sizes` are the smallest and largest size, in units, of a created or changed pod. A created
     claim has one of the `alternatives`. Without `bookmarks` a watch without new events learns no newer revision.
+    A ledger has at most `max_reservations`.
     """
 
     caps: tuple[Cap, ...] = (Cap(5),)
@@ -62,6 +64,7 @@ class Scenario:
     sizes: tuple[int, int] = (1, 3)
     steps: int = 220
     bookmarks: bool = True
+    max_reservations: int = MAX_RESERVATIONS
     alternatives: tuple[tuple[int, ...], ...] = ((1,), (2,), (1, 2), (2, 1), (1, 3))
     weights: Mapping[str, float] = field(default_factory=dict)
 

@@ -80,6 +80,7 @@ _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.COUNT_CLAIM: "uncounted-claim",
     Prerequisite.CONFIRM_CLAIMS: "unconfirmed-claims",
     Prerequisite.SETTLE_NAMESPACE: "namespace-share",
+    Prerequisite.SETTLE_NAMESPACE_RESERVATIONS: "namespace-reservations",
     Prerequisite.SETTLE_RESERVATIONS: "too-many-reservations",
 }
 _REASON_BY_ERROR: Final = (

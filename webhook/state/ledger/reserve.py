@@ -21,7 +21,10 @@ A write stores the whole ledger, and etcd accepts at most 1.5 MiB: 500 bytes for
 """
 
 _NAMESPACE_SHARE = 4
-"""Divisor of a shared cap: the reservations of one namespace may take a quarter of it, but always one pod."""
+"""Divisor of a shared cap: the reservations of one namespace may take a quarter of it, but always one pod.
+
+The same quarter limits their number.
+"""
 
 _NO_AMOUNTS = Amounts()
 
@@ -38,6 +41,7 @@ class Prerequisite(StrEnum):
     COUNT_CLAIM = "the ledger was counted before the claim was stored as it is"
     CONFIRM_CLAIMS = "claims of the scheduler may be counted twice until the statuses of their pods name them"
     SETTLE_NAMESPACE = "too much is reserved for pods of this namespace that are not counted yet"
+    SETTLE_NAMESPACE_RESERVATIONS = "too many pods of this namespace have a reservation and are not counted yet"
     SETTLE_RESERVATIONS = "too many pods have a reservation and are not counted yet"
 
 
@@ -84,8 +88,9 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     exceed them. `namespaces_revision` and `namespaces_hash` identify the namespaces that the writer knows. `is_shared`
     is True if several namespaces are members of this ledger, so that the reservations of one are limited.
     `min_pods_revision` is the lowest revision at which the ledger may be counted: pods that were stored before were not
-    charged under this cap (rule 8). `max_reservations` limits the number of all reservations; None if no recount
-    removes them. `surge` is what the policy allows above `hard` to a pod of a controller that rolls.
+    charged under this cap (rule 8). `max_reservations` limits the number of all reservations, a quarter of it that of
+    one namespace in a shared ledger; None if no recount removes them. `surge` is what the policy allows above `hard` to
+    a pod of a controller that rolls.
     """
 
     uid: str
@@ -159,13 +164,26 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
         if not isinstance(outcome, Ledger):
             return outcome
         after = outcome
-    if (
-        reservation is None
-        and request.max_reservations is not None
-        and len(ledger.reservations) >= request.max_reservations
-    ):
-        return Deferred(ledger, Prerequisite.SETTLE_RESERVATIONS)
+    if reservation is None and (prerequisite := _find_full(ledger, request)) is not None:
+        return Deferred(ledger, prerequisite)
     return Reserved(after, needs_no_write=False)
+
+
+def _find_full(ledger: Ledger, request: ReservationRequest) -> Prerequisite | None:
+    """Return the prerequisite of one more reservation, if the ledger or the request's namespace has too many.
+
+    It applies to every reservation, also to those that no guard checks: a creation that fails after the gate costs its
+    sender nothing, and its reservation remains for the in-flight bound.
+    """
+    if request.max_reservations is None:
+        return None
+    if len(ledger.reservations) >= request.max_reservations:
+        return Prerequisite.SETTLE_RESERVATIONS
+    share = max(request.max_reservations // _NAMESPACE_SHARE, 1)
+    if not request.is_shared or len(ledger.reservations) < share:
+        return None
+    own = sum(each.namespace == request.namespace for each in ledger.reservations.values())
+    return Prerequisite.SETTLE_NAMESPACE_RESERVATIONS if own >= share else None
 
 
 def _apply_guard(
