@@ -28,9 +28,9 @@ Every problem has a code. `tallygate explain CODE` prints the same text. This pa
 _ABOUT_COMMANDS = """\
 This page is generated from the commands' own help (`python -m tests.cli.docs`).
 
-`-n`, `-A`, `-l`, `-w`, `-f`, `-o`, `--context` and `--kubeconfig` mean what they mean in kubectl, in every command
-that has them. `-n` and the options of connections may also stand before the command. Without `-n`, a command that
-concerns one namespace uses that of the kubeconfig's context; `usage` and `audit` show all namespaces.
+`-n`, `-A`, `-l`, `-w`, `-f`, `-o`, `--context`, `--kubeconfig` and `--as` mean what they mean in kubectl, in every
+command that has them. `-n` and the options of connections may also stand before the command. Without `-n`, a command
+that concerns one namespace uses that of the kubeconfig's context; `usage` and `audit` show all namespaces.
 
 `kubectl tallygate COMMAND` is the same program, as a kubectl plugin: `pip install` or `pipx install` places
 `kubectl-tallygate` and `kubectl_complete-tallygate` into a folder of `$PATH`. kubectl accepts no option before the

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from tallygate.webhook.cli.app import root
 from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.webhook.policy.schema import read_schema_text
 from tests.cli.check_case import change_directory
 
 GOOD = """\
@@ -75,6 +76,16 @@ def test_a_broken_file_in_a_nested_folder_is_reported(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "teams/rule.yaml:4:8" in result.stdout
     assert "1 scenario skipped: `tallygate test` runs them" in result.stderr
+
+
+def test_the_schema_and_a_kustomization_in_the_folder_are_skipped_and_counted(tmp_path: Path) -> None:
+    """Follow the steps of the README, and those of an installation by kustomize."""
+    (tmp_path / "rule.yaml").write_text(GOOD)
+    (tmp_path / "schema.json").write_text(read_schema_text())
+    (tmp_path / "kustomization.yaml").write_text("configMapGenerator: []\n")
+    result = lint(tmp_path, ".")
+    assert result.exit_code == 0, result.output
+    assert "2 documents of other tools skipped: kustomization.yaml, schema.json" in result.stderr
 
 
 def test_a_path_is_required(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The requests of a client that impersonates somebody: the headers that arrive at a server."""
+"""The requests of a client that impersonates another user: the headers that arrive at a server."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from tests.kube.kubeconfig import write_kubeconfig
 from tests.kube.raw_server import full_response, raw_server
 
 _CASES: dict[str, tuple[dict[str, Any], Impersonation, list[str]]] = {
-    "nobody": ({}, NO_IMPERSONATION, []),
+    "no field": ({}, NO_IMPERSONATION, []),
     "empty fields": ({"as": "", "as-groups": [], "as-uid": None, "as-user-extra": {}}, NO_IMPERSONATION, []),
     "a user of the kubeconfig": ({"as": "jane"}, NO_IMPERSONATION, ["Impersonate-User: jane"]),
     "every field of the kubeconfig": (

@@ -9,6 +9,7 @@ from tallygate.webhook.policy import load
 from tallygate.webhook.policy.lint_findings import Severity
 from tallygate.webhook.policy.load import load_policies
 from tallygate.webhook.policy.parse import MAX_FILE_BYTES
+from tallygate.webhook.policy.schema import read_schema_text
 from tests.policy.files import mount_config_map, rule_text
 
 
@@ -77,6 +78,57 @@ def test_a_document_that_is_no_policy_is_an_error_beside_policies(tmp_path: Path
     (tmp_path / "a.yaml").write_text(rule_text("a"))
     (tmp_path / "pod.yaml").write_text("apiVersion: v1\nkind: Pod\nsteps: []\n")
     assert {finding.file for finding in load_policies([tmp_path]).findings} == {str(tmp_path / "pod.yaml")}
+
+
+_FOREIGN = {
+    "a JSON schema": ("schema.json", read_schema_text()),
+    "a kustomization": ("kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"),
+    "a kustomization that its tool completes": ("kustomization.yaml", "resources: [rule.yaml]\n"),
+    "values with anchors and a duplicate key": ("values.yaml", "a: &a {b: 1}\nc: *a\na: 2\n"),
+    "a list": ("values.json", '[{"name": "a"}]'),
+}
+
+
+@pytest.mark.parametrize("name", _FOREIGN)
+def test_documents_of_other_tools_in_a_folder_are_skipped_and_counted(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    file_name, text = _FOREIGN[name]
+    (tmp_path / file_name).write_text(text)
+    parsed = load_policies([tmp_path])
+    assert (parsed.findings, [each.file for each in parsed.foreign]) == ((), [str(tmp_path / file_name)])
+    assert not load_policies([tmp_path, tmp_path / file_name]).is_usable, "a file that is named is read"
+
+
+_MISTAKEN = {
+    "neither apiVersion nor kind": "metadata: {name: b}\nspec: {hard: {pods: 1}}\n",
+    "a misspelt group without a kind": "apiVersion: tallygates.dev/v1alpha1\nmetadata: {name: b}\n",
+    "a misspelt kind without an apiVersion": "kind: NamespaceCaps\nmetadata: {name: b}\n",
+    "the group of another API": "apiVersion: example.com/v1alpha1\nkind: NamespaceCap\nmetadata: {name: b}\n",
+    "an empty mapping": "{}\n",
+    "a policy in a list": "- {apiVersion: tallygate.dev/v1alpha1, kind: NamespaceCap}\n",
+    "a text": "hello\n",
+    "a mistake of YAML": "{\n",
+}
+
+
+@pytest.mark.parametrize("name", _MISTAKEN)
+def test_what_may_be_meant_as_a_policy_is_never_skipped(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    (tmp_path / "b.yaml").write_text(_MISTAKEN[name])
+    parsed = load_policies([tmp_path])
+    assert (parsed.is_usable, parsed.foreign) == (False, ())
+
+
+def test_a_policy_beside_a_document_of_another_tool_in_one_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(f"resources: []\n---\n{rule_text('a')}")
+    parsed = load_policies([tmp_path])
+    assert (parsed.findings, len(parsed.policies.rules), len(parsed.foreign)) == ((), 1, 1)
+
+
+def test_documents_of_other_tools_alone_are_no_policies(tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text(read_schema_text())
+    (finding,) = load_policies([tmp_path]).findings
+    assert "says no policy" in finding.message
 
 
 def test_scenarios_alone_are_no_policies(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The command `tallygate lint`: the validation of policy files."""
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from tallygate.webhook.policy.lint_overrides import lint_ended_overrides
 from tallygate.webhook.policy.load import load_policies
 from tallygate.webhook.policy.parse import MAX_FILE_BYTES
 from tallygate.webhook.policy.policy_codes import UNREADABLE
+
+_MAX_NAMED_FILES = 3
 
 
 @click.command(
@@ -38,7 +41,8 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     what is legal and probably a slip. All files together are one set, as the gate would load them.
 
     Folders are read at any depth, by the gate too, without files and folders whose name begins with a dot. Scenarios of
-    `tallygate test` in them are skipped.
+    `tallygate test` in them are skipped, and so are documents of other tools, such as a kustomization or a JSON schema;
+    they are counted. A file that is named is read as policies.
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a path cannot be read.
     """
@@ -54,10 +58,20 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
         run_summary.notes.append(
             f"{parsed.scenario_count} scenario{'s' * (parsed.scenario_count != 1)} skipped: `tallygate test` runs them"
         )
+    if parsed.foreign:
+        run_summary.notes.append(_describe_foreign([format_file_name(each.file) for each in parsed.foreign]))
     tables.print_findings("LintReport", findings, run_summary, output)
     if any(finding.code == UNREADABLE for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
+
+
+def _describe_foreign(file_names: Sequence[str]) -> str:
+    """Return the note on documents of other tools, with the names of the first files."""
+    names = list(dict.fromkeys(file_names))
+    more = f" and {len(names) - _MAX_NAMED_FILES} more" if len(names) > _MAX_NAMED_FILES else ""
+    documents = "1 document" if len(file_names) == 1 else f"{len(file_names)} documents"
+    return f"{documents} of other tools skipped: {', '.join(names[:_MAX_NAMED_FILES])}{more}"
 
 
 def _convert_finding(lint_finding: PolicyFinding) -> Finding:

@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -29,13 +30,15 @@ def load_policies(
     extra_documents: Sequence[tuple[str, Node]] = (),
     *,
     extra_files: Sequence[tuple[str, bytes]] = (),
+    are_extra_named: bool = True,
 ) -> ParseResult:
     """Read and lint all policy files at these paths: files, and folders of files at any depth.
 
     `extra_documents` and `extra_files` are further policies that the caller has read already, each with the name of its
-    file.
+    file. The user has named these files too, unless `are_extra_named` is false, as for the files of a ConfigMap.
 
-    Each file is read once even if several links lead to it. An unreadable file is a finding.
+    Each file is read once even if several links lead to it. An unreadable file is a finding. A file that is named is
+    read as policies; of those found in a folder, documents of other tools are skipped.
     """
     contents = list(extra_files)
     findings: list[LintFinding] = []
@@ -45,7 +48,11 @@ def load_policies(
         if content is not None and total <= MAX_TOTAL_BYTES:
             contents.append((str(path), content))
             total += len(content)
-    parsed = parse(contents, extra_documents)
+    named = {os.path.realpath(path) for path in paths if not path.is_dir()}
+    collected = {name for name, _ in contents[len(extra_files) :] if os.path.realpath(name) not in named}
+    if not are_extra_named:
+        collected |= {name for name, _ in extra_files}
+    parsed = parse(contents, extra_documents, collected)
     policies = parsed.policies
     if contents and parsed.is_usable and not policies.count_documents():
         # An editor empties a file before it writes it; a gate that used the empty file would accept every request.
@@ -54,7 +61,7 @@ def load_policies(
             for name, _ in contents
         )
     all_findings = {*findings, *parsed.findings, *lint_policies(parsed.policies)}
-    return ParseResult(parsed.policies, tuple(sorted(all_findings)), parsed.scenario_count)
+    return replace(parsed, findings=tuple(sorted(all_findings)))
 
 
 def find_policy_files(paths: Sequence[Path], findings: list[LintFinding]) -> list[Path]:

@@ -7,7 +7,7 @@ harms the gate: a ConfigMap has at most 1 MiB, a set of 1,000 rules is some 20,0
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -22,6 +22,7 @@ from tallygate.webhook.documents.syntax_tree import (
     Position,
     Scalar,
 )
+from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
 from tallygate.webhook.policy.count_definitions import check_count_definitions
 from tallygate.webhook.policy.device_definitions import LIMIT_SECTIONS, check_device_definitions
 from tallygate.webhook.policy.formats import split_counted_name
@@ -79,6 +80,8 @@ _CODES = {
     ErrorKind.FEATURE: YAML_FEATURE,
     ErrorKind.DUPLICATE_KEY: DUPLICATE_KEY,
 }
+_DIALECT_CODES = {YAML_FEATURE, DUPLICATE_KEY}
+_KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
 _DEFINITION_CHECKS = {
     "WorkloadKind": check_kind_definition,
     "NodeResource": check_node_resource,
@@ -91,12 +94,14 @@ class ParseResult:
     """The result of parsing files.
 
     `policies` contains the documents of the right shape; use it only if `is_usable`. `scenario_count` is the number of
-    scenarios of `tallygate test` beside them, which were skipped.
+    scenarios of `tallygate test` beside them, which were skipped, and `foreign` has the places of other documents
+    that are no policies, skipped too.
     """
 
     policies: PolicySet
     findings: tuple[LintFinding, ...]
     scenario_count: int = 0
+    foreign: tuple[SourceLocation, ...] = ()
 
     @property
     def is_usable(self) -> bool:
@@ -121,6 +126,7 @@ class _ParseState:
     locations_by_name: dict[tuple[str, str], SourceLocation] = field(default_factory=dict)
     documents: int = 0
     scenario_count: int = 0
+    foreign: list[SourceLocation] = field(default_factory=list)
 
     def add_finding(
         self, location: SourceLocation, code: str, message: str, severity: Severity = Severity.ERROR
@@ -128,15 +134,20 @@ class _ParseState:
         self.findings.add(LintFinding.create(location, code, severity, message))
 
 
-def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[str, Node]] = ()) -> ParseResult:
+def parse(
+    files: Sequence[tuple[str, bytes]],
+    extra_documents: Sequence[tuple[str, Node]] = (),
+    collected: Collection[str] = (),
+) -> ParseResult:
     """Parse files, given as name and content, into one set, and then documents that are nodes already.
 
-    The digest covers the contents in their order: equal files give an equal digest in any folder.
+    `collected` names the files that a folder contains, and that the user has not named: documents of other tools in
+    them are skipped. The digest covers the contents in their order: equal files give an equal digest in any folder.
     """
     state = _ParseState()
     if _check_limits(files, state):
         for name, content in files:
-            _parse_file(name, content, state)
+            _parse_file(name, content, state, skips_foreign=name in collected)
     for name, document in extra_documents:
         _parse_document(name, document, state, set())
     if state.kind_names:
@@ -151,7 +162,8 @@ def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[st
         node_shapes=tuple(state.node_shapes),
         implied_requests=tuple(state.implied_requests),
     )
-    return ParseResult(policies, tuple(_limit_per_file(sorted(state.findings))), state.scenario_count)
+    findings = tuple(_limit_per_file(sorted(state.findings)))
+    return ParseResult(policies, findings, state.scenario_count, tuple(state.foreign))
 
 
 def is_scenario(document: Node) -> bool:
@@ -168,6 +180,21 @@ def is_policy(document: Node) -> bool:
     """Return whether a document is a policy, correct or not, by its apiVersion."""
     api_version = document.get("apiVersion") if isinstance(document, Mapping) else None
     return isinstance(api_version, Scalar) and api_version.text.partition("/")[0] == POLICY_GROUP
+
+
+def is_foreign(document: Node) -> bool:
+    """Return whether a document is that of another tool: a JSON schema, a kustomization, values.
+
+    An object of another API is not, and neither is a policy with a mistake in its apiVersion or kind, or without both:
+    to skip it would be to enforce less than its author may have meant.
+    """
+    if isinstance(document, SequenceNode):
+        return not any(is_policy(item) for item in document.items)
+    if not isinstance(document, Mapping) or is_scenario(document):
+        return False
+    if Fields(document).get_text("apiVersion").partition("/")[0] == _KUSTOMIZE_GROUP:
+        return True
+    return bool(document.entries) and not any(document.get(name) for name in ("apiVersion", "kind", "spec"))
 
 
 def _compute_digest(files: Sequence[tuple[str, bytes]]) -> str:
@@ -191,12 +218,16 @@ def _check_limits(files: Sequence[tuple[str, bytes]], state: _ParseState) -> boo
     return True
 
 
-def _parse_file(name: str, content: bytes, state: _ParseState) -> None:
+def _parse_file(name: str, content: bytes, state: _ParseState, *, skips_foreign: bool) -> None:
     text = _decode(name, content)
     if isinstance(text, LintFinding):
         state.findings.add(text)
         return
     documents, findings = _compose(name, text)
+    foreign = [each for each in documents if is_foreign(each)] if skips_foreign else []
+    state.foreign += (SourceLocation(name, *each.position) for each in foreign)
+    if foreign and len(foreign) == len(documents):  # the dialect of policies does not bind other tools
+        findings = [each for each in findings if each.code not in _DIALECT_CODES]
     state.findings.update(findings)
     lines = _LINE_BREAK.split(text)
     for document in documents:
@@ -205,6 +236,8 @@ def _parse_file(name: str, content: bytes, state: _ParseState) -> None:
             message = f"more than {MAX_DOCUMENTS:,} documents in all files together"
             state.add_finding(SourceLocation(name, *document.position), TOO_LARGE, message)
             return
+        if document in foreign:
+            continue
         if is_scenario(document):
             state.scenario_count += 1
         elif not (isinstance(document, Scalar) and document.value is None):

@@ -59,7 +59,8 @@ def read_mounted_policies(
     files = list_mounted_files(api, namespace, deployment)
     if isinstance(files, Unavailable):
         return files
-    parsed = load_policies((), extra_files=tuple((each.name, each.text.encode()) for each in files))
+    contents = tuple((each.name, each.text.encode()) for each in files)
+    parsed = load_policies((), extra_files=contents, are_extra_named=False)
     if not parsed.is_usable:
         return Unavailable(f"the gate's policies are not usable: {parsed.findings[0]}")
     return parsed.policies
