@@ -160,9 +160,8 @@ def test_a_rollout_is_warned_how_it_proceeds(strategy: dict[str, Any] | None, te
         pytest.param(1, 3, rolling(2, 0), "the rollout proceeds only as old pods end", id="one of two more pods fits"),
         pytest.param(2, 1, rolling(1, 0), "", id="one more pod of two GPUs fits"),
         pytest.param(2, 2, rolling(1, 0), "the rollout can never proceed", id="one more pod of two GPUs does not fit"),
-        pytest.param(
-            2, 1, rolling(2, 0), "the rollout proceeds only as old pods end", id="one of two more pods of two GPUs fits"
-        ),
+        pytest.param(2, 1, rolling(2, 0), "", id="there is one new pod at most"),
+        pytest.param(5, 0, rolling(1, 0), "", id="there are no pods"),
     ],
 )
 def test_a_rollout_that_ends_no_pod_first_needs_one_more_pod(
@@ -174,22 +173,22 @@ def test_a_rollout_that_ends_no_pod_first_needs_one_more_pod(
 
 
 @pytest.mark.parametrize(
-    ("strategy", "reserved", "requests", "end"),
+    ("strategy", "replicas", "requests", "end"),
     [
-        (rolling(1, 0), 3, "2 replicas request 2", "free 0: no new pod starts until others end"),
-        (rolling(1, 1), 3, "2 replicas request 2", "free 0: the rollout proceeds only as pods end"),
-        (rolling(2, 0), 2, "3 replicas request 3", "free 1: the rollout proceeds only as pods end"),
+        (rolling(1, 0), 1, "2 replicas request 2", "free 0: no new pod starts until others end"),
+        (rolling(1, 1), 1, "2 replicas request 2", "free 0: the rollout proceeds only as pods end"),
+        (rolling(2, 0), 2, "4 replicas request 4", "free 1: the rollout proceeds only as pods end"),
         (rolling(1, 0), 2, "", ""),
-        ({"type": "Recreate"}, 3, "", ""),
+        ({"type": "Recreate"}, 1, "", ""),
     ],
 )
 def test_a_rollout_over_the_free_amount_is_warned(
-    strategy: dict[str, Any], reserved: int, requests: str, end: str
+    strategy: dict[str, Any], replicas: int, requests: str, end: str
 ) -> None:
     fixture = GateFixture()
-    fixture.create(reserved)
-    fixture.create(1)  # the own pod, which runs
-    new, old = (workload(1, image=image, replicas=1, strategy=strategy) for image in "ba")
+    fixture.create(3 if replicas == 1 else 1)
+    fixture.create(replicas)  # the own pods, which run
+    new, old = (workload(1, image=image, replicas=replicas, strategy=strategy) for image in "ba")
     more = strategy.get("rollingUpdate", {}).get("maxSurge")
     text = f"with {more} more during a rollout, {requests} {GPU}, cap gpus of this namespace has hard 4, {end}"
     assert list_warnings(fixture, new, oldObject=old) == ([f"{text} (TG206, cap gpus)"] if end else [])
@@ -212,7 +211,7 @@ def test_a_grown_workload_is_warned_of_the_pods_that_wait_and_of_its_rollout() -
     fixture.create(1)
     fixture.create(3)
     new, old = (
-        workload(1, image=image, replicas=replicas, strategy=rolling(3, 1)) for image, replicas in (("b", 2), ("a", 1))
+        workload(1, image=image, replicas=replicas, strategy=rolling(3, 1)) for image, replicas in (("b", 3), ("a", 1))
     )
     warnings = list_warnings(fixture, new, oldObject=old)
     assert ["TG205" in each for each in warnings] == [True, False]

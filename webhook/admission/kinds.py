@@ -7,7 +7,7 @@ Kinds of other projects come from the definitions in `known_kinds` and in polici
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
@@ -108,12 +108,15 @@ def _list_template_pods(count: Callable[[WorkloadSpec], ReplicaCount]) -> PodLis
 
 
 def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[PodView]:
-    job = decoded_object.spec.job_template if isinstance(decoded_object, CronJob) and decoded_object.spec else None
+    cron_job = decoded_object.spec if isinstance(decoded_object, CronJob) else None
+    job = cron_job.job_template if cron_job else None
     spec = job.spec if job else None
-    if spec is None or spec.template is None:
+    if cron_job is None or spec is None or spec.template is None:
         return ()
-    path = "spec.jobTemplate.spec.template."
-    return (PodView(path, spec.template, is_template=True, replicas=count_job_pods(spec)),)
+    replicas = count_job_pods(spec)
+    if cron_job.suspend:
+        replicas = replace(replicas, count=0)  # it starts no Job (syncCronJob in cronjob_controllerv2.go, v1.36)
+    return (PodView("spec.jobTemplate.spec.template.", spec.template, is_template=True, replicas=replicas),)
 
 
 def _list_pods_at_top(decoded_object: DecodedObject) -> Sequence[PodView]:

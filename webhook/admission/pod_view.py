@@ -100,11 +100,23 @@ def count_deployment_pods(spec: WorkloadSpec) -> ReplicaCount:
     update = resolve_rolling_update(spec, count)
     if update is None:
         return ReplicaCount(count)
-    return ReplicaCount(count, surge=update.surge, required_surge=int(update.unavailable == 0))
+    return _add_surge(count, update.surge, update.unavailable)
+
+
+def _add_surge(count: int, surge: int, unavailable: int) -> ReplicaCount:
+    """Return the number of pods with the surge of a rollout, whose new pods are never more than the replicas.
+
+    Source: NewRSNewReplicas in pkg/controller/deployment/util/deployment_util.go, v1.36.
+    """
+    surge = min(surge, count)
+    return ReplicaCount(count, surge=surge, required_surge=int(unavailable == 0 and surge > 0))
 
 
 class RolloutSteps(NamedTuple):
-    """The number of pods that a rolling update of a Deployment adds at most, and of those that may be missing."""
+    """The number of pods that a rolling update of a Deployment adds at most, and of those that may be missing.
+
+    `surge` is that of the strategy: the new pods are never more than the replicas (`count_deployment_pods`).
+    """
 
     surge: int
     unavailable: int
@@ -149,7 +161,7 @@ def count_rollout_pods(count: int, strategy: RolloutStrategy) -> ReplicaCount:
         return ReplicaCount(count)
     surge = _resolve_share(canary.max_surge, count, round_up=True)
     unavailable = _resolve_share(canary.max_unavailable, count, round_up=False)
-    return ReplicaCount(count, surge=surge, required_surge=int(unavailable == 0 and surge > 0))
+    return _add_surge(count, surge, unavailable)
 
 
 def double_in_rollout(replicas: ReplicaCount) -> ReplicaCount:

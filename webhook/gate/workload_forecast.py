@@ -92,8 +92,10 @@ def forecast_resources(
 ) -> Iterator[Forecast]:
     """Yield the forecasts for the pods of a workload under one limit.
 
-    `before` is the amount that the limit already counts of the old workload.
+    `before` is the amount that the limit already counts of the old workload. Templates of which no pod is made, and
+    none by an autoscaler, have no forecast.
     """
+    charged_pods = [each for each in charged_pods if each.pods.replicas.count or each.pods.replicas.most]
     requested = sum_pod_sets((each.pods.replicas, each.per_pod) for each in charged_pods)
     increase = requested.find_shortfall(before)
     for name in sorted({name for each in charged_pods for name in each.per_pod} & limit.hard.keys()):
@@ -113,11 +115,15 @@ def forecast_resources(
 
 
 def _select_shares(charged_pods: Sequence[ChargedPods], name: str) -> tuple[ChargedPods, ...]:
-    """Return the pods that request a resource; of those that may run at different times the largest share."""
+    """Return the pods that request a resource; of those that may run at different times the largest share.
+
+    It is never empty, since one of the pods requests the resource.
+    """
     shares = [each for each in charged_pods if name in each.per_pod]
     first = [each for each in shares if each.pods.replicas.is_first]
-    separate = [each for each in shares if each.pods.replicas.is_separate and not each.pods.replicas.is_first]
-    largest = max((first, *([each] for each in separate)), key=lambda pods: _sum_amounts(pods, name))
+    separate = [[each] for each in shares if each.pods.replicas.is_separate and not each.pods.replicas.is_first]
+    alternatives = [first, *separate] if first else separate
+    largest = max(alternatives, key=lambda pods: _sum_amounts(pods, name), default=[])
     selected = {id(each) for each in largest}
     return tuple(each for each in shares if not each.pods.replicas.is_separate or id(each) in selected)
 

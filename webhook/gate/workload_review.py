@@ -104,14 +104,16 @@ class WorkloadReviewer:
         if pod_target is None:
             return None
         whole_caps = select_whole_caps(pod_target, caps)
-        if whole_caps and self._owner_chains is None:
-            unknown = describe_unwatched(whole_caps, request.kind)
+        unwatched_caps = whole_caps if self._owner_chains is None else ()
+        if unwatched_caps:
             whole_caps = ()
         workload, old_workload = decode_workloads(
             request, pod_target, implied=context.implied, with_controlled=bool(whole_caps)
         )
         if workload is None:
             return None
+        if unwatched_caps and workload.pod_count:
+            unknown = describe_unwatched(unwatched_caps, request.kind)
         metadata = _METADATA.decode(request.object).metadata if whole_caps else None
         by_quotas = self._quotas is not None and self._quotas.counts_claims(quotas)
         review = None if self._least_amounts is None else self._least_amounts.start_review()

@@ -46,6 +46,7 @@ class CronJobSpec(msgspec.Struct, rename="camel", frozen=True):
     """`spec` of a CronJob; its job template has a template of its own."""
 
     job_template: Workload | None = None
+    suspend: bool | None = None
 
 
 class CronJob(msgspec.Struct, rename="camel", frozen=True):

@@ -254,6 +254,7 @@ class CapChecker:
             )
             for cap in caps
             for pods in pod_sets
+            if pods.replicas.count
             for name, names in cap.compute_charge(pods.template).unlimited.items()
         )
         if any(each.severity is FindingSeverity.ERROR for each in missing_limits):
