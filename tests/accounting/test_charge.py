@@ -77,18 +77,40 @@ def test_the_charge_of_a_resized_pod_is_the_largest_amount(
         pytest.param(pod(container("a"), container("b", None, {"cpu": 1})), ("a",), id="one container without"),
         pytest.param(
             pod(container("b", None, {"cpu": 1}), initContainers=[sidecar("s"), container("i")]),
-            ("s",),
-            id="sidecars need one, init steps do not",
+            ("s", "i"),
+            id="sidecars and init steps need one",
         ),
         pytest.param(pod(container("a", {"cpu": 1})), ("a",), id="a request is not a limit"),
         pytest.param(pod(container("a"), resources={"limits": {"cpu": 1}}), (), id="the pod level limits them all"),
-        pytest.param(pod(container("a", None, {"cpu": 0})), (), id="a limit of zero counts"),
+        pytest.param(pod(container("a", None, {"cpu": 0})), ("a",), id="a limit of zero is none"),
+        pytest.param(
+            pod(container("a"), resources={"limits": {"cpu": 0}}), ("a",), id="a limit of zero at pod level is none"
+        ),
+        pytest.param(
+            pod(
+                container("a", None, {"cpu": 0}),
+                status={"containerStatuses": [container_status("a", resources={"limits": {"cpu": 1}})]},
+            ),
+            ("a",),
+            id="a limit of zero is none while the old one is in effect",
+        ),
         pytest.param(pod(container("a"), status={"phase": "Failed"}), (), id="an ended pod needs no limit"),
     ],
 )
 def test_containers_without_a_counted_limit(a_pod: Pod, unlimited: tuple[str, ...]) -> None:
     found = compute_charge(a_pod, ["limits.cpu"])
     assert found.unlimited == ({"limits.cpu": unlimited} if unlimited else {})
+
+
+@pytest.mark.parametrize("resource", [GPU, "hugepages-2Mi"])
+def test_no_container_gets_more_of_a_device_than_it_names(resource: str) -> None:
+    names = [f"limits.{resource}"]
+    assert compute_charge(pod(container("a"), container("b", None, {resource: 0})), names).unlimited == {}
+
+
+def test_a_limit_of_zero_at_pod_level_replaces_no_limit_of_a_container() -> None:
+    charge = compute_charge(pod(container("a", None, {"cpu": 1}), resources={"limits": {"cpu": 0}}), ["limits.cpu"])
+    assert dict(charge.amounts) == {"limits.cpu": 1000}
 
 
 def test_limits_that_are_not_counted_are_not_required() -> None:

@@ -51,7 +51,9 @@ kind: ResourceRule
 metadata: {name: few}
 spec: {resources: [nvidia.com/gpu], checks: {perPod: {max: 64}}}
 """
-TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "resources": {"limits": {GPU: 1}}}]}}
+TEMPLATE: Object = {
+    "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "resources": {"limits": {GPU: 1}}}]}
+}
 BUILT_IN: list[Object] = [
     {"kind": "Deployment", "apiVersion": "apps/v1", "spec": {"replicas": 2, "template": TEMPLATE}},
     {"kind": "ReplicaSet", "apiVersion": "apps/v1", "spec": {"replicas": 2, "template": TEMPLATE}},
@@ -64,7 +66,7 @@ BUILT_IN: list[Object] = [
         "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"parallelism": 2, "template": TEMPLATE}}},
     },
 ]
-SUSPENDED_BUILT_IN = {
+SUSPENDED_BUILT_IN: dict[str, list[Sequence[object]]] = {
     "Job": [("spec", "suspend")],
     "CronJob": [("spec", "suspend"), ("spec", "jobTemplate", "spec", "suspend")],
 }
@@ -76,7 +78,7 @@ COUNT_NAMES = {
     for factor in (*pods.counts, *pods.most, *pods.scaled)
     for field in factor
 } | {"replicas", "parallelism", "completions", "maxReplicas", "minReplicas"}
-UNREACHED = {
+UNREACHED: dict[str, Sequence[str]] = {
     "Workflow": ("spec",),
     "WorkflowTemplate": ("spec",),
     "ClusterWorkflowTemplate": ("spec",),
@@ -236,7 +238,7 @@ STEPS = st.fixed_dictionaries(
     },
 )
 TEMPLATES = st.one_of(
-    st.fixed_dictionaries({"name": NAMES, "container": st.just(TEMPLATE["spec"]["containers"][0])}),  # type: ignore[index]
+    st.fixed_dictionaries({"name": NAMES, "container": st.just(TEMPLATE["spec"]["containers"][0])}),
     st.fixed_dictionaries({"name": NAMES, "steps": st.lists(st.lists(STEPS, max_size=2), max_size=2)}),
     st.fixed_dictionaries({"name": NAMES, "suspend": st.just({})}),
 )

@@ -10,7 +10,7 @@ def test_a_cap_on_limits_rejects_a_pod_without_limits() -> None:
     containers = [{"name": "a", "resources": {"limits": {"memory": "1Mi"}}}, {"name": "b"}]
     decision = fixture.admit({"metadata": {"uid": "u"}, "spec": {"containers": containers}})
     assert response(decision)["status"]["message"] == (
-        'Pod "p": spec.containers: cap gpus counts limits.memory, which is missing on b: set it (TG203, cap gpus)'
+        'Pod "p": spec.containers: cap gpus counts limits.memory, which is missing or 0 on b: set it (TG203, cap gpus)'
     )
 
 
@@ -30,7 +30,7 @@ def test_a_limit_that_a_change_removes_is_reported_whatever_else_is_missing() ->
     fixture = GateFixture(CAP.replace("nvidia.com/gpu: 4", "limits.memory: 1Gi, limits.cpu: 4"))
     decision = fixture.admit(create_pod("b"), oldObject=create_pod("b", limit="cpu"), subResource="resize")
     assert response(decision)["status"]["message"] == (
-        'Pod "p": spec.containers: cap gpus counts limits.cpu, which is missing on a: set it (TG203, cap gpus)'
+        'Pod "p": spec.containers: cap gpus counts limits.cpu, which is missing or 0 on a: set it (TG203, cap gpus)'
     )
 
 

@@ -242,7 +242,7 @@ def test_an_owned_workload_is_not_warned_again() -> None:
 def test_a_template_without_a_counted_limit_is_warned() -> None:
     (warning,) = list_warnings(GateFixture(LIMITS), workload(1))
     assert warning == (
-        "spec.template.spec.containers: cap gpus counts limits.memory, which is missing on c: set it (TG203, cap gpus)"
+        "spec.template.spec.containers: cap gpus counts limits.memory, which is missing or 0 on c: set it (TG203, cap gpus)"
     )
     assert get_rejection(GateFixture(LIMITS + "  workloads: deny\n"), workload(1))["code"] == 403
 
@@ -252,7 +252,7 @@ def test_a_limit_that_the_stored_template_lacks_too_is_not_warned_about() -> Non
     more = workload(1)
     more["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
     (warning,) = list_warnings(GateFixture(LIMITS), more, oldObject=workload(1))
-    assert "which is missing on sidecar: set it" in warning
+    assert "which is missing or 0 on sidecar: set it" in warning
 
 
 def test_the_filter_of_a_cap_uses_the_template() -> None:

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from tallygate.webhook.accounting.amounts import Amounts, round_down_to_unit
 from tallygate.webhook.accounting.claim_charge import DeviceSources
 from tallygate.webhook.accounting.derived_amounts import DerivedAmount
-from tallygate.webhook.accounting.names import LIMITS_PREFIX
+from tallygate.webhook.accounting.names import LIMITS_PREFIX, is_overcommit_allowed
 from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
-from tallygate.webhook.accounting.pod_resources import ContainerRole, PodResources, parse_pod_resources
+from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.core import Pod, PodSpec
 
@@ -41,7 +41,8 @@ _ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 class Charge:
     """The charge of one pod: `amounts` by counted name, and by name the containers that lack what the cap counts.
 
-    These have no limit where limits are counted, or request one factor of a product without the others.
+    These have no limit where limits are counted, or request one factor of a product without the others. A limit of 0
+    is none where Kubernetes reads it so.
     """
 
     amounts: Amounts = field(default_factory=Amounts)
@@ -64,7 +65,8 @@ def compute_charge(
     """
     if has_ended(pod):
         return Charge()
-    resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
+    written = parse_pod_resources(pod.spec or PodSpec())
+    resources = apply_status(written, pod.status, ResizeView.CHARGED)
     requests = compute_requests(resources).amounts
     amounts = {name: requests[name] for name in names if requests.get(name, 0) > 0}
     for name, each in sources.items():
@@ -76,13 +78,13 @@ def compute_charge(
     limit_names = [name for name in names if name.startswith(LIMITS_PREFIX)]
     if not (limit_names or derived):
         return Charge(Amounts(amounts))
-    limits = compute_limits(resources).amounts if limit_names else _NO_LIMITS
+    limits = compute_limits(_drop_zero_pod_limits(resources)).amounts if limit_names else _NO_LIMITS
     amounts |= {
         name: limits[resource]
         for name in limit_names
         if limits.get(resource := name.removeprefix(LIMITS_PREFIX), 0) > 0
     }
-    unlimited = {name: _find_unlimited_containers(resources, name.removeprefix(LIMITS_PREFIX)) for name in limit_names}
+    unlimited = {name: _find_unlimited_containers(written, name.removeprefix(LIMITS_PREFIX)) for name in limit_names}
     for name, definition in derived.items():
         if (total := definition.compute_amount(resources, requests)) > 0:
             amounts[name] = total
@@ -120,11 +122,21 @@ def is_as_requested(pod: Pod) -> bool:
 
 
 def _find_unlimited_containers(resources: PodResources, resource: str) -> tuple[str, ...]:
-    """Return the containers and sidecars without a limit, unless the pod level sets one for all of them."""
-    if resource in resources.limits:
+    """Return the containers, sidecars and init steps without a limit, unless the pod level sets one for all of them.
+
+    ResourceQuota requires a limit of the same containers (Constraints in pkg/quota/v1/evaluator/core/pods.go, v1.37).
+    The kubelet sets no limit where that of cpu, memory or ephemeral-storage is 0 (getCPULimit and getMemoryLimit in
+    pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, containerEphemeralStorageLimitEviction in
+    pkg/kubelet/eviction/eviction_manager.go, v1.37). Of extended resources and huge pages no container gets more than
+    it names.
+    """
+    if not is_overcommit_allowed(resource) or resources.limits.get(resource):
         return ()
-    return tuple(
-        each.name
-        for each in (*resources.containers, *resources.init)
-        if each.role is not ContainerRole.INIT and resource not in each.limits
-    )
+    return tuple(each.name for each in (*resources.containers, *resources.init) if not each.limits.get(resource))
+
+
+def _drop_zero_pod_limits(resources: PodResources) -> PodResources:
+    """Return the resources without limits of 0 at pod level, which would replace those of the containers."""
+    if all(resources.limits.values()):
+        return resources
+    return resources._replace(limits={name: each for name, each in resources.limits.items() if each})

@@ -196,7 +196,7 @@ def create_missing_limit_problem(
     """
     name, derived, on = cap.definition.name, cap.derived.get(resource), ", ".join(containers)
     if derived is None:
-        text = f"cap {name} counts {resource}, which is missing on {on}: set it"
+        text = f"cap {name} counts {resource}, which is missing or 0 on {on}: set it"
     else:
         text = f"cap {name} counts {resource} = {derived}, one of which is missing or 0 on {on}: set it"
     return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.REQUIRED, text, rule=name, policy_kind="cap")
