@@ -82,9 +82,9 @@ def test_the_charge_of_a_resized_pod_is_the_largest_amount(
         ),
         pytest.param(pod(container("a", {"cpu": 1})), ("a",), id="a request is not a limit"),
         pytest.param(pod(container("a"), resources={"limits": {"cpu": 1}}), (), id="the pod level limits them all"),
-        pytest.param(pod(container("a", None, {"cpu": 0})), ("a",), id="a limit of zero is none"),
+        pytest.param(pod(container("a", None, {"cpu": 0})), ("a",), id="a limit of zero is missing"),
         pytest.param(
-            pod(container("a"), resources={"limits": {"cpu": 0}}), ("a",), id="a limit of zero at pod level is none"
+            pod(container("a"), resources={"limits": {"cpu": 0}}), ("a",), id="a limit of zero at pod level is missing"
         ),
         pytest.param(
             pod(
@@ -92,7 +92,7 @@ def test_the_charge_of_a_resized_pod_is_the_largest_amount(
                 status={"containerStatuses": [container_status("a", resources={"limits": {"cpu": 1}})]},
             ),
             ("a",),
-            id="a limit of zero is none while the old one is in effect",
+            id="a limit of zero is missing while the old one is in effect",
         ),
         pytest.param(pod(container("a"), status={"phase": "Failed"}), (), id="an ended pod needs no limit"),
     ],

@@ -242,7 +242,8 @@ def test_an_owned_workload_is_not_warned_again() -> None:
 def test_a_template_without_a_counted_limit_is_warned() -> None:
     (warning,) = list_warnings(GateFixture(LIMITS), workload(1))
     assert warning == (
-        "spec.template.spec.containers: cap gpus counts limits.memory, which is missing or 0 on c: set it (TG203, cap gpus)"
+        "spec.template.spec.containers: cap gpus counts limits.memory, which is missing or 0 on c: set it "
+        "(TG203, cap gpus)"
     )
     assert get_rejection(GateFixture(LIMITS + "  workloads: deny\n"), workload(1))["code"] == 403
 

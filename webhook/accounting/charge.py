@@ -16,7 +16,7 @@ from tallygate.webhook.accounting.claim_charge import DeviceSources
 from tallygate.webhook.accounting.derived_amounts import DerivedAmount
 from tallygate.webhook.accounting.names import LIMITS_PREFIX, is_overcommit_allowed
 from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
-from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
+from tallygate.webhook.accounting.pod_resources import PodResources, parse_pod_resources
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.core import Pod, PodSpec
 
@@ -41,8 +41,8 @@ _ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 class Charge:
     """The charge of one pod: `amounts` by counted name, and by name the containers that lack what the cap counts.
 
-    These have no limit where limits are counted, or request one factor of a product without the others. A limit of 0
-    is none where Kubernetes reads it so.
+    These have no limit where limits are counted, or request one factor of a product without the others. The kubelet
+    ignores a limit of 0 of some resources, so that it is missing too.
     """
 
     amounts: Amounts = field(default_factory=Amounts)

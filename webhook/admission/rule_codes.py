@@ -213,9 +213,10 @@ NO_LIMIT_UNDER_CAP = Code(
     "TG203",
     "no-limit-under-cap",
     "A cap counts limits, and a container sets none; or a product, and a container requests one factor alone.",
-    "A container without a limit may use anything, so no cap can bound the sum of limits. That holds for init "
-    "containers and sidecars too, and for a limit of 0 of cpu, memory or ephemeral-storage, which the kubelet reads as "
-    "none. A limit at pod level is one for all containers. A container or claim with one factor of a product uses an amount that the product does not show.",
+    "A container without a limit may use anything, so no cap can bound the sum of limits. Init containers and "
+    "sidecars need one too, and a limit of 0 of cpu, memory or ephemeral-storage is missing, since the kubelet ignores "
+    "it. A limit at pod level is one for all containers. A container or claim with one factor of a product uses an "
+    "amount that the product does not show.",
     "# cap: hard: {limits.memory: 64Gi}\nresources:\n  requests:\n    memory: 1Gi\n",
     "# cap: hard: {limits.memory: 64Gi}\nresources:\n  limits:\n    memory: 1Gi\n",
 )
