@@ -1,12 +1,13 @@
 """A server in a separate process, and its observable state."""
 
 import json
+import os
 import re
 import signal
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,8 +61,7 @@ class ServerProcess:
             "drain_delay": "0",
         } | settings
         arguments = [part for name, value in flags.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-        with self._log.open("wb") as log:
-            self.process = Program(module, arguments, cwd=ROOT, stderr=log.fileno())
+        self.process = self._start(module, arguments)
         assert eventually(lambda: bool(self.find_log_lines("serving")) or self.process.poll() is not None)
         if self.process.poll() is not None:
             raise AssertionError(self.log)
@@ -73,6 +73,11 @@ class ServerProcess:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+    def _start(self, module: str, arguments: Sequence[str]) -> Program:
+        """Start the process, with the log in a file."""
+        with self._log.open("wb") as log:
+            return Program(module, arguments, cwd=ROOT, stderr=log.fileno())
 
     @property
     def log(self) -> str:
@@ -122,6 +127,25 @@ class ServerProcess:
         """Return the minor page faults of all child processes that have ended: 0 if there was no child (proc(5))."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[8])
+
+
+class PipedServer(ServerProcess):
+    """A server whose log is a pipe. It is read into a file while `is_read` is set."""
+
+    def _start(self, module: str, arguments: Sequence[str]) -> Program:
+        self.is_read = threading.Event()
+        self.is_read.set()
+        reader, writer = os.pipe()
+        threading.Thread(target=self._copy, args=(reader,), daemon=True).start()
+        try:
+            return Program(module, arguments, cwd=ROOT, stderr=writer)
+        finally:
+            os.close(writer)
+
+    def _copy(self, reader: int) -> None:
+        with os.fdopen(reader, "rb", buffering=0) as pipe, self._log.open("wb", buffering=0) as log:
+            while self.is_read.wait() and (content := pipe.read(4096)):
+                log.write(content)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The log line of an answer, and its counters."""
 
-import threading
 from timeit import timeit
 from typing import Any
 
@@ -9,7 +8,6 @@ from msgspec.structs import replace
 
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.gate.decisions import DecisionRecord
-from tallygate.webhook.server.telemetry.json_log import LineWriter
 from tallygate.webhook.server.telemetry.metrics import ServerMetrics
 from tallygate.webhook.server.web.http_errors import HttpError
 from tallygate.webhook.server.web.request_log import RequestLog
@@ -112,67 +110,6 @@ def test_below_its_level_nothing_is_logged(level: str, lines: int) -> None:
     log = Log(level)
     RequestLog(log.logger, ServerMetrics("0")).log_decision(RECORD, 0.0)
     assert len(log.lines) == lines
-
-
-class RecordingFile:
-    """A file that counts its writes."""
-
-    def __init__(self) -> None:
-        self.writes: list[bytes] = []
-
-    def write(self, content: bytes) -> int:
-        """Record the content."""
-        self.writes.append(content)
-        return len(content)
-
-    def flush(self) -> None:
-        """Do nothing: there is no buffer."""
-
-
-def test_lines_keep_their_order_and_errors_are_written_at_once() -> None:
-    file = RecordingFile()
-    lines = LineWriter(file)  # type: ignore[arg-type]  # all that is used of a file
-    lines.info(b"1")
-    lines.error(b"2")
-    assert b"".join(file.writes) == b"1\n2\n"
-
-
-class BrokenPipe(RecordingFile):
-    """A pipe without a reader."""
-
-    def write(self, content: bytes) -> int:
-        """Raise an error."""
-        raise BrokenPipeError(len(content))
-
-
-def test_a_log_without_a_reader_stops_nothing() -> None:
-    lines = LineWriter(BrokenPipe())  # type: ignore[arg-type]  # all that is used of a file
-    for _ in range(20_000):
-        lines.info(b"x")
-    lines.error(b"y")
-    lines.flush()
-
-
-def test_lines_of_many_threads_all_arrive_whole() -> None:
-    file = RecordingFile()
-    lines = LineWriter(file)  # type: ignore[arg-type]  # all that is used of a file
-
-    def write(writer: int) -> None:
-        for number in range(500):
-            (lines.info if number % 50 else lines.error)(b"%d-%d" % (writer, number))
-
-    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    lines.flush()
-    written = b"".join(file.writes).splitlines()
-    assert len(written) == 4000
-    for writer in range(8):
-        assert [line for line in written if line.startswith(b"%d-" % writer)] == [
-            b"%d-%d" % (writer, n) for n in range(500)
-        ]
 
 
 def test_the_log_line_of_an_answer_costs_little() -> None:

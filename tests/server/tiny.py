@@ -15,7 +15,7 @@ from tallygate.webhook.admission.request import Phase, ReviewError
 from tallygate.webhook.gate.decisions import Decision, DecisionRecord, UndecidedError
 from tallygate.webhook.server.lifecycle import Lifecycle, exit_process
 from tallygate.webhook.server.settings.sources import load_settings
-from tallygate.webhook.server.telemetry.json_log import LineWriter, create_logger
+from tallygate.webhook.server.telemetry.json_log import LineWriter, create_logger, open_standard_error
 from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 from tallygate.webhook.server.web.flask_app import create_app
 
@@ -95,8 +95,9 @@ def parse_flags(arguments: list[str]) -> dict[str, object]:
 def main(arguments: list[str]) -> int:
     """Serve until a signal comes."""
     settings = load_settings(parse_flags(arguments), {})
-    lines = LineWriter(sys.stderr.buffer)
-    telemetry = Telemetry(create_logger(settings.log_level, line_writer=lines), ServerMetrics("0"))
+    metrics = ServerMetrics("0")
+    lines = LineWriter(open_standard_error(), metrics.log_lines_dropped.inc)
+    telemetry = Telemetry(create_logger(settings.log_level, line_writer=lines), metrics)
     gate = TinyGate(lambda: telemetry.log.warning("waiting"))
     code = Lifecycle(partial(create_app, gate.admit), settings, telemetry).run()
     lines.flush()

@@ -3,7 +3,6 @@
 Every label has a bounded set of values: of caps a bounded number of names, and one label for all others.
 """
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ from tallygate.webhook.admission.rule_codes import (
 )
 from tallygate.webhook.gate.charging import CapObstacle
 from tallygate.webhook.gate.decisions import DecisionRecord
-from tallygate.webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
+from tallygate.webhook.server.telemetry.json_log import LineWriter, Logger, create_logger, open_standard_error
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tallygate.webhook.state.ports import LedgerFullError, RetryLaterError, StoreUnavailableError
 
@@ -210,6 +209,9 @@ class ServerMetrics:
         self.certificate_not_after = gauge(
             "tallygate_certificate_not_after_timestamp_seconds", "Expiry of the serving certificate (Unix time)."
         )
+        self.log_lines_dropped = counter(
+            "tallygate_log_lines_dropped", "Lines of the log that were dropped, since they were not read in time."
+        )
         gauge("tallygate_build_info", "What is running.", ("version", "python")).labels(
             build_version, python_version()
         ).set(1)
@@ -274,9 +276,10 @@ class Telemetry:
 @contextmanager
 def start_telemetry(level: str) -> Iterator[Telemetry]:
     """Yield telemetry that logs to stderr from `level` on; flush the log on exit."""
-    line_writer = LineWriter(sys.stderr.buffer)
+    metrics = ServerMetrics(_get_version())
+    line_writer = LineWriter(open_standard_error(), metrics.log_lines_dropped.inc)
     try:
-        yield Telemetry(create_logger(level, line_writer=line_writer), ServerMetrics(_get_version()))
+        yield Telemetry(create_logger(level, line_writer=line_writer), metrics)
     finally:
         line_writer.flush()
 
