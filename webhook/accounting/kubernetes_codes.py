@@ -6,6 +6,12 @@ TG00x are problems of names and quantities; TG01x to TG04x are problems of conta
 from tallygate.webhook.accounting import lenient_codes
 from tallygate.webhook.accounting.problem import Code
 
+_MONITOR_CLAIM = (
+    "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: monitor, namespace: ops}\nspec:\n"
+    "  devices:\n    requests:\n    - name: every\n      exactly: {deviceClassName: gpu.example.com, "
+    "allocationMode: All, adminAccess: true}"
+)
+
 REQUEST_NOT_LIMIT = Code(
     number="TG010",
     slug="request-not-limit",
@@ -126,6 +132,17 @@ WINDOWS_POD_RESOURCES = Code(
     invalid_example="os:\n  name: windows\nresources:\n  limits:\n    cpu: 1",
     valid_example="os:\n  name: windows\ncontainers:\n- resources:\n    limits:\n      cpu: 1",
 )
+ADMIN_ACCESS_UNLABELLED = Code(
+    number="TG028",
+    slug="admin-access-unlabelled",
+    summary="A claim requests admin access to devices in a namespace without the label for it.",
+    explanation="Admin access ignores that other pods use the devices. The API server accepts it only in a namespace "
+    'with the label `resource.kubernetes.io/admin-access: "true"`, which its administrators set. `check` knows the '
+    "labels of namespaces among the manifests and in a snapshot.",
+    invalid_example="apiVersion: v1\nkind: Namespace\nmetadata: {name: ops}\n---\n" + _MONITOR_CLAIM,
+    valid_example="apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ops\n  labels: "
+    '{resource.kubernetes.io/admin-access: "true"}\n---\n' + _MONITOR_CLAIM,
+)
 SCOPE_UNKNOWN = Code(
     number="TG030",
     slug="scope-unknown",
@@ -237,6 +254,7 @@ RESOURCE_CODES: tuple[Code, ...] = (
     CONTAINER_ABOVE_POD,
     POD_CLAIMS,
     WINDOWS_POD_RESOURCES,
+    ADMIN_ACCESS_UNLABELLED,
     SCOPE_UNKNOWN,
     SCOPE_UNSUITABLE,
     SCOPES_CONFLICT,

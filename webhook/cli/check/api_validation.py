@@ -3,13 +3,14 @@
 The patch is applied first, since the API server validates the object with the filled requests.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.validation.claims import validate_admin_access
 from tallygate.webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
 from tallygate.webhook.accounting.validation.node_and_quota import (
     check_node_strictly,
@@ -22,6 +23,7 @@ from tallygate.webhook.admission.kinds import DecodedObject
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import PatchOperation
 from tallygate.webhook.objects.core import LimitRange, Node, ResourceQuota
+from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
 
 _Fields = dict[str, msgspec.Raw]
 
@@ -74,6 +76,15 @@ def validate_object(typed: DecodedObject, views: Sequence[PodView]) -> Sequence[
             return validate_limit_range(typed)
         case _:
             return ()
+
+
+def validate_admin_access_of(
+    typed: DecodedObject, namespace: str, labels: Mapping[str, str] | None
+) -> Sequence[Problem]:
+    """Return the problems of a new claim or template with admin access, if the labels of its namespace are known."""
+    if labels is None or not isinstance(typed, ResourceClaim | ResourceClaimTemplate):
+        return ()
+    return validate_admin_access(typed, namespace, labels)
 
 
 def _locate_problems(view: PodView, problems: Iterable[Problem]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.validation.claims import ADMIN_ACCESS_LABEL, requests_admin_access
 from tallygate.webhook.admission.evaluate import evaluate_decoded_request, evaluate_request
 from tallygate.webhook.admission.implied_requests import find_implied_for_pods
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets, list_review_targets
@@ -53,7 +54,13 @@ from tallygate.webhook.documents.scalars import format_float
 from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
 from tallygate.webhook.gate.advertised_devices import KnownDevices
-from tallygate.webhook.objects.devices import DeviceClass, DeviceClassSpec, ResourceClaimTemplate, list_expressions
+from tallygate.webhook.objects.devices import (
+    DeviceClass,
+    DeviceClassSpec,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    list_expressions,
+)
 from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -249,14 +256,15 @@ class ManifestChecker:
             yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
         labels = self._labels_by_namespace.get(subject.namespace)
         rule_result = self._rule_checker.evaluate(typed, labels)
-        problems = [*rule_result.problems, *_validate(rule_result.typed)]
+        problems = [*rule_result.problems, *_validate(rule_result.typed, labels)]
         schedulability = self._check_schedulability(rule_result.typed, labels, problems)
         problems += schedulability.problems
         cap_result = CapCheckResult()
         if is_valid and not any(each.severity is FindingSeverity.ERROR for each in problems):
             cap_result = self._cap_checker.charge(rule_result.typed, labels)
         yield from create_findings(manifest, subject, [*problems, *cap_result.problems])
-        for message in (*rule_result.not_evaluated, *schedulability.not_evaluated, *cap_result.not_evaluated):
+        not_evaluated = (*rule_result.not_evaluated, *_describe_unknown_access(typed, labels))
+        for message in (*not_evaluated, *schedulability.not_evaluated, *cap_result.not_evaluated):
             yield from self._report_once(typed, message)
 
     def _check_schedulability(
@@ -329,9 +337,20 @@ def _create_field_finding(manifest: Manifest, subject: FindingSubject, unknown: 
     )
 
 
-def _validate(typed: TypedObject) -> Iterator[ReportedProblem]:
+def _describe_unknown_access(typed: TypedObject, labels: Labels | None) -> Iterator[str]:
+    """Yield a message if the labels that decide about the admin access of a claim are unknown."""
+    content = typed.content
+    if labels is None and isinstance(content, ResourceClaim | ResourceClaimTemplate) and requests_admin_access(content):
+        yield (
+            f"whether the API server accepts adminAccess is not known: namespace {typed.subject.namespace} is neither "
+            f"among the manifests nor in a snapshot, and needs the label {ADMIN_ACCESS_LABEL}"
+        )
+
+
+def _validate(typed: TypedObject, labels: Labels | None) -> Iterator[ReportedProblem]:
     """Yield the problems that the API server rejects, and those that it accepts although they are mistakes."""
-    for problem in api_validation.validate_object(typed.content, typed.views):
+    admin_access = api_validation.validate_admin_access_of(typed.content, typed.subject.namespace, labels)
+    for problem in (*api_validation.validate_object(typed.content, typed.views), *admin_access):
         yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
     for problem in api_validation.find_accepted_problems(typed.content, typed.views):
         yield ReportedProblem(problem, ACCEPTED_BY_KUBERNETES, FindingSeverity.WARNING)

@@ -28,7 +28,7 @@ from tallygate.webhook.admission.request import (
     UserInfo,
 )
 from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
-from tallygate.webhook.cli.check.api_validation import apply_patch, validate_object
+from tallygate.webhook.cli.check.api_validation import apply_patch, validate_admin_access_of, validate_object
 from tallygate.webhook.cli.scenarios.scenario import (
     JsonObject,
     RequestResult,
@@ -131,6 +131,11 @@ class ApiServerStore:
     def list_objects(self, kind: str) -> Iterator[tuple[ObjectKey, JsonObject]]:
         """Yield all objects of a kind in the order of their creation; the caller must not change them."""
         yield from [(key, body) for key, body in self._objects.items() if key.kind == kind]
+
+    def find_namespace_labels(self, namespace: str) -> Mapping[str, str] | None:
+        """Return the labels of a namespace; None if it does not exist."""
+        stored = self._objects.get(ObjectKey("Namespace", "", namespace))
+        return None if stored is None else stored["metadata"].get("labels") or {}
 
     def create_uid(self) -> str:
         """Return a new unique uid."""
@@ -290,7 +295,11 @@ class ApiServer:
             set_default_requests(body)
         self._prepare(body, old_body, key, request.subresource)
         decoded = target.decode(msgspec.json.encode(body))
-        if problems := validate_object(decoded, target.list_pods(decoded)):
+        problems = list(validate_object(decoded, target.list_pods(decoded)))
+        if old_body is None:
+            labels = self._store.find_namespace_labels(key.namespace)
+            problems += validate_admin_access_of(decoded, key.namespace, labels)
+        if problems:
             return create_invalid(str(key), problems).add_earlier(mutating_result)
         if old_body is not None and (reason := find_immutable_change(decoded, old_body, request.subresource)):
             return create_rejection(f"{key} is invalid: {reason}").add_earlier(mutating_result)
