@@ -3,16 +3,20 @@
 `make package` tries the same with the wheel in clean environments. Here every module of an extra is hidden.
 """
 
+import json
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
+from importlib.metadata import Distribution, SimplePath
+from os import PathLike
 from pathlib import Path
 
 import pytest
 
 from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.extras import format_installation
 from tests.cli.test_command import list_commands
 
 _ROOT = Path(__file__).parents[2]
@@ -69,7 +73,7 @@ def test_commands_that_read_files_work_without_any_extra(arguments: str) -> None
 def test_a_command_of_the_cluster_names_its_extra(command: str) -> None:
     done = run_without(_NO_CLUSTER, command, "--whatever", "it", "is")
     needed = rf"tallygate: `tallygate {command}` needs \w+ here, and it is not installed: "
-    assert re.fullmatch(needed + r"pip install 'tallygate\[cluster\]'\n", done.stderr)
+    assert re.fullmatch(needed + r"pip install .*\[cluster\]'\n", done.stderr)
     assert (done.returncode, done.stdout) == (2, "")
 
 
@@ -87,7 +91,7 @@ def test_a_command_of_the_cluster_works_without_the_gates_extra(command: str) ->
 def test_the_gate_names_its_extra() -> None:
     done = run_without(list_modules("server"), "serve")
     needed = r"tallygate: `tallygate serve` needs \w+ here, and it is not installed: "
-    assert re.fullmatch(needed + r"pip install 'tallygate\[server\]'\n", done.stderr)
+    assert re.fullmatch(needed + r"pip install .*\[server\]'\n", done.stderr)
     assert (done.returncode, done.stdout) == (2, "")
 
 
@@ -102,9 +106,8 @@ def test_a_scenario_whose_rules_compare_pods_with_nodes_names_the_extra(tmp_path
     (tmp_path / "known.yaml").write_text(_NODE_RULE)
     (tmp_path / "lost.yaml").write_text(_SCENARIO)
     done = run_without(_NO_CLUSTER, "test", "lost.yaml", folder=tmp_path)
-    assert done.stderr == (
-        "tallygate: `tallygate test` needs numpy here, and it is not installed: pip install 'tallygate[cluster]'\n"
-    )
+    needed = r"tallygate: `tallygate test` needs numpy here, and it is not installed: pip install .*\[cluster\]'\n"
+    assert re.fullmatch(needed, done.stderr)
     assert done.returncode == 2
 
 
@@ -118,4 +121,46 @@ def test_the_device_plugin_names_its_own_extra(module: str) -> None:
     """Name the extra of the command, also for a module that other extras have, and by the name of its package."""
     done = run_without([module], "device-plugin", "--config", "pyproject.toml", "--check")
     assert done.returncode == 2
-    assert f"needs {module} here, and it is not installed: pip install 'tallygate[device-plugin]'" in done.stderr
+    assert f"needs {module} here, and it is not installed: pip install " in done.stderr
+    assert "[device-plugin]'" in done.stderr
+
+
+class _Installed(Distribution):
+    def __init__(self, record: object) -> None:
+        self._record = record
+
+    def read_text(self, filename: str) -> str | None:
+        return json.dumps(self._record) if self._record and filename == "direct_url.json" else None
+
+    def locate_file(self, path: str | PathLike[str]) -> SimplePath:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        pytest.param(None, "pip install 'tallygate[cluster]'", id="from an index"),
+        pytest.param(
+            {"url": "file:///home/me/my%20clone", "dir_info": {}},
+            "pip install '/home/me/my clone[cluster]'",
+            id="from a clone",
+        ),
+        pytest.param(
+            {"url": "file:///src", "dir_info": {"editable": True}},
+            "pip install -e '/src[cluster]'",
+            id="from a clone that is edited",
+        ),
+        pytest.param(
+            {"url": "file:///dist/tallygate-0.1.0-py3-none-any.whl", "archive_info": {"hash": "sha256=00"}},
+            "pip install 'tallygate[cluster] @ file:///dist/tallygate-0.1.0-py3-none-any.whl'",
+            id="from a wheel",
+        ),
+        pytest.param(
+            {"url": "https://example.com/t.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}},
+            "pip install 'tallygate[cluster] @ git+https://example.com/t.git@0a1b'",
+            id="from a repository",
+        ),
+    ],
+)
+def test_the_advice_names_the_source_of_this_installation(record: object, expected: str) -> None:
+    assert format_installation("cluster", _Installed(record)) == expected

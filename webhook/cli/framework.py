@@ -40,9 +40,6 @@ PLUGIN_PROGRAM = f"kubectl {PROGRAM}"
 _IN_PROSE = re.compile(rf"(?<=`){PROGRAM}(?= )")
 _IN_EXAMPLES = re.compile(rf"(^|\(|\| |=\S+ ){PROGRAM}(?= )", re.MULTILINE)
 
-_EXTRA_REQUIREMENT = re.compile(r"""^([\w.-]+).*;\s*extra\s*==\s*['"]([\w-]+)['"]""")
-
-_MODULES = {"grpcio": "grpc", "protobuf": "google"}  # the modules that do not have the name of their package
 FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
 DATA_FORMATS = ("table", "json", "yaml")
 
@@ -339,15 +336,9 @@ class RootGroup(LazyGroup):
 
 def _describe_missing_module(command: str, error: ModuleNotFoundError) -> str | None:
     """Return the message that names the extra to install for a command; None if no extra has the module."""
-    from importlib.metadata import requires  # noqa: PLC0415  an eighth of what a small command takes to start
+    from tallygate.webhook.cli.extras import describe_missing_module  # noqa: PLC0415  an eighth of a small start
 
-    module = (error.name or "").partition(".")[0]
-    matches = filter(None, map(_EXTRA_REQUIREMENT.match, requires("tallygate") or []))
-    extras = [each[2] for each in matches if _MODULES.get(each[1], each[1].replace("-", "_")) == module]
-    if not extras:
-        return None
-    extra = next((each for each in extras if command.endswith(f" {each}")), extras[0])
-    return f"`{command}` needs {module} here, and it is not installed: pip install 'tallygate[{extra}]'"
+    return describe_missing_module(command, error.name or "")
 
 
 def _create_incomplete_command(name: str, help_line: str, error: ModuleNotFoundError) -> Command:
