@@ -13,7 +13,7 @@ from e2e.api import MERGE, Answer, api
 from e2e.command_output import run_tallygate
 from e2e.extra_gates import run_ledger_gate
 from e2e.gates.process import GateProcess
-from e2e.namespaces import label, new_namespace
+from e2e.namespaces import gates_namespace, label, new_namespace
 from e2e.pods import DONGLE, list_stored, submit_decided
 from e2e.ports import Site
 from e2e.waiting import until
@@ -92,11 +92,38 @@ def test_doctor_finds_an_annotation_that_a_policy_does_not_allow_any_more(
 ) -> None:
     assert not _annotate(site, namespace, f"{DONGLE}=4", _ADMIN)
     allowed, found = _diagnose(site, tmp_path, _CAP), _diagnose(site, tmp_path, _CAP.replace(": 4}}", ": 3}}"))
-    assert namespace not in allowed["reason"]
+    assert "sets no limit" not in allowed["reason"]
     assert found["result"] == "WARN"
     assert f"the annotation {_KEY} of namespace {namespace} sets no limit: {DONGLE}: 4 is more" in found["reason"]
     (command,) = [each for each in found["fix"] if namespace in each]
     assert command.endswith(f"annotate namespace {namespace} {_KEY}-")
+
+
+def test_an_annotation_that_no_gate_admitted_is_named_by_doctor_and_audit(
+    site: Site, namespace: str, tmp_path: Path
+) -> None:
+    """Set it before a gate is registered; then a user whom the cap names sets it."""
+    assert not _annotate(site, namespace, f"{DONGLE}=4", _TENANT)
+    own = gates_namespace(site.cluster)
+    with run_ledger_gate(site, tmp_path / "g", {"annotated.yaml": _CAP}, own):
+        unadmitted = f"the annotation {_KEY} of namespace {namespace} sets limits, and no gate has recorded that it"
+        assert unadmitted in _diagnose(site, tmp_path, _CAP)["reason"]
+        assert unadmitted in _audit(site, tmp_path, namespace)
+        assert "TG216" in _annotate(site, namespace, f"{DONGLE}=3", _TENANT)
+        assert not _annotate(site, namespace, f"{DONGLE}=3", _ADMIN)
+        until("it is recorded", lambda: namespace not in _diagnose(site, tmp_path, _CAP)["reason"], _WITHIN)
+        assert namespace not in _audit(site, tmp_path, namespace)
+        assert not _annotate(site, namespace, None, _ADMIN)
+        leases = f"/apis/coordination.k8s.io/v1/namespaces/{own}/leases/tallygate-limits.{namespace}"
+        until("its record is gone", lambda: api(site.cluster.kubeconfig).find(leases) is None, _WITHIN)
+
+
+def _audit(site: Site, folder: Path, namespace: str) -> str:
+    """Return the remarks of an audit with the cap."""
+    (folder / "given.yaml").write_text(_CAP)
+    options = ("-o", "json", "-n", namespace, "--policies", str(folder / "given.yaml"))
+    where = ("--kubeconfig", str(site.cluster.kubeconfig))
+    return "\n".join(json.loads(run_tallygate(site.cluster, "audit", *options, *where).stdout)["summary"]["remarks"])
 
 
 def _diagnose(site: Site, folder: Path, policies: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tallygate.webhook.gate.claim_forecast import ClaimTemplateLister
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.gate.limit_admissions import LimitAdmissions
 from tallygate.webhook.gate.quota_forecast import QuotaLister
 from tallygate.webhook.gate.scale_requests import WorkloadReader
 from tallygate.webhook.gate.schedulability import check_schedulability
@@ -57,6 +58,7 @@ class GateFixture:
         workloads: WorkloadReader | None = None,
         claim_templates: ClaimTemplateLister | None = None,
         resources_by_class: Mapping[str, str] = NO_CLASSES,
+        limit_admissions: LimitAdmissions | None = None,
     ) -> None:
         self.policies: PolicySet = parse_policies(text)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
@@ -79,6 +81,7 @@ class GateFixture:
             workload_reader=workloads,
             claim_templates=claim_templates,
             resources_by_class=lambda: resources_by_class,
+            limit_admissions=limit_admissions,
             is_advertised=partial(may_be_advertised, snapshots=snapshots) if snapshots else lambda _: True,
         )
 

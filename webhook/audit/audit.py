@@ -26,7 +26,7 @@ from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.objects.meta import PartialObjectMetadata
-from tallygate.webhook.policy.limit_annotations import find_invalid
+from tallygate.webhook.policy.limit_annotations import LimitRecords, find_invalid, find_unadmitted, read_overrides
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.named_stores import NamespaceStore
@@ -49,7 +49,7 @@ class AuditInput:
     `now` is the time by which overrides of limits end. `snapshots` are without the pods on nodes: a stored pod has its
     node or is pending, which `tallygate predict` explains. `resources_by_class` has the extended resource of each class
     of devices, empty if it has none. It `has_slices` unless devices may not be listed. `devices` has the published
-    devices.
+    devices, `limit_records` the annotations that gates admitted, None if they are unknown.
     """
 
     pods: PodStore
@@ -60,6 +60,7 @@ class AuditInput:
     resources_by_class: Mapping[str, str] = field(default_factory=dict)
     has_slices: bool = True
     devices: DeviceLister | None = None
+    limit_records: LimitRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +141,30 @@ class Audit:
             self._evaluator.coverage.add_remark(
                 f"allocated devices were not counted under {', '.join(uncounted)}: the ResourceSlices are not listed"
             )
-        annotations = self._input.namespaces.get_limit_annotations()
-        for cap in self._evaluator.caps.list_caps():
-            for invalid in find_invalid(cap.definition, annotations):
-                if invalid.namespace in names:
-                    self._evaluator.coverage.add_remark(str(invalid))
+        self._audit_limit_annotations(names)
         skipped = [cap.definition.name for cap in self._evaluator.caps.list_caps() if cap.definition.shared]
         if not includes_shared and skipped:
             self._evaluator.coverage.add_remark(
                 f"shared caps are added up over all their namespaces, and were not asked: {', '.join(skipped)}"
             )
+
+    def _audit_limit_annotations(self, names: frozenset[str]) -> None:
+        """Report the annotations that set no limits, and those that no gate admitted."""
+        namespaces, records = self._input.namespaces, self._input.limit_records
+        annotations = {name: each for name, each in namespaces.get_limit_annotations().items() if name in names}
+        caps = [cap.definition for cap in self._evaluator.caps.list_caps()]
+        add_remark = self._evaluator.coverage.add_remark
+        for cap in caps:
+            for invalid in find_invalid(cap, annotations):
+                add_remark(str(invalid))
+        if records is None:
+            if any(read_overrides(cap, annotations) for cap in caps):
+                add_remark("it is unknown whether a gate admitted the annotations that set limits: no records are read")
+            return
+        uids = {record.name: record.uid for record in namespaces.list_records()}
+        for cap in caps:
+            for unadmitted in find_unadmitted(cap, annotations, uids, records, self._input.now):
+                add_remark(str(unadmitted))
 
 
 def _get_name(pod: StoredConsumer) -> str:

@@ -48,6 +48,7 @@ from tallygate.webhook.gate.decisions import (
     describe_unevaluated,
     retry_later,
 )
+from tallygate.webhook.gate.limit_admissions import LimitAdmissions
 from tallygate.webhook.gate.limit_annotation_review import check_limit_annotations, is_namespace_write
 from tallygate.webhook.gate.namespace_moves import check_namespace_move, is_namespace_update
 from tallygate.webhook.gate.owner_chain import OwnerChains, UnreadableOwnerError
@@ -87,7 +88,8 @@ class Gate:
     compare pods with nodes. `workload_reader` reads the workload of a scale request. `resources_by_class` returns the
     extended resource of each DeviceClass, the same object until one changes; `is_advertised` returns whether any node
     may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
-    are watched. `limit_annotations` returns the annotations that set limits, the same object until one changes.
+    are watched. `limit_annotations` returns the annotations that set limits, the same object until one changes;
+    `limit_admissions` get the admitted changes of these.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -109,6 +111,7 @@ class Gate:
         least_amounts: LeastAmounts | None = None,
         is_advertised: Callable[[str], bool] = lambda _: True,
         limit_annotations: Callable[[], LimitAnnotations] = lambda: NO_LIMIT_ANNOTATIONS,
+        limit_admissions: LimitAdmissions | None = None,
     ) -> None:
         self._namespaces = namespaces
         self._ledgers = ledgers
@@ -118,6 +121,7 @@ class Gate:
         self._claim_templates = claim_templates
         self._evaluate_node_rules = evaluate_node_rules
         self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
+        self._limit_admissions = limit_admissions
         self._monotonic = monotonic
         self._nonce = nonce
         self._least_amounts = least_amounts
@@ -186,6 +190,8 @@ class Gate:
             denied = list(check_limit_annotations(request, policy_set.policies.caps))
             if denied:
                 return deny_by_caps(context, denied)
+            if self._limit_admissions is not None and context.verdict.is_allowed:
+                self._limit_admissions.add(request)
         if is_scale_request(request):
             scaled = self._workloads.resolve_scale(context)
             return decide_by_rules(context) if scaled is None else self._review_workload(scaled, labels, deadline)

@@ -34,20 +34,28 @@ def check_limit_annotations(request: AdmissionRequest, caps: Collection[Namespac
     Raises:
         ReviewError: if the object is not a namespace.
     """
-    old, new = _decode_texts(request.old_object), _decode_texts(request.object)
-    if old == new:
-        return
     readers = {cap.name: (cap, cap.annotation) for cap in caps if cap.annotation}
+    for name, text in list_changed_limits(request):
+        rule = name if name in readers else ""
+        if rule:
+            reason = _explain(*readers[name], request.user, text)
+        else:
+            reason = "" if text is None else describe_unread(name, readers)
+        if reason:
+            field = f"metadata.annotations[{ANNOTATION_PREFIX}{name}]"
+            yield Problem(field, LIMIT_ANNOTATION.number, Reason.FORBIDDEN, reason, rule=rule, policy_kind="cap")
+
+
+def list_changed_limits(request: AdmissionRequest) -> Iterator[tuple[str, str | None]]:
+    """Yield the caps whose annotation the request adds, changes or removes, with the new text; None for a removal.
+
+    Raises:
+        ReviewError: if the object is not a namespace.
+    """
+    old, new = _decode_texts(request.old_object), _decode_texts(request.object)
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) != new.get(name):
-            rule, text = name if name in readers else "", new.get(name)
-            if rule:
-                reason = _explain(*readers[name], request.user, text)
-            else:
-                reason = "" if text is None else describe_unread(name, readers)
-            if reason:
-                field = f"metadata.annotations[{ANNOTATION_PREFIX}{name}]"
-                yield Problem(field, LIMIT_ANNOTATION.number, Reason.FORBIDDEN, reason, rule=rule, policy_kind="cap")
+            yield name, new.get(name)
 
 
 def _explain(cap: NamespaceCap, definition: AnnotationOverride, user: UserInfo, text: str | None) -> str:

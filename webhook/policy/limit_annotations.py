@@ -4,6 +4,7 @@ The key is the prefix with the name of the cap. An annotation that is not valid 
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -46,6 +47,26 @@ class InvalidAnnotation(NamedTuple):
         """Return the sentence for a person."""
         key = f"{ANNOTATION_PREFIX}{self.cap}"
         return f"the annotation {key} of namespace {self.namespace} sets no limit: {self.reason}"
+
+
+LimitRecords = Mapping[str, Mapping[str, str]]
+"""The texts that gates admitted, by the UID of the namespace and the name of the cap."""
+
+
+class UnadmittedAnnotation(NamedTuple):
+    """An annotation that sets limits, and that no gate is known to have admitted."""
+
+    namespace: str
+    cap: str
+
+    def __str__(self) -> str:
+        """Return the sentence for a person."""
+        key = f"{ANNOTATION_PREFIX}{self.cap}"
+        return (
+            f"the annotation {key} of namespace {self.namespace} sets limits, and no gate has recorded that it "
+            "admitted this text: it was probably written while no gate was asked. If it is right, a user whom the cap "
+            "names removes it and sets it again"
+        )
 
 
 def select_texts(annotations: Mapping[str, str] | None) -> Mapping[str, str]:
@@ -131,6 +152,23 @@ def read_overrides(cap: NamespaceCap, annotations: LimitAnnotations) -> dict[str
                 except LimitAnnotationError:
                     continue
     return overrides
+
+
+def find_unadmitted(
+    cap: NamespaceCap, annotations: LimitAnnotations, uids: Mapping[str, str], records: LimitRecords, now: datetime
+) -> Iterator[UnadmittedAnnotation]:
+    """Yield the annotations that set limits of a cap with a text that no gate recorded for this namespace.
+
+    `uids` are the UIDs of the namespaces by name: a record of a deleted namespace is none of a later one.
+    """
+    for namespace, override in sorted(read_overrides(cap, annotations).items(), key=_get_namespace):
+        recorded = records.get(uids.get(namespace, ""), NO_TEXTS).get(cap.name)
+        if not override.has_ended(now) and recorded != annotations[namespace][cap.name]:
+            yield UnadmittedAnnotation(namespace, cap.name)
+
+
+def _get_namespace(item: tuple[str, LimitOverride]) -> str:
+    return item[0]
 
 
 def find_invalid(cap: NamespaceCap, annotations: LimitAnnotations) -> Iterator[InvalidAnnotation]:

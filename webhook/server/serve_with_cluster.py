@@ -11,6 +11,7 @@ from tallygate.webhook.gate.advertised_names import may_be_advertised
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.leader_election import LeaderElector
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
+from tallygate.webhook.gate.limit_admissions import LimitAdmissions
 from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.whole_workloads import read_workload_state
@@ -18,6 +19,7 @@ from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from tallygate.webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from tallygate.webhook.server.controllers.ledger_controller import LeaseController, LedgerController
+from tallygate.webhook.server.controllers.limit_record_controller import LimitRecordController
 from tallygate.webhook.server.controllers.node_resource_controller import (
     NodeResourceController,
     PublicationSchedule,
@@ -56,6 +58,7 @@ def create_cluster_gate(
     informers, bound = GateInformers(client_config, telemetry.log), _read_in_flight_bound(settings, telemetry.log)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     top, snapshots = TopConsumers(time.monotonic, informers.usage_lister, bound, Lock()), informers.snapshot_provider
+    admissions = LimitAdmissions(time.monotonic, Lock())
     gate = Gate(
         policies=policy_reloader.store.get_policies,
         namespaces=WaitingNamespaceLister(informers.namespace_store),
@@ -73,6 +76,7 @@ def create_cluster_gate(
         least_amounts=informers.least_amounts,
         is_advertised=partial(may_be_advertised, snapshots=snapshots),
         limit_annotations=informers.namespace_store.get_limit_annotations,
+        limit_admissions=admissions,
     )
     elector = _create_elector(client_config, settings, gate)
     reconciler = LedgerReconciler(
@@ -93,10 +97,22 @@ def create_cluster_gate(
     auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
     controllers = (ledger_controller, _create_lease_controller(elector, telemetry.log), event_recorder, auditor)
     background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
+    background.append(_create_limit_record_controller(client_config, settings, informers, admissions, telemetry).worker)
     if settings.publish_nodes == "on":
         background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+
+
+def _create_limit_record_controller(
+    client_config: ClientConfig,
+    settings: Settings,
+    informers: GateInformers,
+    admissions: LimitAdmissions,
+    telemetry: Telemetry,
+) -> LimitRecordController:
+    find_namespace = informers.namespace_store.find
+    return LimitRecordController(client_config, settings.namespace, admissions, find_namespace, telemetry.log)
 
 
 def _create_node_controller(

@@ -214,3 +214,49 @@ def test_names_send_no_control_characters(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "\x1b" not in result.output
     assert len(result.stdout.splitlines()) == 2
+
+
+_LIMITED = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec:
+  hard: {nvidia.com/gpu: 4}
+  overrideAnnotation: {setBy: {groups: [admins]}, most: {nvidia.com/gpu: 8}}
+"""
+_RECORDS = "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases"
+
+
+def _list_remarks(folder: Path, records: list[Object] | None) -> list[str]:
+    """Return the remarks of an audit of team-a, which has an annotation, with these records; None: they are refused."""
+    annotated = namespace("team-a")
+    annotated["metadata"] |= {"uid": "u1", "annotations": {"limits.tallygate.dev/gpus": "nvidia.com/gpu=8"}}
+    (folder / "gpus.yaml").write_text(_LIMITED)
+    with run_small_cluster(namespaces=[annotated]) as cluster:
+        cluster.objects[_RECORDS] = records or []
+        if records is None:
+            cluster.error_statuses[_RECORDS] = 403
+        result = audit(cluster, folder, "--policies", str(folder / "gpus.yaml"), "-o", "json")
+    assert result.exit_code == 0, result.stderr
+    remarks: list[str] = json.loads(result.stdout)["summary"]["remarks"]
+    return [remark for remark in remarks if "admitted" in remark]
+
+
+def test_an_annotation_that_no_gate_admitted_is_a_remark(tmp_path: Path) -> None:
+    admitted = {
+        "metadata": {
+            "name": "tallygate-limits.team-a",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "team-a", "uid": "u1"}],
+            "annotations": {"limits.tallygate.dev/gpus": "nvidia.com/gpu=8"},
+        }
+    }
+    assert _list_remarks(tmp_path, [admitted]) == []
+    (remark,) = _list_remarks(tmp_path, [])
+    assert remark.startswith(
+        "the annotation limits.tallygate.dev/gpus of namespace team-a sets limits, and no gate has"
+    )
+    refused = _list_remarks(tmp_path, None)
+    assert [remark.partition(":")[0] for remark in refused] == [
+        "the gate's records of admitted annotations cannot be read",
+        "it is unknown whether a gate admitted the annotations that set limits",
+    ]

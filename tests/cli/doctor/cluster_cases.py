@@ -38,7 +38,10 @@ ANNOTATED = parse_caps(
 def annotate(text: str) -> tuple[LabelledNamespace, ...]:
     """Return the usual namespaces, with an annotation of team-a that is to set limits of the cap."""
     texts = {"team-a": {"gpus": text}}
-    return tuple(LabelledNamespace(each.name, each.labels, texts.get(each.name, {})) for each in list_namespaces())
+    return tuple(
+        LabelledNamespace(each.name, each.labels, texts.get(each.name, {}), f"uid-{each.name}")
+        for each in list_namespaces()
+    )
 
 
 CASES: Cases = {
@@ -132,6 +135,42 @@ CASES: Cases = {
     "an annotation is for no cap that reads it": (
         {"policies": parse_caps(), "namespaces": annotate("nvidia.com/gpu=8")},
         {"limit-annotations": WARN},
+    ),
+    "an annotation that a gate admitted": (
+        {
+            "policies": ANNOTATED,
+            "namespaces": annotate("nvidia.com/gpu=8"),
+            "limit_records": {"uid-team-a": {"gpus": "nvidia.com/gpu=8"}},
+        },
+        {},
+    ),
+    "an annotation that no gate admitted": (
+        {"policies": ANNOTATED, "namespaces": annotate("nvidia.com/gpu=8"), "limit_records": {}},
+        {"limit-annotations": WARN},
+    ),
+    "an annotation that was changed since a gate admitted it": (
+        {
+            "policies": ANNOTATED,
+            "namespaces": annotate("nvidia.com/gpu=8"),
+            "limit_records": {"uid-team-a": {"gpus": "nvidia.com/gpu=7"}},
+        },
+        {"limit-annotations": WARN},
+    ),
+    "an annotation that a gate admitted for an earlier namespace of the name": (
+        {
+            "policies": ANNOTATED,
+            "namespaces": annotate("nvidia.com/gpu=8"),
+            "limit_records": {"uid-of-before": {"gpus": "nvidia.com/gpu=8"}},
+        },
+        {"limit-annotations": WARN},
+    ),
+    "an annotation that no gate admitted has ended": (
+        {"policies": ANNOTATED, "namespaces": annotate("nvidia.com/gpu=8 until=2020-01-01"), "limit_records": {}},
+        {},
+    ),
+    "an annotation is there, and the records of the gate cannot be read": (
+        {"policies": ANNOTATED, "namespaces": annotate("nvidia.com/gpu=8"), "limit_records": UNAVAILABLE},
+        {"limit-annotations": UNKNOWN},
     ),
     "an annotation is there, and no policies are known": (
         {"policies": UNAVAILABLE, "namespaces": annotate("nvidia.com/gpu=8")},

@@ -23,19 +23,23 @@ from tallygate.webhook.audit.listing import (
     ingest_objects,
     list_nodes,
 )
+from tallygate.webhook.cli.doctor.mounted_policies import find_gate_namespace
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.sources.cluster_stores import CLASSES, ClusterStores, DeviceItems, read_devices
 from tallygate.webhook.cli.sources.resource_lists import list_resource
 from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
+from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.advertised_devices import KnownDevices
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot, SnapshotProvider
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.pagination import PAGE_SIZE, WaitFunction
 from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec
 from tallygate.webhook.objects.core import Namespace, Pod
+from tallygate.webhook.policy.limit_annotations import LimitRecords
 from tallygate.webhook.state.informers import named_stores as namespaces_read
 from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord
 from tallygate.webhook.state.informers.pod_records import PodRecord
+from tallygate.webhook.state.kubernetes.limit_record_store import read_limit_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,17 @@ def read_cluster(
     remarks = [_NODES_NOT_CHECKED] if check_nodes and scope.included_namespaces is not None else []
     snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
     objects = list_objects(pages, scope, remarks.append)
-    return AuditSource(stores, _create_audit_input(stores, snapshots), objects, remarks)
+    records = _read_limit_records(connection, client, remarks) if stores.namespaces.get_limit_annotations() else None
+    return AuditSource(stores, _create_audit_input(stores, snapshots, records), objects, remarks)
+
+
+def _read_limit_records(connection: ClientConfig, client: ApiClient, remarks: list[str]) -> LimitRecords | None:
+    """Return the annotations that the gate in the cluster admitted; None, with a remark, if they cannot be read."""
+    try:
+        return read_limit_records(client, find_gate_namespace(connection))
+    except TallygateError as error:
+        remarks.append(f"the gate's records of admitted annotations cannot be read: {error}")
+        return None
 
 
 def _list_pods(client: ApiClient, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRecord]:
@@ -205,7 +219,9 @@ def _is_in_scope(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:
     return kind != "Node" and metadata is not None and metadata.namespace in scope.included_namespaces
 
 
-def _create_audit_input(stores: ClusterStores, snapshots: SnapshotProvider | None) -> AuditInput:
+def _create_audit_input(
+    stores: ClusterStores, snapshots: SnapshotProvider | None, limit_records: LimitRecords | None = None
+) -> AuditInput:
     resources_by_class = stores.device_classes.get_resources_by_class()
     devices = KnownDevices(
         lambda: None if CLASSES in stores.unread else stores.device_classes.get_resources_by_class(),
@@ -220,6 +236,7 @@ def _create_audit_input(stores: ClusterStores, snapshots: SnapshotProvider | Non
         snapshots,
         resources_by_class,
         devices=devices,
+        limit_records=limit_records,
     )
 
 

@@ -320,3 +320,4 @@ class LabelledNamespace(msgspec.Struct, frozen=True):
     name: str
     labels: StringMap
     limit_texts: Mapping[str, str] = NO_TEXTS
+    uid: str = ""

@@ -20,6 +20,7 @@ from tallygate.webhook.cli.doctor.api_types import (
 from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
 from tallygate.webhook.objects.core import ResourceQuota
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.limit_annotations import LimitRecords
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
@@ -180,7 +181,8 @@ class GateFacts:
     `served_certificate` is the certificate of a gate that is called by URL; None if it is called by its Service.
     `policies` are the given ones, else those that the gate mounts.
     `device_classes` has the extended resource of each class of devices, empty if it has none. `published_devices` is
-    the number of devices in ResourceSlices, None if no cap needs them.
+    the number of devices in ResourceSlices, None if no cap needs them. `limit_records` are the annotations that set
+    limits as gates admitted them.
     """
 
     now: datetime
@@ -207,6 +209,7 @@ class GateFacts:
     opaque_name_users: tuple[OpaqueNameUser, ...] | Unavailable = field(default=())
     device_classes: Mapping[str, str] | Unavailable = field(default_factory=dict)
     published_devices: int | Unavailable | None = None
+    limit_records: LimitRecords | Unavailable = field(default_factory=dict)
     workloads: WorkloadFacts = WorkloadFacts()
 
     def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:

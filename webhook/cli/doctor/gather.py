@@ -54,16 +54,19 @@ from tallygate.webhook.cli.doctor.served_kinds import read_workload_facts
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH, list_cap_ledgers
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Node, ResourceQuota
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.limit_annotations import LimitRecords
 from tallygate.webhook.policy.model import PodFilter, PolicySet
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, NAMESPACE_CODEC
 from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.kubernetes.limit_record_store import read_limit_records
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -121,7 +124,7 @@ class PagedLists:
             records = list_resource(self._client, NAMESPACE_CODEC).items
         except (ListError, ApiError) as error:
             return Unavailable(str(error))
-        return tuple(LabelledNamespace(each.name, dict(each.labels), each.limit_texts) for each in records)
+        return tuple(LabelledNamespace(each.name, dict(each.labels), each.limit_texts, each.uid) for each in records)
 
     def list_quotas(self) -> tuple[ResourceQuota, ...] | Unavailable:
         """Return every ResourceQuota."""
@@ -334,11 +337,18 @@ class _Gatherer:
             device_classes=self._paged_lists.list_device_classes(),
             policies=policies,
             published_devices=self._paged_lists.count_published_devices(caps),
+            limit_records=self._read_limit_records(),
             workloads=read_workload_facts(self._client, (*KNOWN_KINDS, *kinds)),
         )
 
     def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:
         return self._api.get_object(f"{CONFIGURATIONS_PATH}/{kind}s/{self._request.name}", WebhookConfiguration)
+
+    def _read_limit_records(self) -> LimitRecords | Unavailable:
+        try:
+            return read_limit_records(self._client, self._namespace)
+        except TallygateError as error:
+            return Unavailable(str(error))
 
     def _list_other_configurations(self) -> tuple[WebhookConfiguration, ...] | Unavailable:
         configurations = self._api.list_objects(f"{CONFIGURATIONS_PATH}/{MUTATING}s", WebhookConfiguration)

@@ -103,6 +103,18 @@ def find_mounted_files(connection: ClientConfig) -> tuple[MountedFile, ...] | Un
     return list_mounted_files(api, namespace or DEFAULT_NAMESPACE, deployment)
 
 
+def find_gate_namespace(connection: ClientConfig) -> str:
+    """Return the namespace of the gate that a cluster calls by a Service, else that of the installation."""
+    api = DoctorClient(connection)
+    found = [
+        api.get_object(f"{CONFIGURATIONS_PATH}/{kind}s/{CONFIGURATION_NAME}", WebhookConfiguration)
+        for kind in (MUTATING, VALIDATING)
+    ]
+    return (
+        find_service_namespace([each for each in found if isinstance(each, WebhookConfiguration)]) or DEFAULT_NAMESPACE
+    )
+
+
 def find_service_namespace(configurations: Sequence[WebhookConfiguration]) -> str:
     """Return the namespace of the Service by which the gate is called; an empty string if it is not called by one."""
     services = (webhook.client_config.service for configuration in configurations for webhook in configuration.webhooks)

@@ -15,11 +15,13 @@ from tallygate.webhook.audit.listing import PageReader, list_nodes
 from tallygate.webhook.audit.report_writer import NO_REPORT_API, ReportCounts, ReportWriter
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.policy.limit_annotations import LimitRecords
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.server.controllers.informers import GateInformers
 from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, LastAudit, log_audit
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
+from tallygate.webhook.state.kubernetes.limit_record_store import read_limit_records
 
 _PAGE_SIZE: Final = 50  # objects: decoding a page delays the threads that answer reviews by a millisecond or two
 _REST_RATIO: Final = 9.0  # rest time / work time
@@ -129,6 +131,7 @@ class AuditController:
             informers.device_class_store.get_resources_by_class(),
             has_slices=informers.device_store.revision is not None,
             devices=informers.device_lister,
+            limit_records=self._read_limit_records(),
         )
         excluded = frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace})
         scope = AuditScope(excluded, targets=list_review_targets(policies))
@@ -138,6 +141,15 @@ class AuditController:
         for remark in remarks:
             result.coverage.add_remark(remark)
         return result
+
+    def _read_limit_records(self) -> LimitRecords | None:
+        """Return the annotations that gates admitted; None if there is nothing to compare, or they cannot be read."""
+        if not self._informers.namespace_store.get_limit_annotations():
+            return None
+        try:
+            return read_limit_records(self._client, self._schedule.own_namespace)
+        except TallygateError:
+            return None  # the audit then reports that they are unknown
 
     def _write_reports(self, outcome: AuditResult) -> ReportCounts | None:
         """Write the findings as policy reports; return None if the cluster has no such API or if a call fails.

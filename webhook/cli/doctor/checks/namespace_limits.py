@@ -1,6 +1,6 @@
 """The check of the annotations of namespaces that set limits of caps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tallygate.webhook.cli.doctor.check_result import (
     Check,
@@ -16,8 +16,11 @@ from tallygate.webhook.policy.limit_annotations import (
     ANNOTATION_PREFIX,
     InvalidAnnotation,
     LimitAnnotations,
+    UnadmittedAnnotation,
     describe_unread,
     find_invalid,
+    find_unadmitted,
+    read_overrides,
 )
 from tallygate.webhook.policy.model import NamespaceCap
 
@@ -33,9 +36,24 @@ def _check_limit_annotations(facts: GateFacts) -> CheckResult:
         return create_unknown(f"the annotations of {names} cannot be read without policies: {facts.policies.reason}")
     readers = {cap.name: cap for cap in facts.policies.caps if cap.annotation}
     results = [create_warning(str(each), _format_removal(facts, each)) for each in _list_invalid(annotations, readers)]
+    results += _check_admission(facts, readers.values())
     count = sum(map(len, annotations.values()))
     passed = "1 annotation sets limits" if count == 1 else f"{count} annotations set limits"
-    return combine_results(results, create_pass(f"{passed}, as caps allow"))
+    return combine_results(results, create_pass(f"{passed}, as caps allow and as a gate admitted"))
+
+
+def _check_admission(facts: GateFacts, readers: Iterable[NamespaceCap]) -> Iterator[CheckResult]:
+    """Check that a gate admitted each annotation that sets limits."""
+    namespaces = () if isinstance(facts.namespaces, Unavailable) else facts.namespaces
+    annotations = {each.name: each.limit_texts for each in namespaces if each.limit_texts}
+    uids = {each.name: each.uid for each in namespaces}
+    for cap in readers:
+        if not isinstance(facts.limit_records, Unavailable):
+            for each in find_unadmitted(cap, annotations, uids, facts.limit_records, facts.now):
+                yield create_warning(str(each), _format_removal(facts, each))
+        elif read_overrides(cap, annotations):
+            reason = facts.limit_records.reason
+            yield create_unknown(f"the gate's records of admitted annotations cannot be read: {reason}")
 
 
 def _list_invalid(annotations: LimitAnnotations, readers: Mapping[str, NamespaceCap]) -> Iterator[InvalidAnnotation]:
@@ -47,7 +65,7 @@ def _list_invalid(annotations: LimitAnnotations, readers: Mapping[str, Namespace
             yield InvalidAnnotation(namespace, name, describe_unread(name, readers))
 
 
-def _format_removal(facts: GateFacts, annotation: InvalidAnnotation) -> str:
+def _format_removal(facts: GateFacts, annotation: InvalidAnnotation | UnadmittedAnnotation) -> str:
     key = f"{ANNOTATION_PREFIX}{annotation.cap}"
     return format_kubectl(facts.location, "annotate", "namespace", annotation.namespace, f"{key}-")
 
@@ -55,9 +73,10 @@ def _format_removal(facts: GateFacts, annotation: InvalidAnnotation) -> str:
 CHECKS = (
     Check(
         "limit-annotations",
-        "Annotations of namespaces that are to set limits do so",
-        "WARN: an annotation is no list of amounts, gives more than its cap allows, or is for no cap that reads it; "
-        "UNKNOWN: namespaces cannot be listed, or there are such annotations and no policies are known",
+        "Annotations of namespaces that are to set limits do so, and a gate admitted them",
+        "WARN: an annotation is no list of amounts, gives more than its cap allows, is for no cap that reads it, or no "
+        "gate has recorded that it admitted it; UNKNOWN: namespaces cannot be listed, or there are such annotations, "
+        "and the policies or the gate's records cannot be read",
         _check_limit_annotations,
     ),
 )
