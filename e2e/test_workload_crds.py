@@ -76,6 +76,23 @@ _PLACES: dict[tuple[str, str], str] = {
     ("a Knative Service", "Service"): f"spec.template.{_CONTAINER}",
     ("a Knative Configuration", "Configuration"): f"spec.template.{_CONTAINER}",
     ("a Knative Revision", "Revision"): _CONTAINER,
+    ("a sandbox", "Sandbox"): f"spec.podTemplate.{_CONTAINER}",
+    ("a template of sandboxes", "SandboxTemplate"): f"spec.podTemplate.{_CONTAINER}",
+    ("the group of a role", "RoleBasedGroup"): f"spec.roles[1].leaderWorkerPattern.template.{_CONTAINER}",
+    ("a role of a StormService", "StormService"): f"spec.template.spec.roles[0].template.{_CONTAINER}",
+    ("the workers of a RayClusterFleet", "RayClusterFleet"): f"spec.template.spec.{_RAY_WORKERS}",
+    ("a role of a DisaggregatedSet", "DisaggregatedSet"): (
+        f"spec.roles[0].spec.leaderWorkerTemplate.workerTemplate.{_CONTAINER}"
+    ),
+    ("a CloneSet", "CloneSet"): f"spec.template.{_CONTAINER}",
+    ("a StatefulSet of OpenKruise", "StatefulSet"): f"spec.template.{_CONTAINER}",
+    ("a DaemonSet of OpenKruise", "DaemonSet"): f"spec.template.{_CONTAINER}",
+    ("a BroadcastJob", "BroadcastJob"): f"spec.template.{_CONTAINER}",
+    ("a NIMService", "NIMService"): "spec.resources",
+    ("a step of a TaskRun", "TaskRun"): "spec.taskSpec.steps[0].computeResources",
+    ("a step of a Task", "Task"): "spec.steps[0].computeResources",
+    ("a step of a PipelineRun", "PipelineRun"): "spec.pipelineSpec.tasks[0].taskSpec.steps[0].computeResources",
+    ("a step of a Pipeline", "Pipeline"): "spec.tasks[0].taskSpec.steps[0].computeResources",
 }
 """Where a fraction is put, by a description of the place and the kind."""
 

@@ -76,6 +76,28 @@ _EXAMPLES: Mapping[Module, tuple[str, ...]] = {
         "config/samples/v1beta2_scheduledsparkapplication.yaml",
         "examples/sparkconnect/spark-connect.yaml",
     ),
+    modules.SANDBOX: (
+        "examples/analytics-tool/analytics-tool/sandbox-python.yaml",
+        "examples/jupyterlab/jupyterlab.yaml",
+        "examples/hpa-swp-scaling/python-sandbox-template.yaml",
+    ),
+    modules.AIBRIX: (
+        *(f"config/samples/orchestration_v1alpha1_{kind}.yaml" for kind in ("stormservice", "rayclusterfleet")),
+        "development/tutorials/distributed/fleet.yaml",
+        "samples/disaggregation/sglang/tp-1p1d.yaml",
+    ),
+    modules.DISAGGREGATED: tuple(
+        f"config/samples/disaggregatedset_v1_{name}.yaml" for name in ("disaggregatedset", "3role")
+    ),
+    modules.KRUISE: (
+        *("config/samples/apps_v1alpha1_cloneset.yaml", "config/samples/apps_v1alpha1_statefulset.yaml"),
+        "config/samples/apps_v1beta1_statefulset.yaml",
+        *(f"config/samples/apps_v1alpha1_broadcastjob-{name}.yaml" for name in ("ttl", "never-complete")),
+    ),
+    modules.TEKTON: (
+        *(f"examples/v1/taskruns/{name}.yaml" for name in ("dind-sidecar", "sidecar-ready")),
+        *(f"examples/v1/pipelineruns/{name}.yaml" for name in ("pipelinerun-param-array-indexing",)),
+    ),
     modules.KNATIVE: tuple(f"test/test_images/{name}.yaml" for name in ("runtime/service", "helloworld/helloworld")),
 }
 

@@ -1,8 +1,8 @@
 """Go modules of other projects, of which files are read: the definitions of their kinds, and documented examples.
 
 `go mod download` puts each once into the module cache and checks it by `go.sum` in this folder. Nothing of a module is
-built or run here. The module of Notebook is not served, so `manifests/notebook-definition.yaml` stands for its
-definition, as a schema that keeps all fields.
+built or run here. Kinds of which no served module has a definition that works here have one in
+`manifests/*-definition.yaml`: a schema that keeps all fields.
 """
 
 import hashlib
@@ -81,12 +81,33 @@ KNATIVE = Module(
     "v0.51.0",
     tuple(f"config/core/300-resources/{kind}.yaml" for kind in ("service", "configuration", "revision")),
 )
+SANDBOX = Module(
+    "sigs.k8s.io/agent-sandbox",
+    "v0.5.6",
+    ("k8s/crds/agents.x-k8s.io_sandboxes.yaml", "k8s/crds/extensions.agents.x-k8s.io_sandboxtemplates.yaml"),
+)
+AIBRIX = Module(
+    "github.com/vllm-project/aibrix",
+    "v0.7.0",
+    tuple(
+        f"config/crd/orchestration/orchestration.aibrix.ai_{kind}.yaml"
+        for kind in ("stormservices", "rayclusterfleets")
+    ),
+)
+DISAGGREGATED = Module(
+    "sigs.k8s.io/lws", "v0.9.0", ("config/crd/bases/disaggregatedset.x-k8s.io_disaggregatedsets.yaml",)
+)
+KRUISE = Module("github.com/openkruise/kruise", "v1.8.0", ("config/crd/bases/apps.kruise.io_statefulsets.yaml",))
+"""The other kinds of it get v1beta1 in later versions, which are not served."""
+TEKTON = Module("github.com/tektoncd/pipeline", "v1.15.0", ())
+"""Its definitions have other fields in each version, which only its webhook converts."""
 KARPENTER = Module("sigs.k8s.io/karpenter", "v1.8.0", ("pkg/apis/crds/karpenter.sh_node[cp]*.yaml",))
 """No kind of it has pods; its NodePools and NodeClaims describe nodes."""
 
 MODULES = (
     *(JOBSET, LWS, TRAINING, MPI, TRAINER, VOLCANO, KUEUE, APP_WRAPPER),
     *(RAY, ROLLOUTS, WORKFLOWS, KSERVE, SPARK, KNATIVE),
+    *(SANDBOX, AIBRIX, DISAGGREGATED, KRUISE, TEKTON),
 )
 """Every module of kinds with pods; the sources in `webhook/policy/known_kinds.py` name the same versions."""
 
@@ -109,11 +130,13 @@ def read_definitions() -> list[Object]:
         BuildError: if a module cannot be downloaded, or has no such file.
     """
     files = _list_files()
-    content = repr(MODULES).encode() + files[0].read_bytes()
+    content = repr(MODULES).encode() + b"".join(each.read_bytes() for each in _list_own_files())
     converted = find_cache() / f"workload-kinds-{hashlib.sha256(content).hexdigest()[:16]}.json"
     if not converted.exists():
         documents = (each for file in files for each in yaml.load_all(file.read_text(), yaml.CSafeLoader))
         definitions = [_strip(each) for each in documents if each]
+        for each in definitions:
+            each["spec"].pop("conversion", None)  # no webhook of another project runs here
         converted.parent.mkdir(parents=True, exist_ok=True)
         beside = converted.with_suffix(f".{os.getpid()}")
         beside.write_text(json.dumps(definitions))
@@ -135,10 +158,14 @@ def _list_files() -> list[Path]:
     Raises:
         BuildError: if a module cannot be downloaded, or has no such file.
     """
-    files = [MANIFESTS / "notebook-definition.yaml"]
+    files = _list_own_files()
     for module in MODULES:
         files += _list_files_of(module)
     return files
+
+
+def _list_own_files() -> list[Path]:
+    return sorted(MANIFESTS.glob("*-definition.yaml"))
 
 
 def _list_files_of(module: Module) -> list[Path]:

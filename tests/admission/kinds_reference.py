@@ -16,7 +16,13 @@ from tallygate.webhook.policy.workload_kinds import (
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "workload-kinds.md"
 BEGIN, END = "<!-- kinds: begin -->\n", "<!-- kinds: end -->\n"
 _HEAD = "| templates | pods |\n| --- | --- |\n"
-_FORMS = {PodForm.OBJECT: " (an object)", PodForm.RESOURCES: " (the resources of a container)"}
+_FORMS = {
+    PodForm.OBJECT: " (an object)",
+    PodForm.RESOURCES: " (the resources of a container)",
+    PodForm.NIM_SERVICE: " (the resources and devices of a container)",
+    PodForm.TASK: " (a task)",
+    PodForm.TASK_RUN: " (the run of a task)",
+}
 
 
 def render_kinds() -> str:
@@ -47,13 +53,18 @@ def _render_pods(pod_set: PodSetDefinition) -> str:
 def _list_parts(pod_set: PodSetDefinition) -> Iterator[str]:
     if not pod_set.is_used:
         yield "none: other objects use it"
-        return
-    if pod_set.form is PodForm.OBJECT:
+    elif pod_set.form is PodForm.OBJECT:
         yield "those of the object"
-        return
-    if pod_set.workflow is not None:
+    elif pod_set.workflow is not None:
         yield "one for each step that leads to it, and for each of its items, that start at a time"
-        return
+    elif pod_set.references:
+        references = (f"`{each.name.text}`: {_render_product(each.counts)}" for each in pod_set.references)
+        yield f"those of the items that name it, {', '.join(references)}"
+    else:
+        yield from _list_counts(pod_set)
+
+
+def _list_counts(pod_set: PodSetDefinition) -> Iterator[str]:
     yield _render_product(pod_set.counts) or "1"
     if pod_set.scaled and pod_set.autoscaled:
         yield f"if `{pod_set.autoscaled.text}` is set, {_render_product(pod_set.scaled)}"

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.validation.pods import validate_pod
 from tallygate.webhook.admission.evaluate import evaluate_request
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.admission.pod_sets import CustomWorkload
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
 from tallygate.webhook.admission.request import AdmissionRequest, Phase
+from tallygate.webhook.admission.resource_fields import list_resource_fields
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.parse import parse
@@ -19,6 +22,7 @@ LARGEST = 2**31 - 1  # the default of Ray for a group without a maximum
 CONTAINER: dict[str, Any] = create_template()["spec"]["containers"][0]
 POD = {"containers": [CONTAINER]}
 WORKER = {"template": create_template()}
+TASK = {"steps": [{"name": "train", "computeResources": CONTAINER["resources"]}]}
 WRAPPED_JOB = {
     "apiVersion": "batch/v1",
     "kind": "Job",
@@ -118,6 +122,96 @@ def wrap(template: dict[str, Any], pod_sets: list[dict[str, Any]] | None = None,
                 "spec.prefill.template.containers[0]": 1,
             },
             id="a language model has replicas of a pipeline",
+        ),
+        pytest.param(
+            "Sandbox.agents.x-k8s.io",
+            {"replicas": 0, "podTemplate": create_template()},
+            {"spec.podTemplate.spec.containers[0]": 0},
+            id="a sandbox of v1alpha1 has replicas",
+        ),
+        pytest.param(
+            "RoleBasedGroup.workloads.x-k8s.io",
+            {
+                "roleTemplates": [{"name": "base", **WORKER}, {"name": "unused", **WORKER}],
+                "roles": [
+                    {"name": "a", "replicas": 2, "standalonePattern": {"templateRef": {"name": "base"}}},
+                    {"name": "b", "leaderWorkerPattern": {"size": 3, "templateRef": {"name": "base"}}},
+                    {"name": "c", "replicas": 2, "leaderWorkerPattern": {"size": 2, **WORKER}},
+                    {"name": "d", "replicas": 2, "customComponentsPattern": {"components": [{"size": 3, **WORKER}]}},
+                ],
+            },
+            {
+                "spec.roleTemplates[0].template.spec.containers[0]": 5,
+                "spec.roleTemplates[1].template.spec.containers[0]": 0,
+                "spec.roles[2].leaderWorkerPattern.template.spec.containers[0]": 4,
+                "spec.roles[3].customComponentsPattern.components[0].template.spec.containers[0]": 6,
+            },
+            id="roles have templates of their own, or those of their group",
+        ),
+        pytest.param(
+            "RoleBasedGroup.workloads.x-k8s.io",
+            {
+                "roleTemplates": [{"name": "base", **WORKER}],
+                "roles": [
+                    {"replicas": 2, "leaderWorkerSet": {"size": 2}, **WORKER},
+                    {"replicas": 0, "components": [{"size": 2, **WORKER}]},
+                    {"templateRef": {"name": "base"}},
+                ],
+            },
+            {
+                "spec.roles[0].template.spec.containers[0]": 4,
+                "spec.roles[1].components[0].template.spec.containers[0]": 0,
+                "spec.roleTemplates[0].template.spec.containers[0]": 1,
+            },
+            id="roles of v1alpha1 have their fields at the top",
+        ),
+        pytest.param(
+            "StormService.orchestration.aibrix.ai",
+            {"replicas": 2, "template": {"spec": {"roles": [{"replicas": 3, "podGroupSize": 2, **WORKER}, WORKER]}}},
+            {
+                "spec.template.spec.roles[0].template.spec.containers[0]": 12,
+                "spec.template.spec.roles[1].template.spec.containers[0]": 0,
+            },
+            id="a role of a StormService has no replicas by default",
+        ),
+        pytest.param(
+            "DisaggregatedSet.disaggregatedset.x-k8s.io",
+            {
+                "slices": 2,
+                "roles": [
+                    {"spec": {"replicas": 3, "leaderWorkerTemplate": {"size": 4, "workerTemplate": WORKER["template"]}}}
+                ],
+            },
+            {
+                "spec.roles[0].spec.leaderWorkerTemplate.workerTemplate.spec.containers[0]": 18,
+            },
+            id="each slice of a DisaggregatedSet has groups of a leader and workers",
+        ),
+        pytest.param(
+            "NIMService.apps.nvidia.com",
+            {"replicas": 3, "multiNode": {"parallelism": {"pipeline": 2}}},
+            {"spec.containers[0]": 6},
+            id="a NIMService on several nodes has one pod on each",
+        ),
+        pytest.param(
+            "NIMService.apps.nvidia.com",
+            {"replicas": 3, "scale": {"enabled": False, "hpa": {"minReplicas": 5}}},
+            {"spec.containers[0]": 3},
+            id="a NIMService that is not scaled has its replicas",
+        ),
+        pytest.param(
+            "PipelineRun.tekton.dev",
+            {
+                "pipelineSpec": {
+                    "tasks": [{"taskRef": {"name": "a"}}, {"taskSpec": TASK}],
+                    "finally": [{"taskSpec": TASK}],
+                }
+            },
+            {
+                "spec.pipelineSpec.tasks[1].taskSpec.containers[0]": 1,
+                "spec.pipelineSpec.finally[0].taskSpec.containers[0]": 1,
+            },
+            id="a task that another object has makes no pods here",
         ),
         pytest.param(
             "SparkApplication.sparkoperator.k8s.io",
@@ -397,3 +491,59 @@ def test_every_known_kind_is_defined_once_with_its_source() -> None:
 def test_the_reference_has_the_known_kinds() -> None:
     document = DOCUMENT.read_text()
     assert document == update_kinds(document), "run `python -m tests.admission.kinds_reference`"
+
+
+def locate_amounts(name: str, spec: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the amounts of each list of requests or limits in the pods of an object, by its path."""
+    return {
+        f"{field.path}{list_name}": {resource: bytes(raw).decode() for resource, raw in entries.items()}
+        for view in read_views(name, spec)
+        for field in list_resource_fields(CustomWorkload(None, ()), view)
+        for list_name, entries in field.lists
+        if entries
+    }
+
+
+def test_a_step_has_the_resources_of_its_template_and_those_of_its_run() -> None:
+    task = {
+        "stepTemplate": {"computeResources": {"limits": {GPU: 1, "cpu": 1}}},
+        "steps": [{"name": "a"}, {"name": "b", "computeResources": {"limits": {GPU: 2}}}, {"name": "c"}],
+        "sidecars": [{"name": "a", "computeResources": {"limits": {GPU: 4}}}],
+    }
+    overrides = [{"name": "c", "computeResources": {"limits": {GPU: 8}}}]
+    assert locate_amounts("TaskRun.tekton.dev", {"taskSpec": task, "stepSpecs": overrides}) == {
+        "spec.taskSpec.stepTemplate.computeResources.limits": {GPU: "1", "cpu": "1"},
+        "spec.taskSpec.steps[1].computeResources.limits": {GPU: "2", "cpu": "1"},
+        "spec.stepSpecs[0].computeResources.limits": {GPU: "8", "cpu": "1"},
+        "spec.taskSpec.sidecars[0].computeResources.limits": {GPU: "4"},
+    }
+
+
+def test_the_resources_of_a_run_replace_those_of_its_steps() -> None:
+    run = {"taskSpec": TASK, "computeResources": {"limits": {GPU: 4}}, "podTemplate": {"nodeSelector": {"a": "b"}}}
+    assert locate_amounts("TaskRun.tekton.dev", run) == {"spec.computeResources.limits": {GPU: "4"}}
+    (view,) = read_views("TaskRun.tekton.dev", run)
+    assert view.pod.spec is not None
+    assert view.pod.spec.node_selector == {"a": "b"}
+
+
+def test_a_task_of_v1beta1_has_its_resources_as_a_container_has() -> None:
+    task = {"steps": [{"name": "a", "resources": {"limits": {GPU: 1}}}]}
+    assert locate_amounts("Task.tekton.dev", task) == {"spec.steps[0].resources.limits": {GPU: "1"}}
+
+
+def test_a_nim_service_has_its_devices_beside_its_resources() -> None:
+    devices = [
+        {"resourceClaimTemplateName": "gpus", "requests": ["a"]},
+        {"resourceClaimName": "shared"},
+        {"claimCreationSpec": {"devices": []}},
+    ]
+    spec = {"resources": {"limits": {GPU: 1}, "claims": [{"name": "ignored"}]}, "draResources": devices}
+    (view,) = read_views("NIMService.apps.nvidia.com", spec)
+    assert view.pod.spec is not None
+    assert [(each.name, each.resource_claim_template_name) for each in view.pod.spec.resource_claims or ()] == [
+        ("claim-0", "gpus"),
+        ("claim-1", None),
+    ]
+    assert validate_pod(view.pod, template=True) == []
+    assert locate_amounts("NIMService.apps.nvidia.com", spec) == {"spec.resources.limits": {GPU: "1"}}

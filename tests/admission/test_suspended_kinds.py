@@ -21,6 +21,7 @@ SPARK = {"driver": WORKER, "executor": WORKER}
 METRICS = {"metrics": [{"provider": {"job": {"spec": WORKER}}}]}
 WRAPPED = {"apiVersion": "batch/v1", "kind": "Job", "spec": WORKER}
 
+TASK = {"steps": [{"computeResources": POD["containers"][0]["resources"]}]}
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 
 SUSPENDED: list[tuple[str, dict[str, Any], str, object]] = [
@@ -49,6 +50,11 @@ SUSPENDED: list[tuple[str, dict[str, Any], str, object]] = [
     ("CronWorkflow.argoproj.io", {"workflowSpec": STEPS}, "spec.suspend", True),
     ("CronWorkflow.argoproj.io", {"workflowSpec": STEPS}, "spec.workflowSpec.suspend", True),
     ("CronWorkflow.argoproj.io", {"workflowSpec": STEPS}, "spec.workflowSpec.shutdown", "Stop"),
+    ("Sandbox.agents.x-k8s.io", {"podTemplate": create_template()}, "spec.operatingMode", "Suspended"),
+    ("RayClusterFleet.orchestration.aibrix.ai", {"template": {"spec": RAY}}, "spec.template.spec.suspend", True),
+    ("BroadcastJob.apps.kruise.io", WORKER, "spec.paused", True),
+    ("TaskRun.tekton.dev", {"taskSpec": TASK}, "spec.status", "TaskRunCancelled"),
+    ("PipelineRun.tekton.dev", {"pipelineSpec": {"tasks": [{"taskSpec": TASK}]}}, "spec.status", "PipelineRunPending"),
     ("Notebook.kubeflow.org", WORKER, "metadata.annotations.kubeflow-resource-stopped", "2026-01-01T00:00:00Z"),
     (
         "InferenceService.serving.kserve.io",

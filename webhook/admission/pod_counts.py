@@ -6,7 +6,7 @@ from math import prod
 
 import msgspec
 
-from tallygate.webhook.admission.object_values import ObjectValues, Place, bind, format_place, locate_error
+from tallygate.webhook.admission.object_values import ObjectValues, Place, bind, format_place, list_bound, locate_error
 from tallygate.webhook.admission.pod_view import ReplicaCount, RolloutStrategy, count_rollout_pods, double_in_rollout
 from tallygate.webhook.admission.workflow_pods import WorkflowPods, count_workflow_pods
 from tallygate.webhook.policy.workload_kinds import (
@@ -16,6 +16,7 @@ from tallygate.webhook.policy.workload_kinds import (
     ExpectedValue,
     FieldPath,
     PodSetDefinition,
+    TemplateReference,
     WorkloadKind,
 )
 
@@ -56,6 +57,8 @@ class PodCounter:
             return ReplicaCount(0, noun, is_separate=is_separate)
         if definition.workflow is not None:
             return self._count_in_workflow(definition.workflow, place, noun)
+        if definition.references:
+            return ReplicaCount(self._count_references(definition.references, bound), noun)
         is_autoscaled = bool(definition.most) and self._is_autoscaled(definition.autoscaled, bound)
         count = self._multiply((is_autoscaled and definition.scaled) or definition.counts, bound)
         if definition.rollout is not None:
@@ -66,6 +69,16 @@ class PodCounter:
         replicas = ReplicaCount(count, noun, most=most if count < most < MAX_COUNT else 0, is_separate=is_separate)
         is_doubled = definition.doubled is not None and self._is_expected(definition.doubled, bound)
         return double_in_rollout(replicas) if is_doubled else replicas
+
+    def _count_references(self, references: Iterable[TemplateReference], bound: Place) -> int:
+        """Return the number of pods of the items that refer to the template by its name."""
+        name = self._values.read_scalar((*bound, "name"))
+        count = 0
+        for reference in references:
+            for place in self._values.expand(reference.name.steps, ()):
+                if name and self._values.read_scalar(place) == name:
+                    count += self._multiply(reference.counts, list_bound(reference.name, place))
+        return count
 
     def _count_in_workflow(self, path: FieldPath, place: Place, noun: str) -> ReplicaCount:
         """Return the number of pods of a template by the steps of its Workflow."""

@@ -25,6 +25,8 @@ from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.workload_kinds import PodForm, PodSetDefinition, WorkloadKind
 
 _POD_DECODER = msgspec.json.Decoder(Pod)
+_FORMS_WITHOUT_PODS = frozenset({PodForm.WORKFLOW, PodForm.TASK, PodForm.TASK_RUN})
+"""The forms of templates that may start others, or be elsewhere, and then have no containers."""
 _DECLARED_STEP_PATTERN = re.compile(r"\[(\d{1,9})\]|\.?([^.\[\]]+)", re.ASCII)
 
 ObjectReader = Callable[[msgspec.Raw], Sequence[PodView] | None]
@@ -104,7 +106,7 @@ class _Reader:
                 if definition.is_used:
                     replicas = self._counter.count(definition, place, bound, is_suspended=stops)
                 view = self._create_view(definition.form, place, content, replicas)
-                if definition.form is not PodForm.WORKFLOW or _has_containers(view.pod):
+                if definition.form not in _FORMS_WITHOUT_PODS or _has_containers(view.pod):
                     yield view
 
     def _create_view(self, form: PodForm, place: Place, content: msgspec.Raw, replicas: ReplicaCount | None) -> PodView:

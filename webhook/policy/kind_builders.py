@@ -9,6 +9,7 @@ from tallygate.webhook.policy.workload_kinds import (
     FieldPath,
     PodForm,
     PodSetDefinition,
+    TemplateReference,
     WorkloadKind,
 )
 
@@ -47,6 +48,7 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     is_used: bool = True,
     declared: str = "",
     workflow: str = "",
+    references: Iterable[TemplateReference] = (),
 ) -> PodSetDefinition:
     """Return the definition of the pods of one template."""
     return PodSetDefinition(
@@ -65,6 +67,7 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
         FieldPath.parse(workflow) if workflow else None,
         tuple(expected),
         doubled,
+        tuple(references),
     )
 
 

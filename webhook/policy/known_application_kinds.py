@@ -1,4 +1,4 @@
-"""The known kinds of applications: clusters of Ray, pipelines and rollouts of Argo, models, Spark, and services."""
+"""The known kinds of applications: clusters of Ray, pipelines, rollouts, models, Spark, services, sandboxes, sets."""
 
 from tallygate.webhook.policy.kind_builders import (
     create_count,
@@ -8,11 +8,13 @@ from tallygate.webhook.policy.kind_builders import (
     create_pod_set,
 )
 from tallygate.webhook.policy.workload_kinds import (
+    CountFactor,
     CountField,
     ExpectedValue,
     FieldPath,
     PodForm,
     PodSetDefinition,
+    TemplateReference,
     WorkloadKind,
 )
 
@@ -22,6 +24,13 @@ _WORKFLOWS = "github.com/argoproj/argo-workflows/v3 v3.7.18, workflow/controller
 _KSERVE = "github.com/kserve/kserve v0.20.0, pkg/apis/serving"
 _SPARK = "github.com/kubeflow/spark-operator/v2 v2.5.2, api/v1beta2/defaults.go"
 _KNATIVE = "knative.dev/serving v0.51.0, pkg/apis/autoscaling/register.go"
+_SANDBOX = "sigs.k8s.io/agent-sandbox v0.5.6"
+_AIBRIX = "github.com/vllm-project/aibrix v0.7.0, pkg/controller"
+_ROLE_GROUPS = "sigs.k8s.io/rbgs v0.7.0, pkg/reconciler"
+_DISAGGREGATED = "sigs.k8s.io/lws v0.9.0, pkg/controllers/disaggregatedset/executor.go"
+_KRUISE = "github.com/openkruise/kruise v1.8.0"
+_NIM = "github.com/NVIDIA/k8s-nim-operator v3.1.2, api/apps/v1alpha1/nimservice_types.go"
+_TEKTON = "github.com/tektoncd/pipeline v1.15.0, pkg/pod/pod.go"
 _NOTEBOOK = "github.com/kubeflow/kubeflow v1.10.0, components/notebook-controller/controllers/notebook_controller.go"
 
 _TERMINATE = ("spec.terminate",)
@@ -33,19 +42,28 @@ _RAY_MANAGED = (create_expectation("spec.managedBy", "ray.io/kuberay-operator"),
 
 
 def _list_ray_pods(
-    cluster: str, selector: tuple[str, ...] = (), doubled: ExpectedValue | None = None
+    cluster: str,
+    selector: tuple[str, ...] = (),
+    doubled: ExpectedValue | None = None,
+    clusters: tuple[CountFactor, ...] = (),
 ) -> tuple[PodSetDefinition, ...]:
-    """Return the pods of a cluster of Ray; none if a `selector` names another cluster."""
+    """Return the pods of a cluster of Ray, or of several `clusters`; none if a `selector` names another cluster."""
     groups = f"{cluster}.workerGroupSpecs[*]"
     replicas = CountField(FieldPath.parse(f"{groups}.replicas"), 0, floors=(FieldPath.parse(f"{groups}.minReplicas"),))
     maximum = CountField(FieldPath.parse(f"{groups}.maxReplicas"), default=None)
     hosts = create_count(f"{groups}.numOfHosts")
     return (
-        create_pod_set(f"{cluster}.headGroupSpec.template", noun="head pods", suspended=selector, doubled=doubled),
+        create_pod_set(
+            f"{cluster}.headGroupSpec.template",
+            counts=clusters,
+            noun="head pods",
+            suspended=selector,
+            doubled=doubled,
+        ),
         create_pod_set(
             f"{groups}.template",
-            counts=[(replicas, maximum), hosts],
-            most=[create_count(f"{groups}.maxReplicas", 0), hosts],
+            counts=[*clusters, (replicas, maximum), hosts],
+            most=[*clusters, create_count(f"{groups}.maxReplicas", 0), hosts],
             autoscaled=f"{cluster}.enableInTreeAutoscaling",
             noun="workers",
             suspended=(*selector, f"{groups}.suspend"),
@@ -148,6 +166,53 @@ def _create_revision(template: str, annotations: str, form: PodForm) -> PodSetDe
         counts=[create_count(f'{prefix}initial-scale"]', floors=(f'{prefix}min-scale"]',))],
         most=[create_count(f'{prefix}max-scale"]', 0)],
         form=form,
+    )
+
+
+def _list_group_pods(role: str, *factors: CountFactor) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of a LeaderWorkerSet below a role: a leader and size - 1 workers for each replica."""
+    template = f"{role}.spec.leaderWorkerTemplate"
+    replicas = (*factors, create_count(f"{role}.spec.replicas"))
+    return (
+        create_pod_set(f"{template}.leaderTemplate", f"{template}.workerTemplate", counts=replicas, noun="leaders"),
+        create_pod_set(
+            f"{template}.workerTemplate", counts=[*replicas, create_count(f"{template}.size", minus=1)], noun="workers"
+        ),
+    )
+
+
+def _list_role_pods(roles: str) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of the roles of a RoleBasedGroup, by their patterns or by the fields that v1alpha1 has instead.
+
+    A role may refer to one of the templates of the group in place of its own, and change it by a patch.
+    """
+    role = f"{roles}.roles[*]"
+    replicas, group = create_count(f"{role}.replicas"), f"{role}.leaderWorkerPattern"
+    sized = {
+        f"{role}.standalonePattern": (replicas,),
+        group: (replicas, create_count(f"{group}.size")),
+        role: (replicas, create_count(f"{role}.leaderWorkerSet.size")),
+    }
+    return (
+        *(create_pod_set(f"{each}.template", counts=counts) for each, counts in sized.items()),
+        *(
+            create_pod_set(f"{each}.template", counts=[replicas, create_count(f"{each}.size")], noun="components")
+            for each in (f"{role}.customComponentsPattern.components[*]", f"{role}.components[*]")
+        ),
+        create_pod_set(
+            f"{roles}.roleTemplates[*].template",
+            references=[
+                TemplateReference(FieldPath.parse(f"{each}.templateRef.name"), counts) for each, counts in sized.items()
+            ],
+        ),
+    )
+
+
+def _list_pipeline_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of the tasks in a pipeline of Tekton: one for each, at different times."""
+    return tuple(
+        create_pod_set(f"{spec}.{tasks}[*].taskSpec", form=PodForm.TASK, is_separate=True, is_used=is_used)
+        for tasks in ("tasks", "finally")
     )
 
 
@@ -332,6 +397,132 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1",
         _create_revision("spec", "metadata.annotations", PodForm.SPEC),
         source=_KNATIVE,
+    ),
+    # v1alpha1 has replicas, 0 or 1, and v1beta1 the operating mode
+    create_kind(
+        "Sandbox.agents.x-k8s.io",
+        "sandboxes",
+        "v1beta1 v1alpha1",
+        create_pod_set("spec.podTemplate", counts=[create_count("spec.replicas")]),
+        source=f"{_SANDBOX}, controllers/sandbox_controller.go",
+        expected=(create_expectation("spec.operatingMode", "Running"),),
+    ),
+    create_kind(
+        "SandboxTemplate.extensions.agents.x-k8s.io",
+        "sandboxtemplates",
+        "v1beta1 v1alpha1",
+        create_pod_set("spec.podTemplate", is_used=False),
+        source=f"{_SANDBOX}, extensions/api/v1beta1/sandboxtemplate_types.go",
+    ),
+    create_kind(
+        "RoleBasedGroup.workloads.x-k8s.io",
+        "rolebasedgroups",
+        "v1alpha2 v1alpha1",
+        *_list_role_pods("spec"),
+        source=f"{_ROLE_GROUPS}/lws_reconciler.go",
+    ),
+    create_kind(
+        "StormService.orchestration.aibrix.ai",
+        "stormservices",
+        "v1alpha1",
+        create_pod_set(
+            "spec.template.spec.roles[*].template",
+            counts=[
+                create_count("spec.replicas"),
+                create_count("spec.template.spec.roles[*].replicas", 0),
+                create_count("spec.template.spec.roles[*].podGroupSize"),
+            ],
+        ),
+        source=f"{_AIBRIX}/stormservice/sync.go, roleset/utils.go",
+    ),
+    create_kind(
+        "RayClusterFleet.orchestration.aibrix.ai",
+        "rayclusterfleets",
+        "v1alpha1",
+        *_list_ray_pods("spec.template.spec", clusters=(create_count("spec.replicas"),)),
+        source=f"{_AIBRIX}/rayclusterfleet/sync.go",
+        suspended=("spec.template.spec.suspend",),
+    ),
+    create_kind(
+        "DisaggregatedSet.disaggregatedset.x-k8s.io",
+        "disaggregatedsets",
+        "v1",
+        *_list_group_pods("spec.roles[*]", create_count("spec.slices")),
+        source=_DISAGGREGATED,
+    ),
+    *(
+        create_kind(
+            f"{kind}.apps.kruise.io",
+            f"{kind.lower()}s",
+            "v1beta1 v1alpha1",
+            create_pod_set("spec.template", counts=[create_count("spec.replicas")], noun="replicas"),
+            source=f"{_KRUISE}, apis/apps/defaults/v1alpha1.go",
+        )
+        for kind in ("CloneSet", "StatefulSet")
+    ),
+    # one pod on each node: at least one
+    create_kind(
+        "DaemonSet.apps.kruise.io",
+        "daemonsets",
+        "v1beta1 v1alpha1",
+        create_pod_set("spec.template"),
+        source=f"{_KRUISE}, pkg/controller/daemonset",
+    ),
+    create_kind(
+        "BroadcastJob.apps.kruise.io",
+        "broadcastjobs",
+        "v1beta1 v1alpha1",
+        create_pod_set("spec.template"),
+        source=f"{_KRUISE}, pkg/controller/broadcastjob",
+        suspended=("spec.paused",),
+    ),
+    create_kind(
+        "NIMService.apps.nvidia.com",
+        "nimservices",
+        "v1alpha1",
+        create_pod_set(
+            "spec",
+            counts=[create_count("spec.replicas"), create_count("spec.multiNode.parallelism.pipeline")],
+            scaled=[
+                create_count("spec.scale.hpa.minReplicas"),
+                create_count("spec.multiNode.parallelism.pipeline"),
+            ],
+            most=[create_count("spec.scale.hpa.maxReplicas", 0), create_count("spec.multiNode.parallelism.pipeline")],
+            autoscaled="spec.scale.enabled",
+            form=PodForm.NIM_SERVICE,
+            noun="replicas",
+        ),
+        source=_NIM,
+    ),
+    create_kind(
+        "TaskRun.tekton.dev",
+        "taskruns",
+        "v1 v1beta1",
+        create_pod_set("spec", form=PodForm.TASK_RUN),
+        source=_TEKTON,
+        suspended=("spec.status",),
+    ),
+    create_kind(
+        "Task.tekton.dev",
+        "tasks",
+        "v1 v1beta1",
+        create_pod_set("spec", form=PodForm.TASK, is_used=False),
+        source=_TEKTON,
+    ),
+    create_kind(
+        "PipelineRun.tekton.dev",
+        "pipelineruns",
+        "v1 v1beta1",
+        *_list_pipeline_pods("spec.pipelineSpec"),
+        source=_TEKTON,
+        suspended=("spec.status",),
+    ),
+    create_kind(
+        "Pipeline.tekton.dev",
+        "pipelines",
+        "v1 v1beta1",
+        *_list_pipeline_pods("spec", is_used=False),
+        source=_TEKTON,
     ),
 )
 """The known kinds of applications; `known_kinds` has all kinds."""

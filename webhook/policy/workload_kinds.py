@@ -125,10 +125,11 @@ class PodForm(StrEnum):
     """The form in which an object contains its pods.
 
     A `template` has `metadata` and `spec` as in a Deployment, a `spec` is that of a pod; an `extended template` has
-    further fields in its `spec`. A `workflow` is a template of
-    an Argo Workflow, with `container`, `script`, `containerSet`, `initContainers` and `sidecars`. A `component` of
-    KServe is the spec of a pod with further containers, such as `model`. A `spark pod` has a `template`, and a `gpu`
-    with name and quantity. `resources` are requests and limits of one container whose template is elsewhere. An
+    further fields in its `spec`. A `workflow` is a template of an Argo Workflow, with `container`, `script`,
+    `containerSet`, `initContainers` and `sidecars`. A `component` of KServe is the spec of a pod with further
+    containers, such as `model`. A `spark pod` has a `template`, and a `gpu` with name and quantity. A `NIM service` has
+    the resources and devices of one container. A `task` of Tekton has `steps` and `sidecars`, and a `task run` a task,
+    or the resources of one. `resources` are requests and limits of one container whose template is elsewhere. An
     `object` is a whole object of a kind that is read.
     """
 
@@ -138,8 +139,19 @@ class PodForm(StrEnum):
     WORKFLOW = "workflow"
     COMPONENT = "component"
     SPARK_POD = "spark pod"
+    NIM_SERVICE = "NIM service"
+    TASK = "task"
+    TASK_RUN = "task run"
     RESOURCES = "resources"
     OBJECT = "object"
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateReference:
+    """A field with the name of a template, and the number of pods that the item with this field makes of it."""
+
+    name: FieldPath
+    counts: tuple[CountFactor, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +168,9 @@ class PodSetDefinition:
     of the template starts all new pods before the first old one ends where a field has the value that says `doubled`.
 
     If they are `separate`, other templates of the object may run at other times; `workflow` is the spec of an Argo
-    Workflow whose steps say when and how often. A template that is not `used` makes
-    no pods by itself. `declared` lists paths of templates in an object that is contained, with their replicas, for
-    kinds that are not read.
+    Workflow whose steps say when and how often. A template that is not `used` makes no pods by itself. If there are
+    `references`, the pods are those of the items that refer to the template by its name. `declared` lists paths of
+    templates in an object that is contained, with their replicas, for kinds that are not read.
     """
 
     templates: tuple[FieldPath, ...]
@@ -176,6 +188,7 @@ class PodSetDefinition:
     workflow: FieldPath | None = None
     expected: tuple[ExpectedValue, ...] = ()
     doubled: ExpectedValue | None = None
+    references: tuple[TemplateReference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
