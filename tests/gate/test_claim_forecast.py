@@ -49,6 +49,12 @@ def claiming_workload(*names: str, gpus: int = 0, image: str = "a", **spec: Any)
     return body
 
 
+def claiming_job(*names: str, **spec: Any) -> dict[str, Any]:
+    """Return a Job whose pods have these templates of claims."""
+    workload = claiming_workload(*names, **spec)
+    return workload | {"apiVersion": "batch/v1", "kind": "Job"}
+
+
 def read_warnings(decision: Decision) -> list[str]:
     """Return the warnings about an allowed pod."""
     result = response(decision)
@@ -196,6 +202,33 @@ def test_the_claims_of_a_pod_of_a_group_are_unknown() -> None:
     grouped["spec"]["schedulingGroup"] = {"podGroupName": "g"}
     (warning,) = read_warnings(create_fixture().admit(grouped))
     assert warning.endswith("not compared with caps: the pods of a group may share their claims")
+
+
+_JOB = {"group": "batch", "kind": "Job"}
+_SHARED = {"name": "c0", "resourceClaimTemplateName": "five"}
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "is_shared"),
+    [
+        pytest.param({"resourceClaims": [_SHARED]}, True, id="the group has the claim of its pods"),
+        pytest.param({"resourceClaims": [_SHARED | {"name": "x"}]}, False, id="the group has a claim of another name"),
+        pytest.param({"resourceClaims": [_SHARED | {"resourceClaimTemplateName": "two"}]}, False, id="of another kind"),
+        pytest.param({"schedulingPolicy": {"gang": {"minCount": 2}}}, False, id="the group has no claims"),
+        pytest.param(None, False, id="no group"),
+    ],
+)
+def test_a_claim_that_the_pods_of_a_job_share_is_not_counted_for_each_pod(
+    scheduling: dict[str, Any] | None, *, is_shared: bool
+) -> None:
+    """Accept a Job of 64 pods with one claim in all; that claim is charged when it is created."""
+    fixture = create_fixture(DENY)
+    job = claiming_job("five", parallelism=64, **({} if scheduling is None else {"scheduling": scheduling}))
+    found = response(fixture.admit(job, kind=_JOB))
+    assert found["allowed"] is is_shared
+    if is_shared:
+        (warning,) = [each for each in found["warnings"] if "claims" in each]
+        assert warning.endswith("not compared with caps: the pods of a group may share their claims")
 
 
 def test_each_cap_is_reported() -> None:

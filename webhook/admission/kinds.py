@@ -25,7 +25,7 @@ from tallygate.webhook.admission.pod_view import (
 )
 from tallygate.webhook.admission.request import CREATE, UPDATE, AdmissionRequest, ReviewError
 from tallygate.webhook.objects.apps import CronJob, PodTemplate, Workload, WorkloadSpec
-from tallygate.webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
+from tallygate.webhook.objects.core import LimitRange, Node, Pod, PodGroupReference, ResourceQuota
 from tallygate.webhook.objects.devices import (
     DeviceRequest,
     ResourceClaim,
@@ -102,9 +102,24 @@ def _list_template_pods(count: Callable[[WorkloadSpec], ReplicaCount]) -> PodLis
         spec = decoded_object.spec if isinstance(decoded_object, Workload) else None
         if spec is None or spec.template is None:
             return ()
-        return (PodView("spec.template.", spec.template, is_template=True, replicas=count(spec)),)
+        return (
+            PodView("spec.template.", _complete_group(spec, spec.template), is_template=True, replicas=count(spec)),
+        )
 
     return list_pods
+
+
+def _complete_group(spec: WorkloadSpec, template: Pod) -> Pod:
+    """Return the template of a Job with the group of its pods if they share claims, as the Job controller sets it.
+
+    They share each claim that the group has under the same name, from the same template (BindTo in
+    dynamic-resource-allocation/resourceclaim, v1.37). The API server drops the field where its feature gates are off.
+    """
+    shared = (spec.scheduling.resource_claims if spec.scheduling else None) or ()
+    own = (template.spec.resource_claims if template.spec else None) or ()
+    if template.spec is None or template.spec.scheduling_group is not None or not any(each in shared for each in own):
+        return template
+    return msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, scheduling_group=_SOME_GROUP))
 
 
 def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[PodView]:
@@ -116,7 +131,8 @@ def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[PodView]:
     replicas = count_job_pods(spec)
     if cron_job.suspend:
         replicas = replace(replicas, count=0)  # it starts no Job (syncCronJob in cronjob_controllerv2.go, v1.36)
-    return (PodView("spec.jobTemplate.spec.template.", spec.template, is_template=True, replicas=replicas),)
+    template = _complete_group(spec, spec.template)
+    return (PodView("spec.jobTemplate.spec.template.", template, is_template=True, replicas=replicas),)
 
 
 def _list_pods_at_top(decoded_object: DecodedObject) -> Sequence[PodView]:
@@ -148,6 +164,7 @@ def _list_requests(spec: ResourceClaimSpec | None) -> Sequence[DeviceRequest]:
 
 _OBJECT_ONLY = frozenset({""})
 _CONTAINER_OF_OBJECTS = ("workload.codeflare.dev", "AppWrapper")  # it rejects one in another
+_SOME_GROUP = PodGroupReference()
 _DECODE_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
 

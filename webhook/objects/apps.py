@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.core import Pod, PodResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 
 IntOrPercent = int | str
@@ -23,6 +23,12 @@ class DeploymentStrategy(msgspec.Struct, rename="camel", frozen=True):
     rolling_update: RollingUpdate | None = None
 
 
+class JobScheduling(msgspec.Struct, rename="camel", frozen=True):
+    """`spec.scheduling` of a Job, whose pods are one group; they share the claims that are listed here."""
+
+    resource_claims: list[PodResourceClaim] | None = None
+
+
 class WorkloadSpec(msgspec.Struct, rename="camel", frozen=True):
     """`spec` of a Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController or Job."""
 
@@ -33,6 +39,7 @@ class WorkloadSpec(msgspec.Struct, rename="camel", frozen=True):
     suspend: bool | None = None
     managed_by: str | None = None
     strategy: DeploymentStrategy | None = None
+    scheduling: JobScheduling | None = None
 
 
 class Workload(msgspec.Struct, rename="camel", frozen=True):

@@ -95,7 +95,7 @@ def _create_shared(pods: int) -> dict[str, Any]:
 
 
 def test_no_more_than_256_pods_reserve_a_claim() -> None:
-    """The scheduler does not count them, and fails to bind the pod, as 1.37.2 does."""
+    """Fit the pod and fail to bind it, as kube-scheduler 1.37.2 does: it does not count consumers."""
     made = _create_shared(256)
     too_many = "status.reservedFor: Too many: 257: must have at most 256 items"
     assert attempt(decode_pod(_POD), _create(made, None)).message == f"{_PRE_BIND}{_INVALID}{too_many}"

@@ -135,7 +135,8 @@ def predict_copies(
         return Prediction(Feasibility.NOT_NOW, count, node_names, unmodelled, diagnosis, result)
     unresolvable = find_unresolvable_nodes(pod, cluster, diagnosis.nodes)
     is_never = 0 < len(diagnosis.nodes) == len(unresolvable) and diagnosis.pre_filter_status is None
-    feasibility = Feasibility.UNKNOWN if placement.unplaced.undecided else Feasibility.NOT_NOW
+    is_unknown = placement.unplaced.undecided or pod.spec.scheduling_group is not None
+    feasibility = Feasibility.UNKNOWN if is_unknown else Feasibility.NOT_NOW
     feasibility = Feasibility.NEVER if is_never else feasibility
     largest = find_largest_amounts(pod, cluster) if is_never else {}
     return Prediction(feasibility, count, node_names, unmodelled, diagnosis, result, unresolvable, largest)
@@ -347,8 +348,15 @@ def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
     yield from _find_unmodelled_namespaces(pod, cluster)
     if cluster.devices is None:
         yield from _find_unknown_devices(pod, cluster)
+    if pod.spec.scheduling_group is not None:
+        yield f"scheduling group{_format_group(pod)}: a group of pods gets its nodes and devices together, or none"
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
         yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
+
+
+def _format_group(pod: IncomingPod) -> str:
+    name = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else None
+    return f" {name}" if name else ""
 
 
 def _find_unknown_devices(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:

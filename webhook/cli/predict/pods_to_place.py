@@ -34,6 +34,7 @@ from tallygate.webhook.cli.progress import track_files
 from tallygate.webhook.documents import syntax_tree
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits, Position
 from tallygate.webhook.documents.to_json import to_json
+from tallygate.webhook.objects.core import PodGroupReference
 from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
@@ -112,13 +113,32 @@ def create_pods_to_place(
             is_daemon_set = (manifest.group, manifest.kind) == _ONE_PER_NODE and count is None
             pod_count = None if is_daemon_set else replicas.count
             unmodelled = tuple(_find_unmodelled(manifest))
-            yield PodsToPlace(typed.subject, _decode_pod(typed, view), pod_count, replicas.noun, unmodelled)
+            pod = _set_group(_decode_pod(typed, view)) if _is_group(manifest) else _decode_pod(typed, view)
+            yield PodsToPlace(typed.subject, pod, pod_count, replicas.noun, unmodelled)
 
 
 def _find_unmodelled(manifest: Manifest) -> Iterator[str]:
     spec = manifest.node.get("spec")
     if isinstance(spec, syntax_tree.Mapping) and spec.get("volumeClaimTemplates"):
         yield "volume claim templates: the claims are made with each pod"
+
+
+def _is_group(manifest: Manifest) -> bool:
+    """Return whether the pods of a Job are one scheduling group (`spec.scheduling`, Kubernetes 1.37)."""
+    spec = manifest.node.get("spec")
+    if (manifest.group, manifest.kind) == ("batch", "CronJob") and isinstance(spec, syntax_tree.Mapping):
+        template = spec.get("jobTemplate")
+        spec = template.get("spec") if isinstance(template, syntax_tree.Mapping) else None
+    elif (manifest.group, manifest.kind) != ("batch", "Job"):
+        return False
+    return isinstance(spec, syntax_tree.Mapping) and isinstance(spec.get("scheduling"), syntax_tree.Mapping)
+
+
+def _set_group(pod: SchedulingPod) -> SchedulingPod:
+    """Return a pod of a scheduling group; the controller names the group once it makes it."""
+    spec = pod.spec or SchedulingPodSpec()
+    group = spec.scheduling_group or PodGroupReference()
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, scheduling_group=group))
 
 
 def _decode_pod(typed: TypedObject, view: PodView) -> SchedulingPod:
