@@ -9,8 +9,8 @@ from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.policy.parse import parse
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
-from tests.gate.gate_fixture import CAP, GPU, response
-from tests.gate.replica_fixture import BOUND, FixedLeadership, ReplicaFixture
+from tests.gate.gate_fixture import BY_LABEL, CAP, GPU, response
+from tests.gate.replica_fixture import FixedLeadership, ReplicaFixture
 from tests.state.informers.pods import pod as stored_pod
 from tests.state.transitions import Read
 
@@ -104,19 +104,13 @@ def test_a_group_that_gets_namespaces_again_counts_their_pods_before_it_reserves
     assert replica.request_pod("u2", 1, "team-b") == 403
 
 
-def test_a_new_value_has_a_ledger_that_reserves_nothing_until_it_is_counted() -> None:
+def test_a_new_value_has_a_ledger_that_counts_existing_pods_in_the_same_write() -> None:
     replica = create_replica(team_a="vision")
     store_pod(replica, "u1", 3, "team-a")
     label_namespace(replica, "team-a", "audio")
-    assert replica.request_pod("u2", 1, "team-a") == 429
-    ledger = find_ledger(replica, "audio")
-    assert ledger is not None
-    assert ledger.initializer
-    for _ in range(3):
-        replica.reconcile(BOUND)
-    assert count_gpus(replica, "audio") == (3, 0)
     assert replica.request_pod("u2", 2, "team-a") == 403
     assert replica.request_pod("u2", 1, "team-a") == 200
+    assert count_gpus(replica, "audio") == (3, 1)
 
 
 def test_a_new_ledger_waits_until_every_replica_has_the_cap_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,3 +202,63 @@ def test_the_caps_with_ledgers_are_those_of_the_values_that_namespaces_have() ->
         ("gpus", "team=vision"),
         ("plain", ""),
     ]
+
+
+def delete_ledger(replica: ReplicaFixture, value: str) -> None:
+    """Delete the ledger of a group as a user would."""
+    (template,) = replica.caps.list_caps()
+    replica.delete_ledger(LedgerKey(f"{template.key}={value}", ""))
+
+
+def test_the_first_pod_of_a_value_that_no_namespace_had_is_decided_at_once() -> None:
+    replica = create_replica(team_a="vision")
+    label_namespace(replica, "team_new", "speech")
+    assert replica.request_pod("u1", 3, "team-new") == 200
+    assert replica.request_pod("u2", 2, "team-new") == 403
+    assert count_gpus(replica, "speech") == (0, 3)
+
+
+def test_a_value_that_an_old_namespace_gets_is_counted_in_the_same_write() -> None:
+    replica = create_replica(team_a="vision", team_b="")
+    store_pod(replica, "u1", 3, "team-b")
+    replica.now += 3600
+    label_namespace(replica, "team_b", "speech")
+    assert replica.request_pod("u2", 2, "team-b") == 403
+    assert replica.request_pod("u3", 1, "team-b") == 200
+    assert count_gpus(replica, "speech") == (3, 1)
+
+
+def test_a_value_whose_ledger_was_seen_is_not_new() -> None:
+    replica = create_replica(team_a="vision")
+    label_namespace(replica, "team_new", "speech")
+    replica.reconcile()
+    delete_ledger(replica, "speech")
+    assert replica.request_pod("u1", 1, "team-new") == 429
+
+
+def test_a_value_that_a_namespace_had_a_moment_ago_is_not_new() -> None:
+    """A pod that was charged to the lost ledger may still be stored."""
+    replica = create_replica(team_a="vision")
+    replica.now += 3600
+    delete_ledger(replica, "vision")
+    label_namespace(replica, "team_a", "speech")
+    label_namespace(replica, "team_a", "vision")
+    assert replica.request_pod("u1", 1, "team-a") == 429
+
+
+def test_a_value_with_an_older_namespace_is_not_new() -> None:
+    replica = create_replica(team_a="vision")
+    replica.now += 3600
+    delete_ledger(replica, "vision")
+    label_namespace(replica, "team_new", "vision")
+    assert replica.request_pod("u1", 1, "team-new") == 429
+
+
+def test_a_namespace_that_a_label_brings_under_a_cap_of_its_own_is_counted_in_the_same_write() -> None:
+    replica = ReplicaFixture(BY_LABEL, namespaces=("team-a",))
+    replica.activate_ledgers()
+    store_pod(replica, "u1", 3, "team-a")
+    replica.now += 3600
+    replica.label_namespace("team-a", gpu="yes")
+    assert replica.request_pod("u2", 2, "team-a") == 403
+    assert replica.request_pod("u3", 1, "team-a") == 200

@@ -78,10 +78,10 @@ def test_a_ledger_that_was_deleted_in_a_new_namespace_is_not_its_first() -> None
     replica.label_namespace("team-new")
     (cap,) = replica.caps.list_caps()
     key = LedgerKey(cap.key, "team-new")
-    assert replica.usage_lister.is_new_ledger(key)
-    assert not replica.usage_lister.is_new_ledger(LedgerKey(cap.key, "team-a"))
+    assert replica.usage_lister.is_new_ledger(cap, key)
+    assert not replica.usage_lister.is_new_ledger(cap, LedgerKey(cap.key, "team-a"))
     replica.reconcile()
-    assert not replica.usage_lister.is_new_ledger(key)
+    assert not replica.usage_lister.is_new_ledger(cap, key)
     replica.delete_ledger(key)
     assert replica.request_pod("u1", 1, "team-new") == 429
     assert replica.read_ledger("team-new").initializer

@@ -204,7 +204,7 @@ class ReserveTransition(msgspec.Struct):
         """
         if stored is not None:
             return stored
-        is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.key)
+        is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.charge.cap, self.key)
         cap = self.charge.cap
         return Ledger(cap.hard, initializer="" if is_new else self.consumer.attempt, surge=Surge(cap.surge))
 

@@ -113,7 +113,7 @@ class _ReconcileTransition:
 
     def _create_ledger(self) -> Ledger:
         """Return a ledger of unknown past, or an active one if the namespace is new."""
-        is_new = self.usage_lister.is_new_ledger(self.key)
+        is_new = self.usage_lister.is_new_ledger(self.cap, self.key)
         return Ledger(self.cap.hard, initializer="" if is_new else self.initializer, surge=Surge(self.cap.surge))
 
     def _apply_limits(self, ledger: Ledger) -> Ledger:

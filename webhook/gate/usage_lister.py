@@ -19,7 +19,7 @@ from tallygate.webhook.gate.membership import Membership, MembershipFinder
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.consumer_store import GroupUsage, NotSyncedError
 from tallygate.webhook.state.informers.device_store import DeviceStore
-from tallygate.webhook.state.informers.named_stores import NamespaceStore
+from tallygate.webhook.state.informers.named_stores import Labels, NamespaceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import UsageSnapshot
@@ -85,7 +85,10 @@ class UsageLister:
         self._namespace_uids: dict[str, str] | None = None
         self._created_at: dict[str, float] = {}
         self._deleted_at: dict[str, float] = {}  # namespaces whose deletion was seen, and no new creation since
-        self._existing_ledgers: set[LedgerKey] = set()
+        self._former_labels: dict[str, list[tuple[float, Labels]]] = {}
+        """By namespace, the labels that it had until a time in the last minute."""
+        self._labels: dict[str, Labels] = {}
+        self._existing_ledgers: dict[LedgerKey, float] = {}  # and when they were last seen
         namespaces.add_listener(self._update_namespaces)
 
     @property
@@ -301,41 +304,62 @@ class UsageLister:
         """Return the names of at most `max_names` pods of a group."""
         return self._pods.list_pod_names(group, max_names)
 
-    def is_new_ledger(self, key: LedgerKey) -> bool:
+    def is_new_ledger(self, cap: ActiveCap, key: LedgerKey) -> bool:
         """Return whether a missing ledger never existed.
 
-        Its namespace was created less than 60 s ago, and no reconciliation has recorded the ledger.
+        Each of its member namespaces was created, or got the labels that bring it under the cap, less than 60 s ago,
+        and was no member in the minute before; and no reconciliation has seen the ledger in that time. So no pod was
+        charged to it that is a member's, and stored pods are counted before it reserves.
         """
-        created_at = self._created_at.get(key.namespace)
-        return (
-            created_at is not None
-            and self._monotonic() - created_at < _NEW_NAMESPACE_SECONDS
-            and key not in self._existing_ledgers
-        )
+        membership = self.find_membership(cap, key)
+        if membership is None or not membership.names:
+            return False
+        earliest = self._monotonic() - _NEW_NAMESPACE_SECONDS
+        if self._existing_ledgers.get(key, -math.inf) >= earliest:
+            return False
+        return all(self._is_new_member(cap, name, earliest) for name in membership.names)
+
+    def _is_new_member(self, cap: ActiveCap, name: str, earliest: float) -> bool:
+        if self._created_at.get(name, -math.inf) > earliest:
+            return True
+        former = [labels for until, labels in self._former_labels.get(name, ()) if until > earliest]
+        return bool(former) and not any(cap.matches_namespace(name, labels) for labels in former)
 
     def record_existing(self, key: LedgerKey) -> None:
-        """Record that a ledger exists: if it is missing later, it was lost."""
-        if key.namespace in self._created_at:
-            self._existing_ledgers.add(key)
+        """Record that a ledger exists: if it is missing in the next minute, it was lost."""
+        self._existing_ledgers[key] = self._monotonic()
 
     def _update_namespaces(self, names: Collection[str]) -> None:
-        """Record created and deleted namespaces; those of the first list may be of any age, all later ones are new."""
+        """Record new, relabelled and deleted namespaces; those of the first list may be of any age."""
         now = self._monotonic()
         is_first, uids = self._namespace_uids is None, self._namespace_uids or {}
-        self._created_at = {name: at for name, at in self._created_at.items() if now - at < _NEW_NAMESPACE_SECONDS}
-        self._deleted_at = {name: at for name, at in self._deleted_at.items() if now - at < _NEW_NAMESPACE_SECONDS}
-        self._existing_ledgers = {key for key in self._existing_ledgers.copy() if key.namespace in self._created_at}
+        earliest = now - _NEW_NAMESPACE_SECONDS
+        self._created_at = {name: at for name, at in self._created_at.items() if at > earliest}
+        self._deleted_at = {name: at for name, at in self._deleted_at.items() if at > earliest}
+        existing = {key: at for key, at in self._existing_ledgers.copy().items() if at > earliest}
+        former = {name: [each for each in labels if each[0] > earliest] for name, labels in self._former_labels.items()}
         for name in names:
             namespace = self._namespaces.find(name)
+            if namespace is None or uids.get(name) != namespace.uid:  # its ledgers are those of the former one
+                existing = {key: at for key, at in existing.items() if key.namespace != name}
             if namespace is None:
                 uids.pop(name, None)
                 self._created_at.pop(name, None)
+                former.pop(name, None)
                 self._deleted_at[name] = now
             elif uids.get(name) != namespace.uid:
                 uids[name] = namespace.uid
                 self._deleted_at.pop(name, None)
                 if not is_first:
                     self._created_at[name] = now
+            elif self._labels[name] != namespace.labels:
+                former.setdefault(name, []).append((now, self._labels[name]))
+            if namespace is not None:
+                self._labels[name] = namespace.labels
+            else:
+                self._labels.pop(name, None)
+        self._former_labels = {name: labels for name, labels in former.items() if labels}
+        self._existing_ledgers = existing
         self._namespace_uids = uids
 
 

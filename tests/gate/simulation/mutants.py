@@ -154,7 +154,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "has_no_past": create_mutant(
         7,
         "takes a missing ledger for one that never existed",
-        patch.object(UsageLister, "is_new_ledger", lambda _lister, _key: True),
+        patch.object(UsageLister, "is_new_ledger", lambda _lister, _cap, _key: True),
         seed=20,
     ),
     "takes_promising": create_mutant(

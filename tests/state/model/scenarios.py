@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from tests.state.model.activating import Activating
 from tests.state.model.claiming import Claiming
 from tests.state.model.entering import Entering
 from tests.state.model.joining import Joining
@@ -204,6 +205,24 @@ SCENARIOS: Mapping[str, Scenario] = {
         Sharing,
         ("amounts_only", "guarded_only", "by_kind", "of_all", "counts_repeated"),
         is_small=True,
+    ),
+    "activating": Scenario(
+        "a new cap counts first, and enforces then; its ledger may be lost",
+        Activating,
+        (
+            "absence_is_new",
+            "cached_record",
+            "trusts_the_ledger",
+            "admits_without_reservation",
+            "no_bound",
+            "records_later",
+        ),
+        is_small=True,
+    ),
+    "activating, three pods": Scenario(
+        "the same with three pods, the replica of one of which freezes while the cap becomes active",
+        partial(Activating, pods=3, ticks=6),
+        ("trusts_the_ledger",),
     ),
     "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), is_small=True),
 }
