@@ -1,6 +1,6 @@
 """The lifecycle of a server: it starts, reloads changed files, and at a signal drains and stops.
 
-The monitor port serves metrics and health by plain HTTP, with waitress in a thread.
+The monitor port serves metrics and health by plain HTTP, in threads of its own (`server.monitor_server`).
 """
 
 import os
@@ -14,15 +14,13 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NoReturn
 
-from flask import Flask
-from waitress.server import create_server
-
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.server.https.file_reload import CertificateReloader, TokenReloader, watch_files
 from tallygate.webhook.server.https.https_server import HttpsServer, HttpsSettings, open_listener
 from tallygate.webhook.server.https.request_threads import SWEEP_INTERVAL_SECONDS, SlowConnections
 from tallygate.webhook.server.https.tls_files import ServingCertificates, read_certificates
 from tallygate.webhook.server.interfaces import SERVING, ReadinessCheck, ReadinessStatus
+from tallygate.webhook.server.monitor_server import start_monitor
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.settings.value_types import Address
 from tallygate.webhook.server.telemetry.json_log import FailureLog
@@ -33,8 +31,6 @@ from tallygate.webhook.server.web.request_body import BodyReader
 from tallygate.webhook.server.web.request_log import RequestLog
 from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
 
-_MONITOR_THREADS = 2
-_MONITOR_BACKLOG = 128
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _AT_SIGTERM_SECONDS = 2.0
 _DRAINED, _NOT_DRAINED = -1, -2  # no signal has these numbers
@@ -197,21 +193,6 @@ def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertif
             "--tls-secret"
         )
     return partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
-
-
-def start_monitor(app: Flask, address: Address) -> int:
-    """Serve the app in a thread until the process ends, so that users can observe a drain; return the port.
-
-    Raises:
-        OSError: if the address is not available.
-    """
-    listener = open_listener(address, _MONITOR_BACKLOG)
-    server = create_server(
-        app, sockets=[listener], threads=_MONITOR_THREADS, ident="tallygate", clear_untrusted_proxy_headers=True
-    )
-    threading.Thread(target=server.run, name="monitor", daemon=True).start()
-    port: int = listener.getsockname()[1]
-    return port
 
 
 def exit_process(exit_code: int) -> NoReturn:
