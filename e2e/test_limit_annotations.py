@@ -115,7 +115,7 @@ def test_an_annotation_that_no_gate_admitted_is_named_by_doctor_and_audit(
         assert namespace not in _audit(site, tmp_path, namespace)
         assert not _annotate(site, namespace, None, _ADMIN)
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{own}/leases/tallygate-limits.{namespace}"
-        until("its record is gone", lambda: api(site.cluster.kubeconfig).find(leases) is None, _WITHIN)
+        until("its record is deleted", lambda: api(site.cluster.kubeconfig).find(leases) is None, _WITHIN)
 
 
 def _audit(site: Site, folder: Path, namespace: str) -> str:
@@ -134,7 +134,7 @@ def _diagnose(site: Site, folder: Path, policies: str) -> dict[str, Any]:
     return next(each for each in checks if each["check"] == "limit-annotations")
 
 
-def test_while_no_gate_answers_nobody_changes_the_annotation_and_all_else_of_a_namespace_can_be_changed(
+def test_while_no_gate_answers_no_user_changes_the_annotation_and_all_else_of_a_namespace_can_be_changed(
     site: Site, namespace: str, ledger_gate: GateProcess
 ) -> None:
     assert not _annotate(site, namespace, f"{DONGLE}=3", _ADMIN)

@@ -71,7 +71,7 @@ def test_a_change_that_a_later_webhook_denied_is_not_recorded_and_the_stored_one
     assert cluster.list_stored() == [("gpus", TEXT)]
 
 
-def test_a_removal_is_recorded_once_the_annotation_is_gone(cluster: _Cluster) -> None:
+def test_a_removal_is_recorded_once_the_annotation_is_removed(cluster: _Cluster) -> None:
     cluster.store(gpus=TEXT)
     cluster.admit(_create_namespace(), _create_namespace(gpus=TEXT))
     assert cluster.list_stored() == []
@@ -108,7 +108,8 @@ def test_forged_reviews_leave_a_thousand_pending_changes_at_most(cluster: _Clust
 
 def test_the_gate_adds_what_it_admits_and_nothing_that_it_denies(cluster: _Cluster) -> None:
     fixture = GateFixture(READ, limit_admissions=cluster.admissions)
-    fields = {"kind": {"group": "", "kind": "Namespace"}, "name": "team-a", "oldObject": _create_namespace()}
+    kind = {"group": "", "kind": "Namespace"}
+    fields: dict[str, Any] = {"kind": kind, "name": "team-a", "oldObject": _create_namespace()}
     tenant, admin = ({"username": name, "groups": groups} for name, groups in (("tom", []), ("ann", ["admins"])))
     cluster.store(gpus=TEXT)
     assert not response(fixture.admit(_create_namespace(gpus=TEXT), **fields, userInfo=tenant))["allowed"]

@@ -145,11 +145,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
         Phase.MUTATING: {} if implies_requests else _create_match_conditions("may-be-mended", _MAY_BE_MUTATED),
         Phase.VALIDATING: {},
     }
-    validating_only = {
-        f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _create_namespace_webhook(),
-        LIMITS_WEBHOOK: _create_limits_webhook(),
-        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded, workload_resources),
-    }
+    validating_only = _create_validating_only_webhooks(excluded, workload_resources)
 
     def webhooks(
         phase: Phase, extra_webhooks: Mapping[str, dict[str, Any]], **extra_fields: str
@@ -184,6 +180,16 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
         ),
         _create_configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING, validating_only)),
     )
+
+
+def _create_validating_only_webhooks(
+    excluded: tuple[str, ...], workload_resources: Sequence[WorkloadResource]
+) -> dict[str, dict[str, Any]]:
+    return {
+        f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _create_namespace_webhook(),
+        LIMITS_WEBHOOK: _create_limits_webhook(),
+        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded, workload_resources),
+    }
 
 
 def get_workload_webhook_name(phase: Phase) -> str:
@@ -265,7 +271,7 @@ def _create_limits_webhook() -> dict[str, Any]:
     """Return the webhook of annotations that set limits, which denies one by a user that the cap does not name.
 
     It fails closed whatever the failure policy of the others is: nothing that a cluster needs to start or to recover
-    changes such an annotation, and a raise that nobody admitted would stay after the outage. It excludes no namespace,
+    changes such an annotation, and a raise that no gate admitted would stay after the outage. It excludes no namespace,
     since one that is excluded today may be a member of a cap later.
     """
     return {

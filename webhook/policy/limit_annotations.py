@@ -159,7 +159,7 @@ def find_unadmitted(
 ) -> Iterator[UnadmittedAnnotation]:
     """Yield the annotations that set limits of a cap with a text that no gate recorded for this namespace.
 
-    `uids` are the UIDs of the namespaces by name: a record of a deleted namespace is none of a later one.
+    `uids` are the UIDs of the namespaces by name: a record of a deleted namespace does not count for a later one.
     """
     for namespace, override in sorted(read_overrides(cap, annotations).items(), key=_get_namespace):
         recorded = records.get(uids.get(namespace, ""), NO_TEXTS).get(cap.name)

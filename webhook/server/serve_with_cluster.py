@@ -3,6 +3,7 @@
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
@@ -57,8 +58,8 @@ def create_cluster_gate(
     client_config = load_client_config(settings)
     informers, bound = GateInformers(client_config, telemetry.log), _read_in_flight_bound(settings, telemetry.log)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
-    top, snapshots = TopConsumers(time.monotonic, informers.usage_lister, bound, Lock()), informers.snapshot_provider
     admissions = LimitAdmissions(time.monotonic, Lock())
+    top, snapshots = TopConsumers(time.monotonic, informers.usage_lister, bound, Lock()), informers.snapshot_provider
     gate = Gate(
         policies=policy_reloader.store.get_policies,
         namespaces=WaitingNamespaceLister(informers.namespace_store),
@@ -79,7 +80,36 @@ def create_cluster_gate(
         limit_admissions=admissions,
     )
     elector = _create_elector(client_config, settings, gate)
-    reconciler = LedgerReconciler(
+    reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector)
+    cap_metrics.register(gate.get_active_caps, is_standalone=False)
+    ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
+    event_recorder = _create_event_recorder(client_config, settings, telemetry)
+    auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
+    recorder = _create_limit_record_controller(client_config, settings, informers, admissions, telemetry)
+    controllers = (
+        ledger_controller,
+        _create_lease_controller(elector, telemetry.log),
+        recorder,
+        event_recorder,
+        auditor,
+    )
+    background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
+    if settings.publish_nodes == "on":
+        background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
+    admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
+    return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+
+
+def _create_reconciler(  # noqa: PLR0913, PLR0917  # parts of one gate
+    gate: Gate,
+    informers: GateInformers,
+    ledgers: Ledgers,
+    nonce_source: Callable[[], str],
+    bound: float,
+    top: TopConsumers,
+    elector: LeaderElector | None,
+) -> LedgerReconciler:
+    return LedgerReconciler(
         caps=gate.get_active_caps,
         usage_lister=informers.usage_lister,
         ledgers=ledgers,
@@ -91,17 +121,6 @@ def create_cluster_gate(
         leadership=elector,
         read_workload=partial(read_workload_state, informers.live_reader, gate.get_review_targets),
     )
-    cap_metrics.register(gate.get_active_caps, is_standalone=False)
-    ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
-    event_recorder = _create_event_recorder(client_config, settings, telemetry)
-    auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
-    controllers = (ledger_controller, _create_lease_controller(elector, telemetry.log), event_recorder, auditor)
-    background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
-    background.append(_create_limit_record_controller(client_config, settings, informers, admissions, telemetry).worker)
-    if settings.publish_nodes == "on":
-        background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
-    admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
-    return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
 
 
 def _create_limit_record_controller(

@@ -88,8 +88,8 @@ def _find_open_webhooks(facts: GateFacts) -> Iterator[CheckResult]:
                 yield create_warning(reason, _format_policy_fix(facts, kind, configuration, webhook))
             elif webhook.name == LIMITS_WEBHOOK and webhook.failure_policy != _FAIL_POLICY:
                 reason = (
-                    f"{webhook.name} has failurePolicy {webhook.failure_policy}: while the gate is away, everybody who "
-                    "may update namespaces sets limits by annotations"
+                    f"{webhook.name} has failurePolicy {webhook.failure_policy}: while the gate is away, annotations "
+                    "that set limits are accepted from each user who may update namespaces"
                 )
                 patch = format_webhook_patch(
                     facts.location, kind, configuration, webhook, "failurePolicy", _FAIL_POLICY
