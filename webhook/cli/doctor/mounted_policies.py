@@ -56,7 +56,15 @@ def read_mounted_policies(
     api: DoctorClient, namespace: str, deployment: GateDeployment | Unavailable | None
 ) -> PolicySet | Unavailable:
     """Return the policies in the ConfigMaps that a Deployment in a namespace mounts."""
-    files = list_mounted_files(api, namespace, deployment)
+    return _parse_files(list_mounted_files(api, namespace, deployment))
+
+
+def read_gate_policies(connection: ClientConfig) -> PolicySet | Unavailable:
+    """Return the policies of the gate that a cluster calls; none if no gate is installed or registered there."""
+    return _parse_files(find_mounted_files(connection))
+
+
+def _parse_files(files: tuple[MountedFile, ...] | Unavailable) -> PolicySet | Unavailable:
     if isinstance(files, Unavailable):
         return files
     contents = tuple((each.name, each.text.encode()) for each in files)

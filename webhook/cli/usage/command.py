@@ -4,7 +4,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
@@ -15,6 +15,8 @@ from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.cli import progress
 from tallygate.webhook.cli.completions import complete_cap
 from tallygate.webhook.cli.connection import Connection
+from tallygate.webhook.cli.doctor.facts import Unavailable
+from tallygate.webhook.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.webhook.cli.framework import (
     DATA_FORMATS,
     EXIT_FINDINGS,
@@ -61,6 +63,9 @@ from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.policy.suggest import format_suggestion
 
 T = TypeVar("T")
+_WITHOUT_POLICIES = (
+    "without them soft limits, groups and the namespaces of shared caps are not shown: name their files with --policies"
+)
 _VERIFY_ATTEMPTS = 4
 _VERIFY_INTERVAL_SECONDS = 1.5
 """The pause between attempts. Drift is a difference in every attempt: a gate recounts within 1 to 2 s of a change."""
@@ -68,12 +73,16 @@ _VERIFY_INTERVAL_SECONDS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """The requested ledgers of a cluster, and the output format. Without caps, the ledgers themselves are shown."""
+    """The requested ledgers of a cluster, and the output format. Without caps, the ledgers themselves are shown.
+
+    `policies_note` has the reason for which the policies are unknown, empty if they are known.
+    """
 
     source: ClusterSource
     policies: PolicySet
     choice: LedgerChoice
     output: str
+    policies_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +101,10 @@ def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
     caps = _index_caps(query, cluster)
     if not caps and cluster.ledgers.missing_reason:
         reason = cluster.ledgers.missing_reason
-        raise UsageError(f"no caps are known: name their policy files with --policies ({reason})")
-    return compute_usage(cluster, caps, query.choice)
+        advice = query.policies_note or "name their policy files with --policies"
+        raise UsageError(f"no caps are known: {advice} ({reason})")
+    report = compute_usage(cluster, caps, query.choice)
+    return replace(report, notes=(query.policies_note, *report.notes)) if query.policies_note else report
 
 
 def _print_usage(report: UsageReport, output: str) -> None:
@@ -105,7 +116,7 @@ def _print_usage(report: UsageReport, output: str) -> None:
     if report.lines:
         _print_lines(report.lines)
     else:
-        click.echo("no cap counts anything here", err=True)
+        click.echo("no cap counts anything here" if report.has_caps else "no ledger is here", err=True)
     _print_notes((*report.notes, *format_by_resource(report.unhealthy)))
 
 
@@ -297,8 +308,8 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
     metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A policy file with caps, or a folder of them; may be given several times. Without it, the CapLedgers of "
-    "the cluster are shown.",
+    help="A policy file with caps, or a folder of them; may be given several times. Default: those of the gate in the "
+    "cluster; where these cannot be read, the CapLedgers are shown.",
 )
 @click.option("--cap", metavar="NAME", shell_complete=complete_cap, help="Only this cap.")
 @click.option("--group", metavar="VALUE", help="Only this group: the namespaces with this value of the label of a cap.")
@@ -340,17 +351,23 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     claims for devices, and the reserved amounts are unknown. Terminating pods count until they are deleted. Nodes with
     unhealthy devices of a counted resource are named: no pod gets these, however much of a limit is free. Needed
     rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses, on nodes for unhealthy devices, and
-    on resourceslices if a cap counts devices by attributes or capacities; with --watch also watch.
+    on resourceslices if a cap counts devices by attributes or capacities; with --watch also watch. Without --policies
+    also get on the gate's webhook configurations, its Deployment and its ConfigMaps.
 
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
-    _check_options(modes, policies=bool(policies), cap=bool(cap), group=group is not None, snapshot=bool(snapshot))
+    _check_options(modes, cap=bool(cap), snapshot=bool(snapshot))
+    source = ClusterSource(connection, snapshot)
+    policy_set, policies_note = (_load_caps(policies), "") if policies else _find_caps(source)
+    if not policy_set.caps:
+        _check_without_caps({**modes, "--group": group is not None}, policies_note)
     query = UsageQuery(
-        ClusterSource(connection, snapshot),
-        _load_caps(policies),
+        source,
+        policy_set,
         LedgerChoice(explain or cap, None if all_namespaces else namespace, group),
         output,
+        policies_note,
     )
     if verify:
         ctx.exit(EXIT_FINDINGS if print_drift(query) else 0)
@@ -362,25 +379,39 @@ def usage(  # noqa: PLR0913 -- one argument for each option
 
 
 def _load_caps(policies: tuple[Path, ...]) -> PolicySet:
-    """Return the policies with their caps, none without policies.
+    """Return the policies with their caps.
 
     Raises:
         UsageError: if the policies are not usable, or have no cap.
     """
-    policy_set = load_usable_policies(policies) if policies else PolicySet()
-    if policies and not policy_set.caps:
+    policy_set = load_usable_policies(policies)
+    if not policy_set.caps:
         raise UsageError(
             f"{', '.join(map(str, policies))}: there is no NamespaceCap; name files of caps with --policies, or "
-            "leave it out to see the CapLedgers of the cluster"
+            "leave it out to see the caps of the cluster"
         )
     return policy_set
 
 
-def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, group: bool, snapshot: bool) -> None:
+def _find_caps(source: ClusterSource) -> tuple[PolicySet, str]:
+    """Return the policies of the gate in the cluster, or none and the reason for which they are unknown.
+
+    Raises:
+        ClientConfigError: if the API server is not configured.
+    """
+    if source.snapshot:
+        return PolicySet(), ""
+    policy_set = read_gate_policies(source.connection.load())
+    if isinstance(policy_set, Unavailable):
+        return PolicySet(), f"the policies of the gate are unknown: {policy_set.reason}; {_WITHOUT_POLICIES}"
+    return policy_set, "" if policy_set.caps else f"the gate here has no policies with caps; {_WITHOUT_POLICIES}"
+
+
+def _check_options(modes: Mapping[str, bool], *, cap: bool, snapshot: bool) -> None:
     """Check the options.
 
     Raises:
-        UsageError: if options contradict each other, or a required one is missing.
+        UsageError: if options contradict each other.
     """
     if modes["--verify"] and (modes["--explain"] or modes["--watch"]):
         raise UsageError("--verify cannot be combined with --explain or --watch")
@@ -388,6 +419,15 @@ def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, grou
         raise UsageError("--explain already names the cap: remove --cap")
     if modes["--watch"] and snapshot:
         raise UsageError("--watch needs a cluster: a snapshot does not change")
-    for option, is_given in (*modes.items(), ("--group", group)):
-        if option != "--watch" and is_given and not policies:
-            raise UsageError(f"{option} needs caps: name their policy files with --policies")
+
+
+def _check_without_caps(options: Mapping[str, bool], reason: str) -> None:
+    """Check that no option needs caps.
+
+    Raises:
+        UsageError: if an option does; the text has the reason for which the caps are unknown.
+    """
+    for option, is_given in options.items():
+        if option != "--watch" and is_given:
+            suffix = f" ({reason})" if reason else ""
+            raise UsageError(f"{option} needs caps: name their policy files with --policies{suffix}")

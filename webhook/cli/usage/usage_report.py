@@ -4,7 +4,7 @@ Ledgers are chosen by cap, by namespace, or all.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -143,11 +143,15 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """The lines of a report, its notes, and the unhealthy devices of the resources in the lines."""
+    """The lines of a report, its notes, and the unhealthy devices of the resources in the lines.
+
+    `has_caps` is false if no policies were known, so that the lines are those of ledgers alone.
+    """
 
     lines: tuple[UsageLine, ...]
     notes: tuple[str, ...]
     unhealthy: tuple[UnhealthyDevices, ...] = ()
+    has_caps: bool = True
 
 
 def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> UsageReport:
@@ -161,7 +165,7 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
         if choice.namespace is not None and any(not key.namespace for key in cluster.ledgers.records):
             notes.append("shared caps are left out: --policies has their namespaces, a ledger does not")
         lines = tuple(_list_lines_without_caps(cluster, choice))
-        return _create_report(cluster, lines, notes, (line.name for line in lines))
+        return replace(_create_report(cluster, lines, notes, (line.name for line in lines)), has_caps=False)
     if cluster.ledgers.missing_reason:
         notes.append(
             f"used amounts are counted from pods, and reserved amounts are unknown: {cluster.ledgers.missing_reason}"
