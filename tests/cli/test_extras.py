@@ -9,14 +9,14 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
-from importlib.metadata import Distribution, SimplePath
-from os import PathLike
+from importlib.metadata import Distribution
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.extras import format_installation
+from tallygate.webhook.cli.framework import format_installation
 from tests.cli.test_command import list_commands
 
 _ROOT = Path(__file__).parents[2]
@@ -132,7 +132,7 @@ class _Installed(Distribution):
     def read_text(self, filename: str) -> str | None:
         return json.dumps(self._record) if self._record and filename == "direct_url.json" else None
 
-    def locate_file(self, path: str | PathLike[str]) -> SimplePath:
+    def locate_file(self, path: object) -> NoReturn:
         raise NotImplementedError
 
 

@@ -5,8 +5,10 @@ of connections may stand before the command too, as in kubectl.
 """
 
 import errno
+import json
 import os
 import re
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +16,8 @@ from contextlib import suppress
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import click
 from click.shell_completion import CompletionItem
@@ -24,6 +27,9 @@ from tallygate.webhook.cli.connection import OPTION_FLAGS, create_connection
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.impersonation import ImpersonationError
 from tallygate.webhook.policy.suggest import find_nearest
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 EXIT_FINDINGS = 1
 EXIT_USAGE_ERROR = 2
@@ -37,6 +43,8 @@ _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 PROGRAM = "tallygate"
 PLUGIN_PROGRAM = f"kubectl {PROGRAM}"
+_EXTRA_REQUIREMENT = re.compile(r"""^([\w.-]+).*;\s*extra\s*==\s*['"]([\w-]+)['"]""")
+_MODULES = {"grpcio": "grpc", "protobuf": "google"}  # the modules that do not have the name of their package
 _IN_PROSE = re.compile(rf"(?<=`){PROGRAM}(?= )")
 _IN_EXAMPLES = re.compile(rf"(^|\(|\| |=\S+ ){PROGRAM}(?= )", re.MULTILINE)
 
@@ -336,9 +344,31 @@ class RootGroup(LazyGroup):
 
 def _describe_missing_module(command: str, error: ModuleNotFoundError) -> str | None:
     """Return the message that names the extra to install for a command; None if no extra has the module."""
-    from tallygate.webhook.cli.extras import describe_missing_module  # noqa: PLC0415  an eighth of a small start
+    from importlib.metadata import distribution  # noqa: PLC0415  an eighth of what a small command takes to start
 
-    return describe_missing_module(command, error.name or "")
+    installed = distribution(PROGRAM)
+    module = (error.name or "").partition(".")[0]
+    matches = filter(None, map(_EXTRA_REQUIREMENT.match, installed.requires or []))
+    extras = [each[2] for each in matches if _MODULES.get(each[1], each[1].replace("-", "_")) == module]
+    if not extras:
+        return None
+    extra = next((each for each in extras if command.endswith(f" {each}")), extras[0])
+    return f"`{command}` needs {module} here, and it is not installed: {format_installation(extra, installed)}"
+
+
+def format_installation(extra: str, installed: "Distribution") -> str:
+    """Return the command that installs an extra from where the distribution came (PEP 610).
+
+    The name `tallygate` on a package index need not be this program.
+    """
+    record: dict[str, Any] = json.loads(installed.read_text("direct_url.json") or "{}")
+    url, requirement = record.get("url", ""), f"{PROGRAM}[{extra}]"
+    if "dir_info" in record:
+        folder = f"{unquote(urlsplit(url).path)}[{extra}]"
+        return shlex.join(("pip", "install", *(("-e",) if record["dir_info"].get("editable") else ()), folder))
+    if vcs := record.get("vcs_info"):
+        return shlex.join(("pip", "install", f"{requirement} @ {vcs['vcs']}+{url}@{vcs['commit_id']}"))
+    return shlex.join(("pip", "install", f"{requirement} @ {url}" if url else requirement))
 
 
 def _create_incomplete_command(name: str, help_line: str, error: ModuleNotFoundError) -> Command:

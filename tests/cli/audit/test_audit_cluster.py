@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tallygate.webhook.cli.app import root
+from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tests.cli.installed_gate import CONFIGURATIONS, install_gate
 from tests.cli.usage.clusters import GPU, Object, namespace, pod, write_snapshot
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.small_cluster import SmallCluster, run_small_cluster
@@ -19,6 +21,11 @@ REPORTS = "/apis/openreports.io/v1alpha1"
 
 def audit(cluster: SmallCluster, folder: Path, *arguments: str) -> Result:
     """Run `tallygate audit` with the shipped policies."""
+    return audit_by_gate(cluster, folder, "--policies", str(SHIPPED_POLICIES), *arguments)
+
+
+def audit_by_gate(cluster: SmallCluster, folder: Path, *arguments: str) -> Result:
+    """Run `tallygate audit` with the policies of the gate in the cluster."""
     return CliRunner().invoke(
         root, ["audit", "--kubeconfig", str(write_kubeconfig(folder, cluster.server)), *arguments]
     )
@@ -65,6 +72,39 @@ def test_the_whole_cluster_is_listed_by_kind(tmp_path: Path) -> None:
         "nodepools",
         "nodeclaims",
     }
+
+
+_OWN_RULE = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: one-gpu, annotations: {tallygate.dev/why: one is enough}}
+spec: {resources: [nvidia.com/gpu], checks: {perContainer: {max: 1}}}
+"""
+
+
+def test_without_policies_those_of_the_gate_are_applied(tmp_path: Path) -> None:
+    with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("two", {GPU: "2"})]) as cluster:
+        install_gate(cluster, {"rule.yaml": _OWN_RULE})
+        result = audit_by_gate(cluster, tmp_path, "-o", "json")
+    assert list_findings(result) == [("two", "TG105")]
+    assert "shipped policies" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("is_forbidden", "reason"),
+    [(False, "no gate with policies is installed here"), (True, "the policies of the gate are unknown: ")],
+    ids=["no gate", "no permission"],
+)
+def test_without_policies_of_a_gate_the_shipped_ones_are_named(
+    tmp_path: Path, *, is_forbidden: bool, reason: str
+) -> None:
+    with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("two", {GPU: "2"})]) as cluster:
+        if is_forbidden:
+            cluster.error_statuses[f"{CONFIGURATIONS}/mutatingwebhookconfigurations/tallygate"] = 403
+        result = audit_by_gate(cluster, tmp_path)
+    assert result.exit_code == 0, result.output
+    assert reason in result.stderr
+    assert "the shipped policies are applied: name others with --policies" in result.stderr
 
 
 def test_an_audit_of_a_namespace_lists_only_its_objects(tmp_path: Path) -> None:

@@ -8,13 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from tallygate.webhook.cli.app import root
+from tests.cli.installed_gate import CONFIG_MAP, CONFIGURATIONS, DEPLOYMENT, install_gate
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.small_cluster import SmallCluster, run_small_cluster
 
-_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
-_DEPLOYMENT = "/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate"
-_CONFIG_MAP = "/api/v1/namespaces/tallygate-system/configmaps/policies"
 _LEDGERS = "/apis/tallygate.dev/v1alpha1/capledgers"
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -29,12 +27,7 @@ def _cluster() -> Iterator[SmallCluster]:
     """Yield a cluster with a gate whose policies have one cap with groups, and a namespace of the group red."""
     pods = [pod("p", {GPU: "7"}, "team-a")]
     with run_small_cluster(pods=pods, namespaces=[namespace("team-a", team="red")], nodes=[]) as cluster:
-        service = {"clientConfig": {"service": {"namespace": "tallygate-system", "name": "tallygate"}}, "name": "a"}
-        for kind in ("mutating", "validating"):
-            path = f"{_CONFIGURATIONS}/{kind}webhookconfigurations/tallygate"
-            cluster.stored[path] = {"metadata": {"name": "tallygate"}, "webhooks": [service]}
-        cluster.stored[_DEPLOYMENT] = {"metadata": {"name": "tallygate"}, "spec": {"template": {"spec": _create_pod()}}}
-        cluster.stored[_CONFIG_MAP] = {"data": {"caps.yaml": _CAP, "kustomization.yaml": "resources: []\n"}}
+        install_gate(cluster, {"caps.yaml": _CAP, "kustomization.yaml": "resources: []\n"})
         cluster.objects[_LEDGERS] = [_create_ledger()]
         yield cluster
 
@@ -44,12 +37,6 @@ def _create_ledger() -> Object:
     meta = {"name": "old", "namespace": "tallygate-system", "uid": "l", "resourceVersion": "9"}
     status = {"used": {GPU: 1}, "resources": [GPU], "reservations": {}}
     return {"metadata": meta, "spec": {"cap": "old", "namespace": "team-b", "hard": {GPU: 2}}, "status": status}
-
-
-def _create_pod() -> Object:
-    mount = {"name": "policies", "mountPath": "/policies"}
-    container = {"name": "tallygate", "args": ["serve", "--policies=/policies"], "volumeMounts": [mount]}
-    return {"containers": [container], "volumes": [{"name": "policies", "configMap": {"name": "policies"}}]}
 
 
 def _run(cluster: SmallCluster, folder: Path, *arguments: str) -> tuple[int, str, str]:
@@ -78,13 +65,13 @@ def test_options_that_need_caps_use_those_of_the_gate(
 @pytest.mark.parametrize(
     ("path", "status", "reason"),
     [
-        (f"{_CONFIGURATIONS}/mutatingwebhookconfigurations/tallygate", 403, "cannot be read"),
-        (_DEPLOYMENT, 403, "the gate's Deployment cannot be read"),
-        (_CONFIG_MAP, 403, "the ConfigMap tallygate-system/policies cannot be read"),
+        (f"{CONFIGURATIONS}/mutatingwebhookconfigurations/tallygate", 403, "cannot be read"),
+        (DEPLOYMENT, 403, "the gate's Deployment cannot be read"),
+        (CONFIG_MAP, 403, "the ConfigMap tallygate-system/policies cannot be read"),
     ],
     ids=["the configurations are forbidden", "the Deployment is forbidden", "the ConfigMap is forbidden"],
 )
-def test_policies_that_cannot_be_read_are_said_to_lack(
+def test_policies_that_cannot_be_read_are_named_as_unknown(
     cluster: SmallCluster, tmp_path: Path, path: str, status: int, reason: str
 ) -> None:
     del cluster.stored[path]

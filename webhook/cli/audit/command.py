@@ -15,6 +15,8 @@ from tallygate.webhook.audit.report_writer import ReportCounts, ReportsError, Re
 from tallygate.webhook.cli.audit import audit_source, finding_table
 from tallygate.webhook.cli.audit.audit_source import AuditSource
 from tallygate.webhook.cli.connection import Connection
+from tallygate.webhook.cli.doctor.facts import Unavailable
+from tallygate.webhook.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.webhook.cli.framework import (
     EXIT_FINDINGS,
     EXIT_USAGE_ERROR,
@@ -48,7 +50,8 @@ _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
     metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A policy file, or a folder of them; may be given several times. Without it the shipped policies apply.",
+    help="A policy file, or a folder of them; may be given several times. Default: those of the gate in the cluster, "
+    "else the shipped ones.",
 )
 @namespace_option("Only this namespace; may be given several times. Default: all namespaces.", multiple=True)
 @all_namespaces_option("All namespaces, whatever -n names. This is the default.")
@@ -91,18 +94,36 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     require_one_source(connection, snapshot)
     if report and snapshot:
         raise UsageError("--report needs a cluster: nothing is written into a snapshot")
-    policy_set = load_usable_policies(policies)
+    client_config = None if snapshot else connection.load()
+    policy_set, policies_remark = _choose_policies(policies, client_config)
     included = None if all_namespaces else frozenset(namespace) or None
     scope = AuditScope(_EXCLUDED_NAMESPACES, included, list_review_targets(policy_set))
-    client_config = None if snapshot else connection.load()
     reports = ReportWriter(client_config, time.time, time.sleep) if report and client_config is not None else None
     api = require_api(reports) if reports is not None else None
     result, remarks = _run_audit(policy_set, scope, client_config, snapshot)
     report_counts: ReportCounts | None = None
     if reports is not None and api is not None:
         report_counts = _write_reports(reports, api, result, scope)
-    finding_table.print_findings(result, remarks, report_counts, output)
+    finding_table.print_findings(result, [*policies_remark, *remarks], report_counts, output)
     ctx.exit(_choose_exit_code(result, report_counts, strict=strict))
+
+
+def _choose_policies(paths: tuple[Path, ...], client_config: ClientConfig | None) -> tuple[PolicySet, list[str]]:
+    """Return the policies at the paths, else those of the gate in the cluster, else the shipped ones with a remark.
+
+    Raises:
+        UsageError: if the policies at the paths are not usable.
+    """
+    if paths or client_config is None:
+        return load_usable_policies(paths), []
+    policy_set = read_gate_policies(client_config)
+    if isinstance(policy_set, Unavailable):
+        reason = f"the policies of the gate are unknown: {policy_set.reason}"
+    elif policy_set.count_documents():
+        return policy_set, []
+    else:
+        reason = "no gate with policies is installed here"
+    return load_usable_policies(()), [f"{reason}; the shipped policies are applied: name others with --policies"]
 
 
 def _run_audit(

@@ -44,12 +44,15 @@ from tallygate.webhook.cli.usage.unhealthy_usage import format_by_resource, may_
 from tallygate.webhook.cli.usage.usage_report import (
     ChosenLedger,
     LedgerChoice,
+    SortKey,
     UsageLine,
     UsageReport,
+    arrange_lines,
     compute_usage,
     format_first_names,
     list_uncertain_devices,
     list_ungrouped_namespaces,
+    sum_lines,
 )
 from tallygate.webhook.cli.usage.verify import (
     Drift,
@@ -66,6 +69,7 @@ T = TypeVar("T")
 _WITHOUT_POLICIES = (
     "without them soft limits, groups and the namespaces of shared caps are not shown: name their files with --policies"
 )
+_MAX_PERCENT = 9_999
 _VERIFY_ATTEMPTS = 4
 _VERIFY_INTERVAL_SECONDS = 1.5
 """The pause between attempts. Drift is a difference in every attempt: a gate recounts within 1 to 2 s of a change."""
@@ -75,7 +79,8 @@ _VERIFY_INTERVAL_SECONDS = 1.5
 class UsageQuery:
     """The requested ledgers of a cluster, and the output format. Without caps, the ledgers themselves are shown.
 
-    `policies_note` has the reason for which the policies are unknown, empty if they are known.
+    `policies_note` has the reason for which the policies are unknown, empty if they are known. `min_percent` leaves out
+    the lines that are charged less of their hard limit.
     """
 
     source: ClusterSource
@@ -83,6 +88,9 @@ class UsageQuery:
     choice: LedgerChoice
     output: str
     policies_note: str = ""
+    sort_key: SortKey = SortKey.CAP
+    min_percent: int | None = None
+    has_total: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +112,25 @@ def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
         advice = query.policies_note or "name their policy files with --policies"
         raise UsageError(f"no caps are known: {advice} ({reason})")
     report = compute_usage(cluster, caps, query.choice)
-    return replace(report, notes=(query.policies_note, *report.notes)) if query.policies_note else report
+    lines = tuple(arrange_lines(report.lines, query.sort_key, query.min_percent))
+    notes = (query.policies_note, *report.notes) if query.policies_note else report.notes
+    totals = tuple(sum_lines(lines)) if query.has_total else ()
+    return replace(report, lines=lines, notes=notes, totals=totals, is_narrowed=len(lines) < len(report.lines))
 
 
 def _print_usage(report: UsageReport, output: str) -> None:
     if output != "table":
         unhealthy = [each.to_dict() for each in report.unhealthy]
         items = usage_table.convert_lines(report.lines)
-        tables.print_list("Usage", items, output, notes=list(report.notes), unhealthy=unhealthy)
+        totals = {"totals": usage_table.convert_totals(report.totals)} if report.totals else {}
+        tables.print_list("Usage", items, output, notes=list(report.notes), unhealthy=unhealthy, **totals)
         return
     if report.lines:
         _print_lines(report.lines)
+        if report.totals:
+            click.echo("\n" + "\n".join(usage_table.format_totals(report.totals)))
+    elif report.is_narrowed:
+        click.echo("no line is charged as much as --over names", err=True)
     else:
         click.echo("no cap counts anything here" if report.has_caps else "no ledger is here", err=True)
     _print_notes((*report.notes, *format_by_resource(report.unhealthy)))
@@ -298,6 +314,7 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
     examples=(
         ("tallygate usage --policies policies/", "every cap of these policies, in the cluster of your kubeconfig"),
         ("tallygate usage --policies policies/ -n team-a -w", "one namespace, and again after each change"),
+        ("tallygate usage --over 80% --sort utilization", "what is nearly full, the fullest first"),
         ("tallygate usage --policies policies/ --explain gpus -n team-a", "the pods and claims behind an amount"),
         ("tallygate usage --policies policies/ --verify", "do the ledgers agree with the pods?"),
         ("tallygate usage --policies policies/ --snapshot now.json -o json", "a snapshot, for a program"),
@@ -323,6 +340,15 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
 )
 @click.option("--verify", is_flag=True, help="Compare the ledgers with the pods; exit code 1 when they differ.")
 @click.option("-w", "--watch", is_flag=True, help="Print again when something changes, until Ctrl-C.")
+@click.option(
+    "--sort",
+    "sort_key",
+    type=click.Choice([each.value for each in SortKey]),
+    default=SortKey.CAP.value,
+    help="The order of the lines; used and utilization: the largest first, free: the smallest first.",
+)
+@click.option("--over", metavar="PERCENT", help="Only lines that are charged at least this share of hard, as in 80%.")
+@click.option("--total", is_flag=True, help="Add the sums of each cap and resource over the lines.")
 @connection_options
 @snapshot_option(
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces -A -o json`, instead of a cluster."
@@ -340,6 +366,9 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     explain: str | None,
     verify: bool,
     watch: bool,
+    sort_key: str,
+    over: str | None,
+    total: bool,
     connection: Connection,
     snapshot: Path | None,
     output: str,
@@ -368,6 +397,9 @@ def usage(  # noqa: PLR0913 -- one argument for each option
         LedgerChoice(explain or cap, None if all_namespaces else namespace, group),
         output,
         policies_note,
+        SortKey(sort_key),
+        _parse_percent(over),
+        total,
     )
     if verify:
         ctx.exit(EXIT_FINDINGS if print_drift(query) else 0)
@@ -376,6 +408,20 @@ def usage(  # noqa: PLR0913 -- one argument for each option
         show(query, CONSUMERS_VIEW)
     else:
         show(query, USAGE_VIEW)
+
+
+def _parse_percent(text: str | None) -> int | None:
+    """Return the number of a share such as 80%; the sign may be missing.
+
+    Raises:
+        UsageError: if the text is no whole number from 0 to 1,000.
+    """
+    if text is None:
+        return None
+    digits = text.removesuffix("%")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(_MAX_PERCENT))):
+        raise UsageError(f"--over {text}: write a whole number of percent, as in 80%")
+    return int(digits)
 
 
 def _load_caps(policies: tuple[Path, ...]) -> PolicySet:

@@ -3,10 +3,12 @@
 Ledgers are chosen by cap, by namespace, or all.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from fractions import Fraction
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
@@ -80,6 +82,7 @@ class LedgerChoice:
 
 
 _NO_AMOUNTS = Amounts()
+_ENDLESS = 1 << 80  # more than any limit
 SOURCE_MARK = "="
 """It is in the text of a way to a device, and in no name of a resource."""
 _INITIALIZING = "initializing: reserves nothing yet"
@@ -145,13 +148,16 @@ class UsageLine:
 class UsageReport:
     """The lines of a report, its notes, and the unhealthy devices of the resources in the lines.
 
-    `has_caps` is false if no policies were known, so that the lines are those of ledgers alone.
+    `has_caps` is false if no policies were known, so that the lines are those of ledgers alone. `is_narrowed` is true
+    if lines below a share are left out. `totals` are the sums over the lines, if they are requested.
     """
 
     lines: tuple[UsageLine, ...]
     notes: tuple[str, ...]
     unhealthy: tuple[UnhealthyDevices, ...] = ()
     has_caps: bool = True
+    totals: tuple["UsageTotal", ...] = ()
+    is_narrowed: bool = False
 
 
 def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> UsageReport:
@@ -192,6 +198,96 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     notes += list_uncertain_devices(cluster, chosen_ledgers)
     definitions = [chosen.active_cap.definition for chosen in chosen_ledgers]
     return _create_report(cluster, lines, notes, (name for cap in definitions for name in cap.list_requested_names()))
+
+
+class SortKey(StrEnum):
+    """The order of the lines."""
+
+    CAP = "cap"
+    NAMESPACE = "namespace"
+    USED = "used"
+    FREE = "free"
+    UTILIZATION = "utilization"
+
+
+def arrange_lines(lines: Iterable[UsageLine], sort_key: SortKey, min_percent: int | None) -> list[UsageLine]:
+    """Return the lines in an order, without those whose charged amount is below a share of the hard limit in percent.
+
+    Names are in natural order: gpu-2 before gpu-10. Amounts are in descending order, but for the free ones. A line
+    whose amount is unknown comes last, and has no share.
+    """
+    chosen = [line for line in lines if min_percent is None or _has_share(line, min_percent)]
+    by_name = sorted(chosen, key=_create_name_key)
+    match sort_key:
+        case SortKey.CAP:
+            return by_name
+        case SortKey.NAMESPACE:
+            return sorted(by_name, key=lambda line: split_natural(line.namespace or line.group))
+        case SortKey.USED:
+            return sorted(by_name, key=lambda line: -1 if line.used is None else line.used, reverse=True)
+        case SortKey.FREE:
+            return sorted(by_name, key=lambda line: (line.free is None, line.free or 0))
+        case SortKey.UTILIZATION:
+            return sorted(by_name, key=_compute_utilization, reverse=True)
+
+
+def _create_name_key(line: UsageLine) -> tuple[tuple[str | int, ...], ...]:
+    return tuple(map(split_natural, (line.cap, line.group, line.namespace, line.name)))
+
+
+def split_natural(text: str) -> tuple[str | int, ...]:
+    """Return the parts by which names are compared in natural order: texts and numbers, in turns, then the whole."""
+    return (*(int(part) if place % 2 else part for place, part in enumerate(re.split(r"([0-9]+)", text))), text)
+
+
+def _has_share(line: UsageLine, percent: int) -> bool:
+    if line.hard is None or line.charged is None:
+        return False
+    return line.charged * 100 >= line.hard * percent and (line.charged > 0 or percent == 0)
+
+
+def _compute_utilization(line: UsageLine) -> Fraction:
+    """Return the charged part of the hard limit; more than any for a limit of 0 that is exceeded, -1 if unknown."""
+    if line.hard is None or line.charged is None:
+        return Fraction(-1)
+    return Fraction(line.charged, line.hard) if line.hard else Fraction(line.charged * _ENDLESS)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """The sums over the ledgers of a cap under one resource; an amount is None if that of a ledger is unknown."""
+
+    cap: str
+    name: str
+    ledgers: int
+    hard: int | None
+    used: int | None
+    reserved: int | None
+    free: int | None
+
+
+def sum_lines(lines: Iterable[UsageLine]) -> list[UsageTotal]:
+    """Return the sums of each cap and resource, in the order in which they first occur."""
+    groups: dict[tuple[str, str], list[UsageLine]] = {}
+    for line in lines:
+        groups.setdefault((line.cap, line.name), []).append(line)
+    return [
+        UsageTotal(
+            cap,
+            name,
+            len(group),
+            _sum_known(line.hard for line in group),
+            _sum_known(line.used for line in group),
+            _sum_known(line.reserved for line in group),
+            _sum_known(line.free for line in group),
+        )
+        for (cap, name), group in groups.items()
+    ]
+
+
+def _sum_known(amounts: Iterable[int | None]) -> int | None:
+    known = list(amounts)
+    return None if None in known else sum(each for each in known if each is not None)
 
 
 def _create_report(

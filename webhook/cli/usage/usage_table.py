@@ -9,7 +9,7 @@ from rich.text import Text
 from tallygate.webhook.accounting.amounts import format_amount, is_milli
 from tallygate.webhook.cli.output.tables import FittedTable, align_rows, escape_control
 from tallygate.webhook.cli.usage.surge_usage import SurgeUsage, format_time
-from tallygate.webhook.cli.usage.usage_report import ExceededLimit, UsageLine
+from tallygate.webhook.cli.usage.usage_report import ExceededLimit, UsageLine, UsageTotal
 
 _UNKNOWN = "-"
 _HEAD = ("RESOURCE", "HARD", "SOFT", "USED", "RESERVED", "FREE", "UTILIZATION")
@@ -35,6 +35,35 @@ def render_lines(lines: Sequence[UsageLine]) -> RenderableType:
         rows.append([Text(escape_control(cell), _STYLES[line.exceeded_limit]) for cell in cells])
         previous = line
     return FittedTable((*_HEAD, ""), rows, ("UTILIZATION",), titles, indent=2)
+
+
+def format_totals(totals: Sequence[UsageTotal]) -> list[str]:
+    """Return one row per sum, for pipes and terminals."""
+    header = ("TOTAL", "LEDGERS", "RESOURCE", "HARD", "USED", "RESERVED", "FREE")
+    return align_rows(header, [_format_total(each) for each in totals])
+
+
+def _format_total(total: UsageTotal) -> list[str]:
+    amounts = (total.hard, total.used, total.reserved, total.free)
+    texts = [_UNKNOWN if amount is None else format_amount(total.name, amount) for amount in amounts]
+    return [total.cap, f"{total.ledgers}", total.name, *texts]
+
+
+def convert_totals(totals: Sequence[UsageTotal]) -> list[dict[str, Any]]:
+    """Return the sums as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
+    return [
+        {
+            "cap": each.cap,
+            "resource": each.name,
+            "unit": "milli" if is_milli(each.name) else "whole",
+            "ledgers": each.ledgers,
+            "hard": each.hard,
+            "used": each.used,
+            "reserved": each.reserved,
+            "free": each.free,
+        }
+        for each in totals
+    ]
 
 
 def convert_lines(lines: Sequence[UsageLine]) -> list[dict[str, Any]]:
