@@ -10,6 +10,7 @@ from tests.state.model.claiming import Claiming
 from tests.state.model.entering import Entering
 from tests.state.model.joining import Joining
 from tests.state.model.owning import SECOND_STORED, Owning
+from tests.state.model.remapping import CLAIM_BY_CLASS, POD_BY_RESOURCE, Remapping
 from tests.state.model.returning import Returning
 from tests.state.model.rules import Mutants
 from tests.state.model.search import SearchResult, search
@@ -223,6 +224,25 @@ SCENARIOS: Mapping[str, Scenario] = {
         "the same with three pods, the replica of one of which freezes while the cap becomes active",
         partial(Activating, pods=3, ticks=6),
         ("trusts_the_ledger",),
+    ),
+    "remapping": Scenario(
+        "a class of devices comes, goes and leads elsewhere, under a cap of its extended resource",
+        Remapping,
+        (
+            "forgets_missing",
+            "maps_by_today",
+            "decides_no_allocation",
+            "older_count",
+            "forgets_reserved",
+            "confirms_early",
+        ),
+        is_small=True,
+    ),
+    "remapping by class": Scenario(
+        "the same under a cap of the devices of the class, with pods by its extended resource",
+        partial(Remapping, consumers=(CLAIM_BY_CLASS, POD_BY_RESOURCE)),
+        ("admits_unseen", "forgets_missing", "maps_by_today"),
+        is_small=True,
     ),
     "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), is_small=True),
 }
