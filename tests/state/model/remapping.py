@@ -1,8 +1,8 @@
 """A class of devices that comes, goes, and is changed, under a cap whose name it may stand for (rules 8 and 10).
 
-The cap counts one unit. What some consumers count depends on the mapping of their class: nobody knows it while the class
-does not exist. A claim uses its device once it is allocated, which is decided again; a pod uses its device as soon as it
-is stored.
+The cap counts one unit. What some consumers count depends on the mapping of their class: nobody knows it while the
+class does not exist. A claim uses its device once it is allocated, which is decided again; a pod uses its device as
+soon as it is stored.
 
 Writes of a ledger are atomic here, and counts are those of the stored consumers as they are: `world` and `returning`
 cover late writes and replicas that are behind in pods and claims. Here a replica may be behind in classes.
