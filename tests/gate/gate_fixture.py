@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from msgspec import structs
 
-from tallygate.webhook.admission.cap_index import NO_CLASSES
+from tallygate.webhook.accounting.claim_charge import NO_CLASSES
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.advertised_names import may_be_advertised

@@ -11,6 +11,7 @@ counts, by name. After its allocation it counts its devices. Admin access counts
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -28,6 +29,14 @@ from tallygate.webhook.objects.devices import (
 
 MAX_DEVICES = 32
 """The largest number of devices of a claim."""
+
+ClassMappings = frozenset[tuple[str, str]]
+"""Classes of devices, each with an extended resource; a class may have several, at different times."""
+
+NO_MAPPINGS: ClassMappings = frozenset()
+NO_CLASSES: Mapping[str, str] = MappingProxyType({})
+UNSERVED_CLASSES: Mapping[str, str] = MappingProxyType({})
+"""The extended resources of the classes of an API server that has no such objects: none can exist."""
 
 _ALL = "All"
 _NO_AMOUNTS = Amounts()
@@ -59,32 +68,42 @@ class DeviceSources(msgspec.Struct, frozen=True):
 
 
 def find_device_sources(
-    names: Collection[str], resources_by_class: Mapping[str, str], mapped_classes: Mapping[str, Collection[str]]
+    names: Collection[str],
+    resources_by_class: Mapping[str, str],
+    mapped_classes: Mapping[str, Collection[str]],
+    former: ClassMappings = NO_MAPPINGS,
 ) -> dict[str, DeviceSources]:
     """Return the sources of each counted name that stands for devices; other names are absent.
 
     `resources_by_class` has the extended resource of each DeviceClass, empty if it has none. `mapped_classes` are
-    further classes of a name, by the policy.
+    further classes of a name, by the policy. `former` are mappings of classes that count too, beside those of now.
     """
+    mappings = {*resources_by_class.items(), *former}
     sources = {}
     for name in names:
-        classes = {*mapped_classes.get(name, ()), *_list_own_classes(name, resources_by_class)}
+        own = find_named_class(name)
+        classes = {own} if own else {each for each, resource in mappings if resource == name}
+        classes.update(mapped_classes.get(name, ()))
         if classes:
             resources = {DEVICE_CLASS_PREFIX + each for each in classes}
-            resources |= {resource for each in classes if (resource := resources_by_class.get(each))}
+            resources |= {resource for each, resource in mappings if each in classes and resource}
             resources |= set() if name.endswith(DEVICES_SUFFIX) else {name}
             sources[name] = DeviceSources(frozenset(resources), frozenset(classes))
     return sources
 
 
-def _list_own_classes(name: str, resources_by_class: Mapping[str, str]) -> Iterator[str]:
-    """Yield the classes that a name stands for by itself."""
+def find_named_class(name: str) -> str:
+    """Return the class that a counted name has in itself; empty for any other name."""
     if name.endswith(DEVICES_SUFFIX):
-        yield name.removesuffix(DEVICES_SUFFIX)
-    elif name.startswith(DEVICE_CLASS_PREFIX):
-        yield name.removeprefix(DEVICE_CLASS_PREFIX)
-    else:
-        yield from (each for each, resource in resources_by_class.items() if resource == name)
+        return name.removesuffix(DEVICES_SUFFIX)
+    return name.removeprefix(DEVICE_CLASS_PREFIX) if name.startswith(DEVICE_CLASS_PREFIX) else ""
+
+
+def list_claim_classes(claim: ResourceClaim) -> set[str]:
+    """Return the classes whose devices a claim may get, without those for admin access, which costs nothing."""
+    requests = ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or []
+    exact = {each.exactly.device_class_name for each in requests if each.exactly and not each.exactly.admin_access}
+    return exact | {other.device_class_name for each in requests for other in each.first_available or ()}
 
 
 def list_device_resources(resources_by_class: Mapping[str, str]) -> frozenset[str]:

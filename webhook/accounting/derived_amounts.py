@@ -14,7 +14,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from tallygate.webhook.accounting.claim_charge import DeviceSources, compute_requested_devices, find_device_sources
+from tallygate.webhook.accounting.claim_charge import (
+    NO_MAPPINGS,
+    ClassMappings,
+    DeviceSources,
+    compute_requested_devices,
+    find_device_sources,
+)
 from tallygate.webhook.accounting.pod_requests import EffectiveRequest, compute_requests
 from tallygate.webhook.accounting.pod_resources import (
     ContainerResources,
@@ -159,12 +165,15 @@ _ZERO = Quantity.from_int(0)
 
 
 def create_weighted_sum(
-    weights: Mapping[str, int], resources_by_class: Mapping[str, str], mapped_classes: Mapping[str, Collection[str]]
+    weights: Mapping[str, int],
+    resources_by_class: Mapping[str, str],
+    mapped_classes: Mapping[str, Collection[str]],
+    former: ClassMappings = NO_MAPPINGS,
 ) -> WeightedSum:
     """Return the weighted sum of these names, with the ways to a device under each, as `find_device_sources`."""
     by_resource: dict[str, int] = {}
     by_class: dict[str, int] = {}
-    sources = find_device_sources(weights, resources_by_class, mapped_classes)
+    sources = find_device_sources(weights, resources_by_class, mapped_classes, former)
     for name, weight in weights.items():
         each = sources.get(name, DeviceSources(frozenset({name}), frozenset()))
         for resource in each.resources:
@@ -174,10 +183,15 @@ def create_weighted_sum(
     return WeightedSum(_sort(by_resource), _sort(by_class))
 
 
-def create_product(name: str, resources: Iterable[str], resources_by_class: Mapping[str, str]) -> Product:
-    """Return the product of these resources under a name."""
+def create_product(
+    name: str,
+    resources: Iterable[str],
+    resources_by_class: Mapping[str, str],
+    former: ClassMappings = NO_MAPPINGS,
+) -> Product:
+    """Return the product of these resources under a name, with the ways to a device, as `find_device_sources`."""
     resources = tuple(resources)
-    sources = find_device_sources(resources, resources_by_class, {})
+    sources = find_device_sources(resources, resources_by_class, {}, former)
     factors = tuple(sources[each].resources if each in sources else frozenset({each}) for each in resources)
     return Product(name, factors, resources, frozenset().union(*(each.classes for each in sources.values())))
 

@@ -6,20 +6,25 @@ The functions are pure. Ledgers are in `webhook.state`; the gate combines both.
 import hashlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from types import MappingProxyType
 
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
 from tallygate.webhook.accounting.claim_charge import (
+    NO_CLASSES,
+    NO_MAPPINGS,
+    UNSERVED_CLASSES,
+    ClassMappings,
     DeviceSources,
     compute_claim_charge,
     compute_least_devices,
     find_device_sources,
+    find_named_class,
 )
 from tallygate.webhook.accounting.derived_amounts import (
     DerivedAmount,
@@ -29,8 +34,9 @@ from tallygate.webhook.accounting.derived_amounts import (
     create_weighted_sum,
 )
 from tallygate.webhook.accounting.devices.device_meter import DeviceMeter, create_meter
-from tallygate.webhook.accounting.names import ALLOCATED_MARK, DERIVED_MARK
+from tallygate.webhook.accounting.names import ALLOCATED_MARK, DERIVED_MARK, is_extended
 from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache
+from tallygate.webhook.admission.class_view import ClassView, UnseenClass
 from tallygate.webhook.admission.limit_schedule import CurrentLimits, LimitSchedule
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
@@ -45,7 +51,6 @@ _GROUP_MARK = "="
 _NO_CHARGE = Charge()
 _NO_AMOUNTS = Amounts()
 _EVERY_POD_FILTER = PodFilter()
-NO_CLASSES: Mapping[str, str] = MappingProxyType({})
 
 Labels = Mapping[str, str]
 
@@ -59,6 +64,8 @@ class ActiveCap:
     `device_meters` the definitions of names that count devices by their attributes or capacities. `derived` are the
     definitions of names whose amounts are derived from several resources. `surge` are the amounts above `hard` that
     pods of a controller that rolls may use.
+
+    `classes` are the device classes as this replica sees them.
 
     Limits are no part of the key: an override ends within the same ledger. `schedule` has those of groups and
     namespaces at the time of the index.
@@ -77,11 +84,14 @@ class ActiveCap:
     surge: Amounts = _NO_AMOUNTS
     group_value: str | None = None
     schedule: LimitSchedule | None = field(default=None, repr=False, compare=False)
+    classes: ClassView = field(default_factory=ClassView, repr=False, compare=False)
     hard: Amounts = field(init=False)
     resources: frozenset[str] = field(init=False)
     """The resources that the cap counts, with a hard or only a soft limit."""
     counted: frozenset[str] = field(init=False)
     """The resources, and the ways to a device under them: what a ledger of the cap must count."""
+    mappings: ClassMappings = field(init=False, compare=False)
+    """The mappings of device classes by which the cap counts."""
     active_key: str = field(init=False, compare=False)
     """The key with all that the cap counts: it changes with the classes of devices, as by a change of policies."""
     is_selective: bool = field(init=False, repr=False, compare=False)
@@ -95,6 +105,7 @@ class ActiveCap:
     _source_texts: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
     _by_limits: dict[CurrentLimits, "ActiveCap"] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _by_former: dict[ClassMappings, "ActiveCap"] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hard", self.limits.hard)
@@ -113,6 +124,9 @@ class ActiveCap:
         object.__setattr__(self, "active_key", " ".join((self.policy_key, *sorted(self.counted - resources))))
         object.__setattr__(self, "counts_claims", bool(self.device_sources or self.device_meters))
         object.__setattr__(self, "has_sources", bool(texts))
+        by_name = [each.classes for each in self.device_sources.values()]
+        by_name += [each.classes for each in self._list_products()]
+        object.__setattr__(self, "mappings", self.classes.select_mappings(frozenset().union(*by_name)))
         object.__setattr__(self, "is_selective", self.definition.pods != _EVERY_POD_FILTER)
 
     @property
@@ -144,6 +158,48 @@ class ActiveCap:
             cap = self._by_limits[limits] = replace(self, limits=limits)
             object.__setattr__(cap, "_charges", self._charges)
         return cap
+
+    def with_former(self, mappings: ClassMappings) -> "ActiveCap":
+        """Return the cap that counts by these mappings of device classes too: those that a ledger was counted with.
+
+        It is active since the same time as this one.
+        """
+        if mappings <= self.mappings:
+            return self
+        former = self.classes.select_former(mappings) - self.classes.former
+        if not former:
+            return self
+        cap = self._by_former.get(former)
+        if cap is None:
+            names = self.resources - self.device_meters.keys()
+            classes = msgspec.structs.replace(self.classes, former=self.classes.former | former)
+            sources, derived = _find_ways(self.definition, names, classes.resources_by_class, classes.former)
+            cap = replace(self, device_sources=sources, derived=derived, classes=classes)
+            object.__setattr__(cap, "active_key", self.active_key)
+            self._by_former[former] = cap
+        return cap
+
+    def may_count_by_mapping(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim may count under this cap by another mapping of its classes."""
+        return bool(self.classes.open_names) and not (
+            self.is_selective and not counts_claim(self.definition.pods, claim)
+        )
+
+    def find_unseen_class_of_claim(self, claim: ResourceClaim) -> UnseenClass | None:
+        """Return an unseen class that decides what a claim counts; None if its charge is known."""
+        if self.is_selective and not counts_claim(self.definition.pods, claim):
+            return None
+        return self.classes.find_in_claim(claim)
+
+    def find_unseen_class_of_pod(self, pod: Pod) -> UnseenClass | None:
+        """Return an unseen class that decides what a pod counts; None if its charge is known.
+
+        Raises:
+            QuantityError: if a quantity of the pod is invalid.
+        """
+        if self.is_selective and not counts_pod(self.definition.pods, pod):
+            return None
+        return self.classes.find_in_pod(pod, self.device_sources)
 
     def matches_namespace(self, namespace: str, labels: Labels | None) -> bool | None:
         """Return whether the cap counts a namespace, or None if that depends on its labels and they are unknown.
@@ -196,7 +252,10 @@ class ActiveCap:
     @property
     def multiplies_devices(self) -> bool:
         """Whether devices of a claim may be a factor of a product, which is then unknown."""
-        return any(isinstance(each, Product) and each.classes for each in self.derived.values())
+        return any(each.classes for each in self._list_products())
+
+    def _list_products(self) -> list[Product]:
+        return [each for each in self.derived.values() if isinstance(each, Product)]
 
     def list_unknown_products(self, claim: ResourceClaim) -> list[str]:
         """Return the names that are products of which a claim has a factor, and not the others."""
@@ -362,32 +421,63 @@ def _create_active_cap(
     schedule = LimitSchedule(definition, now, annotated) if definition.overrides or annotated else None
     limits = CurrentLimits(hard) if schedule is None else schedule.find_limits(None, "")
     names = hard.keys() | soft.keys()
-    mapped_classes = {name: each.classes for name, each in definition.devices.items()}
     meters = {
         name: create_meter(each.selector, each.sum)
         for name, each in definition.devices.items()
         if each.is_by_allocation and name in names
     }
-    derived: dict[str, DerivedAmount] = {}
-    for name in names & definition.counts.keys():
-        count = definition.counts[name]
-        if count.weights:
-            derived[name] = create_weighted_sum(count.weights, resources_by_class, mapped_classes)
-        else:
-            derived[name] = create_product(name, count.product, resources_by_class)
-    sources = find_device_sources(names - meters.keys() - derived.keys(), resources_by_class, mapped_classes)
+    sources, derived = _find_ways(definition, names - meters.keys(), resources_by_class)
     return ActiveCap(
         definition,
         f"{definition.name}-{_hash_counting_rules(definition)}",
         limits,
         soft,
-        sources
-        | {name: each.sources for name, each in derived.items() if isinstance(each, WeightedSum) and each.classes},
+        sources,
         meters,
         derived,
         compute_hard_limits(definition.surge.amounts) if definition.surge else _NO_AMOUNTS,
         schedule=schedule,
+        classes=_create_class_view(definition, hard.keys() - meters.keys(), resources_by_class),
     )
+
+
+def _create_class_view(
+    definition: NamespaceCap, names: AbstractSet[str], resources_by_class: Mapping[str, str]
+) -> ClassView:
+    """Return the view of the classes for these names with a hard limit."""
+    if resources_by_class is UNSERVED_CLASSES:
+        return ClassView(resources_by_class)
+    sources, derived = _find_ways(definition, names, NO_CLASSES)
+    classes = {name: each.classes for name, each in sources.items()}
+    classes |= {name: each.classes for name, each in derived.items() if isinstance(each, Product) and each.classes}
+    open_names = {}
+    for name in sorted(names):
+        count = definition.counts.get(name)
+        counted = (name,) if count is None else (*count.weights, *count.product)
+        if any(is_extended(each) and not find_named_class(each) for each in counted):
+            # a class of a weighted sum may have another weight by its mapping
+            open_names[name] = classes.get(name, frozenset()) if count is None else frozenset()
+    return ClassView(resources_by_class, NO_MAPPINGS, open_names, classes)
+
+
+def _find_ways(
+    definition: NamespaceCap,
+    names: AbstractSet[str],
+    resources_by_class: Mapping[str, str],
+    former: ClassMappings = NO_MAPPINGS,
+) -> tuple[dict[str, DeviceSources], dict[str, DerivedAmount]]:
+    """Return the ways to a device under each of these names that stands for some, and the derived amounts."""
+    mapped_classes = {name: each.classes for name, each in definition.devices.items()}
+    derived: dict[str, DerivedAmount] = {}
+    for name in names & definition.counts.keys():
+        count = definition.counts[name]
+        if count.weights:
+            derived[name] = create_weighted_sum(count.weights, resources_by_class, mapped_classes, former)
+        else:
+            derived[name] = create_product(name, count.product, resources_by_class, former)
+    sources = find_device_sources(names - derived.keys(), resources_by_class, mapped_classes, former)
+    weighted = {name: each.sources for name, each in derived.items() if isinstance(each, WeightedSum) and each.classes}
+    return sources | weighted, derived
 
 
 def _hash_counting_rules(definition: NamespaceCap) -> str:

@@ -1,5 +1,6 @@
 """The ledger transitions of a charge under one cap: reserve, release and read."""
 
+from collections.abc import Callable
 from enum import Enum, auto
 
 import msgspec
@@ -55,8 +56,22 @@ class ChargedConsumer(msgspec.Struct, frozen=True):
     workload: WorkloadTerms = NO_WORKLOAD
 
 
+class FixedAmounts(msgspec.Struct, frozen=True):
+    """The part of an allocation that counts the same whatever devices the claim gets, as a charge."""
+
+    current: Amounts = _NO_EXCESS
+    requested: Amounts = _NO_EXCESS
+
+
+_NOTHING_FIXED = FixedAmounts()
+
+
 class CapCharge(msgspec.Struct, frozen=True):
     """The amounts of one consumer under one cap: `current` of the stored object, `requested` of the new one.
+
+    `fixed` are the amounts of an allocation that its claim was charged for when it was created: they are decided only
+    if the ledger had other mappings of device classes then (rule 10). `charge_under` returns the charge under a cap
+    with former mappings; None if they do not matter.
 
     `may_exceed` is True if this user may exceed the cap. `pod` is the pod whose derived amounts messages explain.
     `rolls_at` is the time, in seconds of the Unix epoch, at which the controller of the pod was found to roll; 0 if it
@@ -69,6 +84,34 @@ class CapCharge(msgspec.Struct, frozen=True):
     may_exceed: bool
     pod: Pod | None = None
     rolls_at: int = 0
+    fixed: FixedAmounts = _NOTHING_FIXED
+    charge_under: Callable[[ActiveCap], "CapCharge"] | None = None
+
+    def adapt_to_ledger(self, ledger: Ledger) -> "CapCharge":
+        """Return the charge by the mappings of device classes that the ledger was counted with.
+
+        Amounts are decided again if the ledger may count consumers under their names that passed no guard, or must be
+        counted first.
+        """
+        charge, cap = self, self.cap.with_former(ledger.mappings)
+        if cap is not self.cap and self.charge_under is not None:
+            charge = msgspec.structs.replace(self.charge_under(cap), rolls_at=self.rolls_at)
+        names = charge.fixed.requested.keys()
+        undecided = {
+            name
+            for name in names
+            if name in ledger.remapping.names or not ledger.resources >= cap.list_sources((name,))
+        }
+        if not undecided or ledger.initializer:
+            return charge
+        current, requested = (
+            amounts + {name: amount for name, amount in fixed.items() if name in undecided}
+            for amounts, fixed in (
+                (charge.current, charge.fixed.current),
+                (charge.requested, charge.fixed.requested),
+            )
+        )
+        return msgspec.structs.replace(charge, current=current, requested=requested)
 
     @property
     def is_limited(self) -> bool:
@@ -128,15 +171,14 @@ class ReserveTransition(msgspec.Struct):
         ledger = self._recount_if_large(
             self._prepare_standalone(stored) if self.is_standalone else self._prepare_shared(stored)
         )
-        membership = (
-            self.usage_lister.find_membership(self.charge.cap, self.key)
-            if self.usage_lister and not self.is_standalone
-            else None
-        )
-        covered = _NO_EXCESS
+        membership = self._find_membership()
+        covered, charge = _NO_EXCESS, self.charge.adapt_to_ledger(ledger)
+        if self.consumer.allocates_at and not charge.requested:
+            result = CapChargeResult(charge, ledger, ledger, _NO_EXCESS)
+            return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
         if self.consumer.pod_uid:
             ledger, covered = self._count_pod(ledger)
-        request = self._create_request(membership, covered)
+        request = self._create_request(charge, membership, covered)
         outcome = reserve(ledger, request)
         if (
             isinstance(outcome, Reserved)
@@ -147,7 +189,7 @@ class ReserveTransition(msgspec.Struct):
             outcome = Deferred(ledger, Prerequisite.COUNT_NAMESPACES)
         is_counted = isinstance(outcome, Reserved) or bool(self.consumer.pod_uid)
         if not is_counted and (recounted := self._recount(ledger)) is not None:
-            # Recount in the same write: deleted pods free their amounts, and resources new to the ledger are counted.
+            # In the same write: deleted pods free their amounts, and resources new to the ledger are counted.
             ledger, outcome = recounted, reserve(recounted, request)
         match outcome:
             case Deferred():
@@ -155,10 +197,10 @@ class ReserveTransition(msgspec.Struct):
                     outcome, None if stored is not None or self.mode is ChargeMode.DRY_RUN else ledger
                 )
             case Exceeded(excess=excess):
-                increase = self.charge.requested.find_shortfall(self.charge.current)
+                increase = charge.requested.find_shortfall(charge.current)
                 rejected_amounts = Amounts({name: increase[name] for name in excess if name in increase})
                 return TransitionResult(
-                    CapChargeResult(self.charge, ledger, outcome.ledger, excess),
+                    CapChargeResult(charge, ledger, outcome.ledger, excess),
                     # An allocation is rejected for the amounts of all others, which says nothing of other requests. A
                     # replica may not have seen yet that a pod takes over amounts from its workload. And what is
                     # rejected of a pod that surges, and of one that does not, differs.
@@ -167,12 +209,17 @@ class ReserveTransition(msgspec.Struct):
                     else rejected_amounts,
                 )
             case Reserved(needs_no_write=needs_no_write):
-                result = CapChargeResult(self.charge, ledger, outcome.ledger, _NO_EXCESS)
+                result = CapChargeResult(charge, ledger, outcome.ledger, _NO_EXCESS)
                 # store the recount that decides an allocation: no older count may decide a later creation
                 needs_write = not needs_no_write or (bool(self.consumer.allocates_at) and ledger is not stored)
                 if self.mode is ChargeMode.RESERVE and needs_write:
                     return TransitionResult(result, outcome.ledger)
                 return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
+
+    def _find_membership(self) -> Membership | None:
+        if self.usage_lister is None or self.is_standalone:
+            return None
+        return self.usage_lister.find_membership(self.charge.cap, self.key)
 
     @property
     def key(self) -> LedgerKey:
@@ -254,8 +301,8 @@ class ReserveTransition(msgspec.Struct):
             return ledger, _NO_EXCESS
         return recounted, snapshot.find_covering_part(pod_uid)
 
-    def _create_request(self, membership: Membership | None, covered: Amounts) -> ReservationRequest:
-        consumer, charge, cap = self.consumer, self.charge, self.charge.cap
+    def _create_request(self, charge: CapCharge, membership: Membership | None, covered: Amounts) -> ReservationRequest:
+        consumer, cap = self.consumer, charge.cap
         lister = None if self.is_standalone else self.usage_lister
         required = lister.get_required_revisions(cap) if lister else _NO_REQUIREMENT
         return ReservationRequest(
@@ -274,13 +321,13 @@ class ReserveTransition(msgspec.Struct):
             required.pods,
             # a standalone replica never recounts, so it cannot limit the number of reservations
             None if self.is_standalone else MAX_RESERVATIONS,
-            self._create_device_terms(required, covered) if cap.has_sources else NO_DEVICES,
+            self._create_device_terms(charge, required, covered) if cap.has_sources else NO_DEVICES,
             consumer.workload if cap.definition.admits_whole else NO_WORKLOAD,
             charge.surge_terms if charge.rolls_at else NO_TERMS,
         )
 
-    def _create_device_terms(self, required: CountedRevisions, covered: Amounts) -> DeviceTerms:
-        consumer, charge = self.consumer, self.charge
+    def _create_device_terms(self, charge: CapCharge, required: CountedRevisions, covered: Amounts) -> DeviceTerms:
+        consumer = self.consumer
         return DeviceTerms(
             consumer.kind,
             charge.cap.list_sources(charge.current.keys() | charge.requested.keys()),

@@ -7,7 +7,8 @@ rejected. A claim that kube-scheduler creates for the extended resources of a po
 Under names that count devices by attributes or capacities, every claim is charged when its devices are allocated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -27,12 +28,13 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.result_cache import Fingerprint
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.class_view import UnseenClass
 from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, decode_object
 from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
-from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
+from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer, FixedAmounts
 from tallygate.webhook.gate.decisions import ReviewContext, UndecidedError
 from tallygate.webhook.kube.resource_codec import parse_revision
 from tallygate.webhook.objects.core import Pod
@@ -52,7 +54,7 @@ _MISSING_UID = "object.metadata.uid is empty: caps are charged in the validating
 class UndecidedChargeError(TallygateError):
     """The charge under the cap of this name is not known yet: the request can be sent again."""
 
-    def __init__(self, cap: str, cause: UndecidedDeviceError) -> None:
+    def __init__(self, cap: str, cause: UndecidedDeviceError | UnseenClass) -> None:
         super().__init__(f"cap {cap}: {cause}")
         self.cap = cap
 
@@ -145,15 +147,51 @@ def _charge_pod(
     request, charges = decoded_request.request, list[CapCharge]()
     missing_limits, warnings = list[Problem](), list[Problem]()
     for cap in caps:
+        _require_seen_class(cap, _find_class_of_pod(cap, new), None if old is None else _find_class_of_pod(cap, old))
         before = compute_pod_charge(cap, old) if old is not None else _NO_CHARGE
         after = compute_pod_charge(cap, new, decoded_request.get_fingerprint(new))
-        charge = CapCharge(cap, before.amounts, after.amounts, may_exceed(cap, request), new if cap.derived else None)
+        charge = CapCharge(
+            cap,
+            before.amounts,
+            after.amounts,
+            may_exceed(cap, request),
+            new if cap.derived else None,
+            charge_under=partial(_charge_pod_under, request=request, old=old, new=new),
+        )
         if after.unlimited and not charge.may_exceed:
             for name, problem in _find_missing_limits(charge, before, after):
                 (missing_limits if name in cap.hard else warnings).append(problem)
         charges.append(charge)
     consumer = _identify(request, new, ConsumerKind.POD, nonce)
     return RequestCharges(consumer, charges, missing_limits, new if old is None else None, warnings=warnings)
+
+
+def _find_class_of_pod(cap: ActiveCap, pod: Pod) -> UnseenClass | None:
+    """Return an unseen class that decides what a pod counts.
+
+    Raises:
+        ReviewError: if the pod has an invalid quantity.
+    """
+    try:
+        return cap.find_unseen_class_of_pod(pod)
+    except QuantityError as error:
+        raise ReviewError(f"the pod has an invalid quantity: {error}") from None
+
+
+def _require_seen_class(cap: ActiveCap, unseen: UnseenClass | None, before: UnseenClass | None = None) -> None:
+    """Check that the classes are known which decide what an object counts; what it counted `before` stays the same.
+
+    Raises:
+        UndecidedChargeError: if one is not.
+    """
+    if unseen is not None and unseen != before:
+        raise UndecidedChargeError(cap.definition.name, unseen)
+
+
+def _charge_pod_under(cap: ActiveCap, request: AdmissionRequest, old: Pod | None, new: Pod) -> CapCharge:
+    """Return the charge of a pod under a cap that counts by former mappings of device classes too."""
+    current, requested = compute_pod_charge(cap, old).amounts, compute_pod_charge(cap, new).amounts
+    return CapCharge(cap, current, requested, may_exceed(cap, request), new if cap.derived else None)
 
 
 def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
@@ -168,18 +206,15 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
     is_allocation = request.subresource == _STATUS
     if is_allocation and (_get_allocation(new) is None or _get_allocation(new) == _get_allocation(old)):
         return None
-    charges = [
-        CapCharge(cap, cap.compute_claim_charge(old), cap.compute_claim_charge(new), may_exceed(cap, request))
-        for cap in caps
-    ]
-    if is_allocation and old is not None:
-        charges = [_select_undecided(each, old) for each in charges]
-    if old is not None:
-        charges = [_add_devices(each, old, new, find_device) for each in charges]
+    for cap in caps:
+        before = None if old is None or is_allocation else cap.find_unseen_class_of_claim(old)
+        _require_seen_class(cap, cap.find_unseen_class_of_claim(new), before)
+    charge_under = partial(_charge_claim_under, request=request, old=old, new=new, find_device=find_device)
+    charges = [msgspec.structs.replace(charge_under(cap), charge_under=charge_under) for cap in caps]
     unknown_products = [] if old is not None else _find_unknown_products(request, new, charges)
     missing_limits = [problem for charge, name, problem in unknown_products if name in charge.cap.hard]
     warnings = [problem for charge, name, problem in unknown_products if name not in charge.cap.hard]
-    charges = [each for each in charges if each.requested]
+    charges = [each for each in charges if each.requested or each.cap.may_count_by_mapping(new)]
     if not charges and not unknown_products:
         return None
     consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
@@ -188,6 +223,26 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
     if old is None and request.user.name == SCHEDULER_USER:
         consumer = msgspec.structs.replace(consumer, pod_uid=find_pod_uid(new.metadata or ObjectMeta()))
     return RequestCharges(consumer, charges, missing_limits, warnings=warnings)
+
+
+def _charge_claim_under(
+    cap: ActiveCap,
+    request: AdmissionRequest,
+    old: ResourceClaim | None,
+    new: ResourceClaim,
+    find_device: DeviceFinder,
+) -> CapCharge:
+    """Return the charge of a claim under a cap.
+
+    Raises:
+        UndecidedChargeError: if the amount of a device is not known.
+    """
+    charge = CapCharge(cap, cap.compute_claim_charge(old), cap.compute_claim_charge(new), may_exceed(cap, request))
+    if old is None:
+        return charge
+    if request.subresource == _STATUS:
+        charge = _select_undecided(charge, old)
+    return _add_devices(charge, old, new, find_device)
 
 
 def _find_unknown_products(
@@ -212,14 +267,20 @@ def _get_allocation(claim: ResourceClaim | None) -> AllocationResult | None:
 
 
 def _select_undecided(charge: CapCharge, old: ResourceClaim) -> CapCharge:
-    """Return the charge of an allocation without the names that count the same whatever devices the claim gets."""
+    """Return the charge of an allocation, with the names apart that count the same whatever devices the claim gets."""
     least = charge.cap.compute_least_claim_charge(old)
     decided = {name for name, amount in charge.current.items() if least.get(name) == amount}
+    fixed, current = _split(charge.current, decided)
+    fixed_requested, requested = _split(charge.requested, decided)
     return msgspec.structs.replace(
-        charge,
-        current=Amounts({name: amount for name, amount in charge.current.items() if name not in decided}),
-        requested=Amounts({name: amount for name, amount in charge.requested.items() if name not in decided}),
+        charge, current=current, requested=requested, fixed=FixedAmounts(fixed, fixed_requested)
     )
+
+
+def _split(amounts: Amounts, names: Collection[str]) -> tuple[Amounts, Amounts]:
+    """Return the amounts of these names, and those of all others."""
+    chosen = {name: amount for name, amount in amounts.items() if name in names}
+    return Amounts(chosen), Amounts({name: amount for name, amount in amounts.items() if name not in names})
 
 
 def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find_device: DeviceFinder) -> CapCharge:

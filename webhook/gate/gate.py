@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.claim_charge import NO_CLASSES
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.resource_quota import requests_any
-from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
 from tallygate.webhook.admission.implied_requests import creates_pod
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets

@@ -16,10 +16,12 @@ from tallygate.webhook.gate.leader_election import Leadership, Standalone
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.state.ledger.expire import (
     GANG_BOUND_SECONDS,
+    REMAPPING,
     LiveRead,
     NotDue,
     ReservationAges,
     activate,
+    confirm_mappings,
     expire,
 )
 from tallygate.webhook.state.ledger.ledger import Ledger, Reservation, Surge
@@ -91,7 +93,7 @@ class _ReconcileTransition:
         ledger = self._apply_limits(before)
         if ledger is stored and self._may_skip(stored):
             return TransitionResult(ReconcileResult(stored), accepts_cached=True)
-        ledger = self._recount(ledger)
+        ledger = self._end_mappings(self._recount(ledger))
         count_before = len(ledger.reservations)
         for live_read in self.live_reads:
             ledger = expire(ledger, self.ages, live_read)
@@ -117,14 +119,25 @@ class _ReconcileTransition:
         return Ledger(self.cap.hard, initializer="" if is_new else self.initializer, surge=Surge(self.cap.surge))
 
     def _apply_limits(self, ledger: Ledger) -> Ledger:
-        cap = self.cap
-        if ledger.hard == cap.hard and ledger.resources <= cap.counted and ledger.surge.amounts == cap.surge:
+        cap = self.cap.with_former(ledger.mappings)
+        is_counted = ledger.resources <= cap.counted and ledger.mappings <= cap.mappings
+        if is_counted and ledger.hard == cap.hard and ledger.surge.amounts == cap.surge:
             return ledger
-        return apply_limits(ledger, cap.hard, cap.counted, cap.surge)
+        return apply_limits(ledger, cap.hard, cap.counted, cap.surge, cap.mappings)
+
+    def _end_mappings(self, ledger: Ledger) -> Ledger:
+        """Return the ledger without former mappings of device classes by which no consumer counts any more."""
+        if ledger.initializer:
+            return ledger
+        ended = self.usage_lister.list_ended_mappings(self.cap, self.key, ledger)
+        if not ended:
+            return ledger
+        cap = self.cap.with_former(ledger.mappings - ended)
+        return self._recount(apply_limits(ledger, cap.hard, cap.counted, cap.surge, ledger.mappings - ended))
 
     def _recount(self, ledger: Ledger) -> Ledger:
         listed_at = (
-            self.usage_lister.synced_at() if ledger.initializer else None
+            self.usage_lister.synced_at() if ledger.initializer or ledger.remapping.names else None
         )  # before the snapshot, since the watch continues
         snapshot = self.usage_lister.take_snapshot(self.cap, self.key, ledger)
         if snapshot is None:
@@ -141,7 +154,9 @@ class _ReconcileTransition:
                 else activated
             )
         recounted = recount(ledger, snapshot)
-        return recounted if isinstance(recounted, Ledger) else ledger
+        if not isinstance(recounted, Ledger):
+            return ledger
+        return recounted if listed_at is None else confirm_mappings(recounted, self.ages, listed_at)
 
     def _may_miss_pods(self, listed_at: float) -> bool:
         """Return whether a pod that a replica without the cap accepted may still be stored (rule 8)."""
@@ -279,6 +294,7 @@ class LedgerReconciler:
         return any(
             now - age.first_seen > bound + (GANG_BOUND_SECONDS if uid in waiting else 0)
             for (uid, _), age in ages.by_attempt.items()
+            if uid != REMAPPING
         )
 
     def _read(self, key: LedgerKey) -> ReconcileResult:
@@ -315,18 +331,21 @@ class LedgerReconciler:
         self._recounted_at.pop(key, None)
 
     def _cache_result(self, key: LedgerKey, ages: ReservationAges, result: ReconcileResult, started_at: float) -> None:
-        if result.ledger is None or not (result.ledger.reservations or result.ledger.initializer):
+        ledger = result.ledger
+        if ledger is None or not (ledger.reservations or ledger.initializer or ledger.remapping.names):
             self._drop_pending(key)
             return
         now = self._monotonic()
         if result.is_written:
             ages = ages.confirm_write(started_at, now)
         before = self._pending.get(key)
-        if before is None or before.pods_revision != result.ledger.pods_revision:
+        if before is None or before.pods_revision != ledger.pods_revision:
             self._recounted_at[key] = now
-        self._ages[key], self._pending[key] = ages.observe(result.ledger, now), result.ledger
-        if result.ledger.initializer and ages.activation_time is not None:
-            self._request_progress_after(ages.activation_time)
+        ages = ages.observe(ledger, now)
+        self._ages[key], self._pending[key] = ages, ledger
+        for due in (ages.activation_time, ages.remapping_time):
+            if due is not None:
+                self._request_progress_after(due)
 
     def _request_progress_after(self, moment: float) -> None:
         """Request a snapshot that is no older than `moment`, for which a ledger waits, unless there is one."""
@@ -383,4 +402,6 @@ def _is_equivalent(before: Ledger, after: Ledger) -> bool:
         and before.namespaces_hash == after.namespaces_hash
         and before.initializer == after.initializer
         and before.surge == after.surge
+        and before.mappings == after.mappings
+        and before.remapping == after.remapping
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.gate.claims_usage import ClaimsUsage, count_claims, needs_claims
@@ -164,9 +165,10 @@ class UsageLister:
     def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger, pod_uid: str = "") -> UsageSnapshot | None:
         """Return the usage under a ledger, by consumer for each reservation, and for the pods of scheduler's claims.
 
-        Return None before the cluster was listed, and as long as slices are older than a claim with an unknown device.
+        It is counted by the mappings of device classes that the ledger has, beside those of now. Return None before the
+        cluster was listed, and as long as slices are older than a claim with an unknown device.
         """
-        membership = self.find_membership(cap, key)
+        membership, cap = self.find_membership(cap, key), cap.with_former(ledger.mappings)
         if membership is None:
             return None
         pod_uids = {each.pod_uid for each in ledger.reservations.values()} | {pod_uid}
@@ -199,7 +201,34 @@ class UsageLister:
             served=claims.served,
             unpublished=claims.allocated.unpublished,
             uncounted=claims.allocated.uncounted,
+            mappings=cap.mappings,
         )
+
+    def list_ended_mappings(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> ClassMappings:
+        """Return the former mappings of device classes in a ledger by which none of its consumers counts any more."""
+        membership, whole = self.find_membership(cap, key), cap.with_former(ledger.mappings)
+        former = cap.classes.select_former(ledger.mappings)
+        if membership is None or not former:
+            return NO_MAPPINGS
+        reserved = {name for each in ledger.reservations.values() for name in each.requested}
+        ended = set[tuple[str, str]]()
+        for mapping in sorted(former):
+            left = cap.with_former(ledger.mappings - {mapping} - ended)
+            concerned = {name for name in whole.resources if whole.list_sources((name,)) != left.list_sources((name,))}
+            if concerned.isdisjoint(reserved) and self._is_equal(left, whole, membership.names):
+                ended.add(mapping)
+        return frozenset(ended)
+
+    def _is_equal(self, cap: ActiveCap, other: ActiveCap, namespaces: frozenset[str]) -> bool:
+        """Return whether all stored consumers count the same under two caps, one of which counts less in no way."""
+        stores = (self._pods,) if self._claims is None else (self._pods, self._claims)
+        try:
+            return all(
+                each.compute_usage(cap, namespaces).used == each.compute_usage(other, namespaces).used
+                for each in stores
+            )
+        except NotSyncedError:
+            return False
 
     def find_device(self, device_id: DeviceId) -> KnownDevice | None:
         """Return a device of a slice that this replica has seen, or None."""

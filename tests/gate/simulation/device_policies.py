@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
+from tallygate.webhook.accounting.claim_charge import NO_CLASSES
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.policy.model import PolicySet
 from tests.accounting.claims import CLASS
 from tests.admission.case import parse_policies

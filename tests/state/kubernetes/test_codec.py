@@ -22,7 +22,7 @@ from tallygate.webhook.state.kubernetes.cap_ledger import (
     get_object_name,
 )
 from tallygate.webhook.state.kubernetes.crd import create_crd
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation, Surge
+from tallygate.webhook.state.ledger.ledger import NO_REMAPPING, Ledger, Operation, Remapping, Reservation, Surge
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 from tests.state.transitions import GPU, free_ledger
 
@@ -67,6 +67,8 @@ ledgers = st.builds(
     unconfirmed=amounts,
     unpublished=st.dictionaries(texts, amounts, max_size=2).map(MappingProxyType),
     surge=st.builds(Surge, amounts, st.none() | st.integers(0, 2**33)),
+    mappings=st.frozensets(st.tuples(texts, texts), max_size=3),
+    remapping=st.just(NO_REMAPPING) | st.builds(Remapping, st.frozensets(texts, min_size=1, max_size=3), texts),
 )
 keys = st.builds(LedgerKey, texts, texts | st.just("team-a"))
 
@@ -90,7 +92,7 @@ def test_a_decoded_ledger_equals_the_encoded_one(key: LedgerKey, ledger: Ledger)
 def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
     summed = {"reserved", "reserved_by_namespace"}  # computed from the reservations
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
-    stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished", "surge"}
+    stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished", "surge", "mappings", "remapping"}
     assert set(Ledger.__struct_fields__) == stored | summed
     assert set(Reservation.__struct_fields__) == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS, *_WORKLOAD_FIELDS}
 

@@ -1,7 +1,7 @@
 """A class of devices that comes, goes, and is changed, under a cap whose name it may stand for (rules 8 and 10).
 
-The cap counts one unit. What some consumers count depends on the mapping of their class: nobody knows it while the
-class does not exist. A claim uses its device once it is allocated, which is decided again; a pod uses its device as
+The cap counts one unit. What some consumers count depends on the mapping of their class, which is unknown while
+the class does not exist. A claim uses its device once it is allocated, which is decided again; a pod uses its device as
 soon as it is stored.
 
 Writes of a ledger are atomic here, and counts are those of the stored consumers as they are: `world` and `returning`
@@ -56,7 +56,7 @@ class Ledger(NamedTuple):
 class State(NamedTuple):
     """The states of the class, what each replica has seen of them, the ledger, and the consumers by number.
 
-    `allowed` are creations that may be stored, `uncharged` those of them that no ledger has. `promised` are consumers
+    `allowed` are creations that may be stored, `uncharged` those of them that no ledger has. `admitted` are consumers
     that were admitted, created or allocated, by a replica that did not see the class lead elsewhere.
     """
 
@@ -67,7 +67,7 @@ class State(NamedTuple):
     uncharged: frozenset[int] = frozenset()
     stored: frozenset[int] = frozenset()
     allocated: frozenset[int] = frozenset()
-    promised: frozenset[int] = frozenset()
+    admitted: frozenset[int] = frozenset()
     deleted: frozenset[int] = frozenset()
 
 
@@ -90,8 +90,8 @@ class Remapping:
 
         The consumers that were admitted under the name use no more than the cap allows.
         """
-        using = {each for each in state.stored & state.promised if not self.consumers[each].needs_allocation}
-        used = len(using | (state.allocated & state.promised))
+        using = {each for each in state.stored & state.admitted if not self.consumers[each].needs_allocation}
+        used = len(using | (state.allocated & state.admitted))
         return f"over: the cap allows {_HARD}, and {used} are used" if used > _HARD else ""
 
     def list_steps(self, state: State) -> Iterator[Step]:
@@ -116,8 +116,8 @@ class Remapping:
         if view == MISSING and consumer.is_by_mapping and "admits_unseen" not in self.mutants:
             return  # no decision
         name = f"{consumer.name} ({number}) is allowed by a class that is {view}"
-        promised = state.promised if consumer.is_by_mapping and view == OTHER else state.promised | {number}
-        allowed = state._replace(allowed=state.allowed | {number}, promised=promised)
+        admitted = state.admitted if consumer.is_by_mapping and view == OTHER else state.admitted | {number}
+        allowed = state._replace(allowed=state.allowed | {number}, admitted=admitted)
         ledger = self._prepare(state, view)
         if consumer.is_by_mapping and not (view == MAPPED or self._knows_mapping(ledger)):
             yield name, allowed._replace(uncharged=state.uncharged | {number})
@@ -141,8 +141,8 @@ class Remapping:
                 ledger = self._recount(state, view)
             if ledger.charged > _HARD:  # the claim itself is counted
                 return
-        promised = state.promised if view == OTHER else state.promised | {number}
-        yield name, state._replace(ledger=ledger, allocated=state.allocated | {number}, promised=promised)
+        admitted = state.admitted if view == OTHER else state.admitted | {number}
+        yield name, state._replace(ledger=ledger, allocated=state.allocated | {number}, admitted=admitted)
 
     def _knows_mapping(self, ledger: Ledger) -> bool:
         return ledger.is_mapped and "maps_by_today" not in self.mutants
@@ -190,13 +190,9 @@ def _list_events(state: State) -> Iterator[Step]:
         for each in (MAPPED, OTHER, MISSING):
             if each != state.history[-1]:
                 yield f"the class is {each}", state._replace(history=(*state.history, each))
-    for each in state.allowed:
-        after = state._replace(allowed=state.allowed - {each}, uncharged=state.uncharged - {each})
-        yield f"consumer {each} is stored", after._replace(stored=state.stored | {each})
-    for each in state.stored:
-        yield (
-            f"consumer {each} is deleted",
-            state._replace(
-                stored=state.stored - {each}, allocated=state.allocated - {each}, deleted=state.deleted | {each}
-            ),
-        )
+    for number in state.allowed:
+        after = state._replace(allowed=state.allowed - {number}, uncharged=state.uncharged - {number})
+        yield f"consumer {number} is stored", after._replace(stored=state.stored | {number})
+    for number in state.stored:
+        after = state._replace(stored=state.stored - {number}, allocated=state.allocated - {number})
+        yield f"consumer {number} is deleted", after._replace(deleted=state.deleted | {number})

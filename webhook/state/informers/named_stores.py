@@ -16,6 +16,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from tallygate.webhook.accounting.claim_charge import UNSERVED_CLASSES
 from tallygate.webhook.accounting.cluster.node_pools import keep_pool_fields
 from tallygate.webhook.kube.resource_codec import (
     Changed,
@@ -361,6 +362,8 @@ class DeviceClassStore(ObjectStore[DeviceClassRecord]):
 
     def get_resources_by_class(self) -> Mapping[str, str]:
         """Return the extended resource of each class, empty if it has none; the same object until one changes."""
+        if self._revision == 0:
+            return UNSERVED_CLASSES
         if self._resources[0] != self._generation:
             with self._lock:
                 resources = {record.name: record.resource for record in self._records.values()}

@@ -24,7 +24,16 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import NO_SURGE, Ledger, Operation, Reservation, Surge
+from tallygate.webhook.accounting.claim_charge import ClassMappings
+from tallygate.webhook.state.ledger.ledger import (
+    NO_REMAPPING,
+    NO_SURGE,
+    Ledger,
+    Operation,
+    Remapping,
+    Reservation,
+    Surge,
+)
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
 
 GROUP = "tallygate.dev"
@@ -108,6 +117,9 @@ class CapLedgerStatus(msgspec.Struct, rename="camel", omit_defaults=True, forbid
     reservations: str = ""
     surge: dict[str, Digits] = {}
     surge_since: datetime | None = None
+    device_classes: dict[str, list[str]] = {}
+    remapped: list[str] = []
+    remapping_mark: str = ""
 
 
 class CapLedgerSpec(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
@@ -267,6 +279,9 @@ def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedger
         ).decode(),
         surge=_encode_amounts(ledger.surge.amounts),
         surge_since=None if ledger.surge.since is None else datetime.fromtimestamp(ledger.surge.since, UTC),
+        device_classes=_encode_mappings(ledger.mappings),
+        remapped=sorted(ledger.remapping.names),
+        remapping_mark=ledger.remapping.mark,
         summary=CapLedgerSummary(
             hard=_format_amounts(ledger.hard),
             used=_format_amounts(ledger.used),
@@ -311,7 +326,17 @@ def _decode_status(status: CapLedgerStatus) -> Ledger:
         unconfirmed=_decode_amounts(status.unconfirmed),
         unpublished=MappingProxyType({uid: _decode_amounts(amounts) for uid, amounts in status.unpublished.items()}),
         surge=_decode_surge(status),
+        mappings=frozenset((name, each) for name, resources in status.device_classes.items() for each in resources),
+        remapping=Remapping(frozenset(status.remapped), status.remapping_mark) if status.remapped else NO_REMAPPING,
     )
+
+
+def _encode_mappings(mappings: ClassMappings) -> dict[str, list[str]]:
+    """Return the extended resources by class."""
+    resources: dict[str, list[str]] = {}
+    for name, resource in sorted(mappings):
+        resources.setdefault(name, []).append(resource)
+    return resources
 
 
 def _decode_surge(status: CapLedgerStatus) -> Surge:

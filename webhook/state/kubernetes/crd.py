@@ -111,6 +111,14 @@ def _create_status_schema() -> dict[str, Any]:
             "surge": _create_amounts_schema("The amounts above `hard` that pods of a controller that rolls may use."),
             "surgeSince": _TEXT
             | {"format": "date-time", "description": "The time at which such a pod exceeded `hard`, until that ends."},
+            "deviceClasses": {
+                "type": "object",
+                "description": "By DeviceClass, the extended resources by which its devices are counted.",
+                "additionalProperties": names,
+                "x-kubernetes-map-type": "atomic",
+            },
+            "remapped": names | {"description": "Names whose allocations are decided, since a class has changed."},
+            "remappingMark": _TEXT | {"description": "The change of classes after which they are."},
             "summary": _create_summary_schema(),
         },
     }

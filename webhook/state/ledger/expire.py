@@ -8,6 +8,7 @@ Rule 6, expire: drop a reservation whose pod was never stored, or whose pod was 
 Rule 7, lost stores: a ledger whose past is unknown reserves nothing until all in-flight pods are counted.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from msgspec import structs
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.gangs import give_back
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, confirm_names, recount
 from tallygate.webhook.state.ledger.surges import end_surge
 
 GANG_BOUND_SECONDS = 120.0
@@ -28,6 +29,11 @@ A controller makes the pods of a workload within seconds, unless it starts some 
 
 INITIALIZER = ""
 """The key, in place of a UID, for the age of an initializing ledger (rule 7)."""
+
+REMAPPING = "mappings"
+"""The key, in place of a UID, for the age of the last change of mappings of device classes (rule 10)."""
+
+_STATES = frozenset({INITIALIZER, REMAPPING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +106,23 @@ class ReservationAges:
         """The time from which on a list can activate an initializing ledger; None before that is known."""
         return next((each.confirmed_at for (uid, _), each in self.by_attempt.items() if uid == INITIALIZER), None)
 
+    @property
+    def remapping_time(self) -> float | None:
+        """The time from which on a list can confirm the mappings of a ledger; None before that is known."""
+        return next((each.confirmed_at for (uid, _), each in self.by_attempt.items() if uid == REMAPPING), None)
+
     def list_confirmed(self) -> list[str]:
         """Return the UIDs of the consumers that need a quorum read."""
         return [
-            uid for (uid, _), each in self.by_attempt.items() if uid != INITIALIZER and each.confirmed_at is not None
+            uid for (uid, _), each in self.by_attempt.items() if uid not in _STATES and each.confirmed_at is not None
         ]
 
 
 def _list_attempts(ledger: Ledger) -> Iterator[tuple[str, str]]:
     if ledger.initializer:
         yield INITIALIZER, ledger.initializer
+    if ledger.remapping.names:
+        yield REMAPPING, ledger.remapping.mark
     for uid, reservation in ledger.reservations.items():
         yield uid, reservation.attempt
 
@@ -169,3 +182,17 @@ def activate(
         return NotDue()
     recounted = recount(ledger, snapshot)
     return recounted if isinstance(recounted, StaleSnapshot) else structs.replace(recounted, initializer="")
+
+
+def confirm_mappings(ledger: Ledger, ages: ReservationAges, listed_at: float) -> Ledger:
+    """Return a recounted ledger that decides allocations as before its mappings were changed, name by name (rule 10).
+
+    A consumer that was admitted by a count without these mappings has passed no guard. Once it is stored or cannot be
+    stored any more, and the ledger charges no more than its limit, every consumer in it has room. `listed_at` is the
+    time, by the observer's monotonic clock, at which a list began that the recount is no older than.
+    """
+    if not ledger.remapping.names or not ages.is_conclusive(REMAPPING, ledger.remapping.mark, listed_at):
+        return ledger
+    charged = ledger.compute_charged()
+    fitting = [name for name in ledger.remapping.names if charged.get(name, 0) <= ledger.hard.get(name, math.inf)]
+    return structs.replace(ledger, remapping=confirm_names(ledger.remapping, fitting)) if fitting else ledger

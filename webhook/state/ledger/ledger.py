@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.webhook.accounting.names import ALLOCATED_MARK
 
 _NO_AMOUNTS = Amounts()
@@ -71,6 +72,19 @@ class Surge(msgspec.Struct, frozen=True):
 NO_SURGE = Surge()
 
 
+class Remapping(msgspec.Struct, frozen=True):
+    """The names under which `used` may have consumers that passed no guard: classes had other mappings before.
+
+    `mark` identifies the recount that changed the mappings last, so that observers can tell how old that is.
+    """
+
+    names: frozenset[str] = frozenset()
+    mark: str = ""
+
+
+NO_REMAPPING = Remapping()
+
+
 class Ledger(msgspec.Struct, frozen=True):
     """The used amounts and the reservations of one cap.
 
@@ -82,7 +96,9 @@ class Ledger(msgspec.Struct, frozen=True):
     updated by difference, and never summed at a write. `unconfirmed` is the part of `used` that may be counted twice:
     claims that seem to be the scheduler's for pods, before the pods' statuses name them. `unpublished` are the amounts
     by UID of claims with devices that no slice publishes any more, under the names that count devices by attributes.
-    `surge` is what pods of a controller that rolls may use above `hard`.
+    `surge` is what pods of a controller that rolls may use above `hard`. `mappings` are the mappings of device classes
+    by which it counts: those of now, and former ones as long as a consumer counts by them. `remapping` are the names
+    whose allocations are decided, since mappings were added (rule 10).
     """
 
     hard: Amounts
@@ -99,6 +115,8 @@ class Ledger(msgspec.Struct, frozen=True):
     unconfirmed: Amounts = msgspec.field(default_factory=Amounts)
     unpublished: MappingProxyType[str, Amounts] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     surge: Surge = NO_SURGE
+    mappings: ClassMappings = NO_MAPPINGS
+    remapping: Remapping = NO_REMAPPING
 
     def compute_charged(self) -> Amounts:
         """Return the amounts that count against the cap: used + Σ max(0, requested - counted)."""
@@ -145,6 +163,8 @@ class Ledger(msgspec.Struct, frozen=True):
             self.unconfirmed,
             self.unpublished,
             self.surge,
+            self.mappings,
+            self.remapping,
         )
 
     def with_reservations(self, reservations: Iterable[tuple[str, Reservation]]) -> "Ledger":

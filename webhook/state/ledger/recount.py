@@ -3,6 +3,7 @@
 Rule 8, policy changes: the leader writes the hard limits of the cap.
 """
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,10 +14,20 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.webhook.state.ledger.gangs import is_complete, renew
-from tallygate.webhook.state.ledger.ledger import NO_SURGE, Ledger, Operation, Reservation, Surge
+from tallygate.webhook.state.ledger.ledger import (
+    NO_REMAPPING,
+    NO_SURGE,
+    Ledger,
+    Operation,
+    Remapping,
+    Reservation,
+    Surge,
+)
 from tallygate.webhook.state.ledger.surges import end_surge
 
+_MARK_DIGITS = 12
 _NO_AMOUNTS = Amounts()
 
 
@@ -31,7 +42,8 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     `unconfirmed` is the part of `used` for claims that may belong to pods in it. `served` are the UIDs of the pods for
     which kube-scheduler seems to have made a claim that is counted here: the part of a pod covers one claim only.
     `unpublished` are the amounts of claims with devices that no slice publishes any more. `uncounted` are the names of
-    `resources` that could not be counted, since a device is unknown.
+    `resources` that could not be counted, since a device is unknown. `mappings` are the mappings of device classes by
+    which it is counted: those of the ledger among them.
     """
 
     pods_revision: int
@@ -46,6 +58,7 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     served: Collection[str] = frozenset()
     unpublished: Mapping[str, Amounts] = MappingProxyType({})
     uncounted: frozenset[str] = frozenset()
+    mappings: ClassMappings = NO_MAPPINGS
 
     def find_covering_part(self, pod_uid: str) -> Amounts:
         """Return the part of a pod in `used` that covers a claim which kube-scheduler makes for it, and is not seen."""
@@ -81,6 +94,9 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
 
     The reservation of a workload stays until its pods have taken over all of it, and are counted (rule 11).
 
+    A mapping of a class that is new to the ledger may bring consumers into `used` that passed no guard: the names that
+    it concerns are in `remapping` from then on.
+
     A name that could not be counted is no longer one that the ledger counts: nothing is charged under it before a
     recount has it again, as after a change of policies (rule 8).
     """
@@ -102,8 +118,23 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
         claims_revision=snapshot.claims_revision,
         unconfirmed=snapshot.unconfirmed,
         unpublished=MappingProxyType(dict(snapshot.unpublished)),
+        mappings=snapshot.mappings,
+        remapping=_find_remapping(ledger, snapshot),
     )
     return end_surge(recounted.with_reservations(_select_remaining(ledger.reservations, snapshot)))
+
+
+def _find_remapping(ledger: Ledger, snapshot: UsageSnapshot) -> Remapping:
+    """Return the names of the ledger that a new mapping concerns, beside those of before."""
+    if snapshot.mappings <= ledger.mappings:
+        return ledger.remapping
+    added = sorted(snapshot.resources - ledger.resources)
+    names = {text.partition("=")[0] for text in added} & ledger.resources
+    if not names:
+        return ledger.remapping
+    recounted = [ledger.remapping.mark, snapshot.pods_revision, snapshot.claims_revision, *added]
+    mark = hashlib.sha256(msgspec.json.encode(recounted)).hexdigest()[:_MARK_DIGITS]
+    return Remapping(ledger.remapping.names | names, mark)
 
 
 def _select_remaining(
@@ -143,9 +174,16 @@ def _recount_reservation(
     return replace(reservation, counted=part) if reservation.counted != part else reservation
 
 
-def apply_limits(ledger: Ledger, hard: Amounts, resources: frozenset[str], surge: Amounts = _NO_AMOUNTS) -> Ledger:
+def apply_limits(
+    ledger: Ledger,
+    hard: Amounts,
+    resources: frozenset[str],
+    surge: Amounts = _NO_AMOUNTS,
+    mappings: ClassMappings = NO_MAPPINGS,
+) -> Ledger:
     """Return the ledger with these limits, and this surge above them (rule 12).
 
+    Other `mappings` of device classes than these end: none of its consumers counts by them, or the policy does not.
     Names that the cap no longer counts are removed from `used`; new ones need a recount. A limit below the charged
     amount admits no further pods and removes none. Reservations keep all their names: a name that returns to the policy
     finds them. A surge that runs keeps its time as long as there is one.
@@ -162,5 +200,13 @@ def apply_limits(ledger: Ledger, hard: Amounts, resources: frozenset[str], surge
         used=used,
         unconfirmed=unconfirmed,
         surge=Surge(surge, ledger.surge.since) if surge else NO_SURGE,
+        mappings=ledger.mappings & mappings,
+        remapping=confirm_names(ledger.remapping, ledger.remapping.names - remaining),
     )
     return end_surge(limited)
+
+
+def confirm_names(remapping: Remapping, names: Collection[str]) -> Remapping:
+    """Return the remapping without these names."""
+    left = remapping.names.difference(names)
+    return Remapping(left, remapping.mark) if left else NO_REMAPPING

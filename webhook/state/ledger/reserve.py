@@ -158,7 +158,7 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
     if request.workload.owner_uids:
         after = take_over(ledger, after, request.uid, request.workload.owner_uids)
         guarded = increase.find_shortfall(after.reservations[request.uid].taken)
-    is_covered = bool(covered) and not increase.find_shortfall(covered)
+    is_covered = bool(covered) and not increase.find_shortfall(covered) and ledger.remapping.names.isdisjoint(increase)
     if guarded and not request.may_exceed and not is_covered:
         outcome = _apply_guard(ledger, after, guarded, request)
         if not isinstance(outcome, Ledger):
