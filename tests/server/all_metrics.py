@@ -42,7 +42,7 @@ def create_registry() -> CollectorRegistry:
     controller_metrics = LedgerControllerMetrics(
         metrics.registry, lambda: [pods], cap_metrics.observed_ledgers, lambda: True
     )
-    EventRecorder(lambda _: True, "one", metrics.registry, log)
+    EventRecorder(lambda _: True, lambda _namespace, _owner: True, "one", metrics.registry, log)
     AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = create_last_audit()
     CertificateMetrics(metrics.registry)
     NodeResourceMetrics(metrics.registry, lambda: True)

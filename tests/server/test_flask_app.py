@@ -1,6 +1,9 @@
 """The responses of Flask: health, errors, metrics."""
 
+from functools import partial
+
 import pytest
+from flask.testing import FlaskClient
 
 from tallygate.webhook.server.interfaces import ReadinessStatus
 from tallygate.webhook.server.web.flask_app import create_monitor_app
@@ -17,14 +20,23 @@ def test_healthz_is_ok_whatever_the_checks_return() -> None:
     assert (answer.status_code, answer.get_json()) == (200, {"status": "ok"})
 
 
+def _create_monitor(*checks: ReadinessStatus) -> FlaskClient:
+    harness, readiness = AppHarness(), [partial(_repeat, each) for each in checks]
+    return create_monitor_app(harness.metrics, harness.request_log, readiness).test_client()
+
+
+def _repeat(status: ReadinessStatus) -> ReadinessStatus:
+    return status
+
+
 def test_readyz_is_ready_when_every_check_is() -> None:
-    answer = AppHarness(checks=[lambda: GOOD]).client.get("/readyz")
+    answer = _create_monitor(GOOD).get("/readyz")
     checks = {"policies": {"ready": True, "digest": "d"}}
     assert (answer.status_code, answer.get_json()) == (200, {"status": "ready", "checks": checks})
 
 
 def test_readyz_is_not_ready_when_one_check_is_not_and_has_all_checks() -> None:
-    answer = AppHarness(checks=[lambda: GOOD, lambda: BAD]).client.get("/readyz")
+    answer = _create_monitor(GOOD, BAD).get("/readyz")
     assert answer.status_code == 503
     assert answer.get_json()["checks"] == {
         "policies": {"ready": True, "digest": "d"},
@@ -33,10 +45,16 @@ def test_readyz_is_not_ready_when_one_check_is_not_and_has_all_checks() -> None:
 
 
 def test_readyz_leaves_out_the_checks_that_a_client_excludes_and_ignores_other_names() -> None:
-    client = AppHarness(checks=[lambda: GOOD, lambda: BAD]).client
+    client = _create_monitor(GOOD, BAD)
     answer = client.get("/readyz?exclude=ledger&exclude=other")
     assert (answer.status_code, list(answer.get_json()["checks"])) == (200, ["policies"])
     assert client.get("/readyz?exclude=policies").status_code == 503
+
+
+def test_on_the_port_of_reviews_readyz_has_no_details_of_policies() -> None:
+    ready, unready = (AppHarness(checks=[partial(_repeat, each)]).client.get("/readyz") for each in (GOOD, BAD))
+    assert (ready.status_code, ready.get_json()) == (200, {"status": "ready"})
+    assert (unready.status_code, unready.get_json()) == (503, {"status": "not ready"})
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from tallygate.webhook.server.controllers.node_resource_controller import (
     PublicationSchedule,
 )
 from tallygate.webhook.server.controllers.registration_controller import CaSource, create_registration_factory
-from tallygate.webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
+from tallygate.webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter, OwnerVerifier
 from tallygate.webhook.server.https.request_threads import release_turn
 from tallygate.webhook.server.https.tls_files import read_ca_bundle
 from tallygate.webhook.server.interfaces import BackgroundPart, GateParts, RegistrationFactory, create_nonce_source
@@ -39,6 +39,7 @@ from tallygate.webhook.server.telemetry.metrics import Telemetry
 from tallygate.webhook.server.telemetry.node_resource_metrics import NodeResourceMetrics
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers
 from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.informers.cluster_informers import BoundedWorkloadReader
 from tallygate.webhook.state.kubernetes.lease_store import KubernetesLeaseStore
 from tallygate.webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
 from tallygate.webhook.state.ports import Ledgers
@@ -72,7 +73,7 @@ def create_cluster_gate(
         quotas=informers.quotas,
         claim_templates=informers.claim_templates,
         evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=informers.device_lister),
-        workload_reader=informers.live_reader,
+        workload_reader=BoundedWorkloadReader(informers.live_reader),
         resources_by_class=informers.device_class_store.get_resources_by_class,
         least_amounts=informers.least_amounts,
         is_advertised=partial(may_be_advertised, snapshots=snapshots),
@@ -83,7 +84,7 @@ def create_cluster_gate(
     reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector)
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
     ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
-    event_recorder = _create_event_recorder(client_config, settings, telemetry)
+    event_recorder = _create_event_recorder(client_config, settings, telemetry, gate, informers)
     auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
     recorder = _create_limit_record_controller(client_config, settings, informers, admissions, telemetry)
     controllers = (
@@ -167,13 +168,15 @@ def _create_registration_factory(settings: Settings, client_config: ClientConfig
 
 
 def _create_event_recorder(
-    client_config: ClientConfig, settings: Settings, telemetry: Telemetry
+    client_config: ClientConfig, settings: Settings, telemetry: Telemetry, gate: Gate, informers: GateInformers
 ) -> EventRecorder | None:
     """Return the recorder of events on owners of pods, or None if the settings disable events."""
     if settings.events == "off":
         return None
     writer = KubernetesEventWriter(client_config, socket.gethostname())
-    return EventRecorder(writer.write, secrets.token_hex(8), telemetry.metrics.registry, telemetry.log)
+    verifier = OwnerVerifier(informers.live_reader, gate.get_review_targets, time.monotonic)
+    registry, log = telemetry.metrics.registry, telemetry.log
+    return EventRecorder(writer.write, verifier.is_stored, secrets.token_hex(8), registry, log)
 
 
 def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes

@@ -1,14 +1,19 @@
 """The recorder of events: it delays no request, drops events when its queue is full, and survives every failure."""
 
+import json
 from threading import Event as Signal
 
+import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.server.events.event_correlator import Event
-from tallygate.webhook.server.events.event_recorder import EventError, EventRecorder
+from tallygate.webhook.server.events.event_message import Owner
+from tallygate.webhook.server.events.event_recorder import EventError, EventRecorder, OwnerVerifier
 from tests.server.app_harness import Log
 from tests.server.events.reviews import OWNER, create_decision, create_review
 from tests.server.process import eventually
@@ -35,7 +40,11 @@ class _Harness:
 
     def __init__(self) -> None:
         self.writer, self.registry, self.log = _Writer(), CollectorRegistry(), Log()
-        self.events = EventRecorder(self.writer.write, "one", self.registry, self.log.logger)
+        self.missing_owners: set[str] = set()
+        self.events = EventRecorder(self.writer.write, self._is_stored, "one", self.registry, self.log.logger)
+
+    def _is_stored(self, _namespace: str, owner: Owner) -> bool:
+        return owner.uid not in self.missing_owners
 
     def count(self, result: str) -> float:
         return self.registry.get_sample_value("tallygate_events_total", {"result": result}) or 0.0
@@ -58,6 +67,56 @@ def test_an_event_is_written_by_another_thread_and_the_answer_is_unchanged() -> 
     assert eventually(lambda: [each.message.text for each in harness.writer.written] == ["the sentence"])
     assert eventually(lambda: harness.count("written") == 1)
     harness.events.worker.stop()
+
+
+def test_no_event_is_written_for_an_owner_that_does_not_exist() -> None:
+    harness = _Harness()
+    harness.missing_owners, harness.writer.may_write = {"u0", "u2"}, Signal()
+    harness.writer.may_write.set()
+    harness.events.worker.start()
+    harness.record_denials(4)
+    assert eventually(lambda: sum(map(harness.count, ("written", "unverified"))) == 4)
+    harness.events.worker.stop()
+    assert [each.message.owner.uid for each in harness.writer.written] == ["u1", "u3"]
+
+
+class _Reader:
+    """A reader of live objects, by resource, namespace and name; an error stands for a kind that may not be read."""
+
+    def __init__(self, **objects: dict[str, object] | None) -> None:
+        self.objects = objects
+        self.reads: list[tuple[tuple[str, str, str], str, str]] = []
+
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
+        self.reads.append((resource, namespace, name))
+        if name not in self.objects:
+            raise ApiError(ApiErrorReason.REFUSED, "HTTP 403")
+        stored = self.objects[name]
+        return None if stored is None else json.dumps(stored).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "kind", "expected"),
+    [
+        pytest.param("web", "u1", "apps/v1/ReplicaSet", True, id="it exists"),
+        pytest.param("web", "u2", "apps/v1/ReplicaSet", False, id="another object has the name"),
+        pytest.param("former", "u1", "apps/v1/ReplicaSet", False, id="no object has the name"),
+        pytest.param("secret", "u1", "apps/v1/ReplicaSet", False, id="it may not be read"),
+        pytest.param("web", "u1", "example.com/v1/Widget", False, id="its kind is unknown"),
+    ],
+)
+def test_an_owner_is_stored_if_an_object_has_its_name_and_its_uid(
+    name: str,
+    uid: str,
+    kind: str,
+    expected: bool,  # noqa: FBT001
+) -> None:
+    reader = _Reader(web={"metadata": {"name": "web", "uid": "u1"}}, former=None)
+    verifier = OwnerVerifier(reader, lambda: REVIEW_TARGETS, lambda: 0.0)
+    api_version, _, kind_name = kind.rpartition("/")
+    assert verifier.is_stored("team-a", Owner(api_version, kind_name, name, uid)) is expected
+    is_known = api_version == "apps/v1"
+    assert reader.reads == ([(("apps", "v1", "replicasets"), "team-a", name)] if is_known else [])
 
 
 def test_while_the_cluster_does_not_answer_no_request_waits_and_dropped_events_are_counted() -> None:

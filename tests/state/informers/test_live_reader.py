@@ -7,7 +7,7 @@ import pytest
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.kube.transport import Response, WatchStream
-from tallygate.webhook.state.informers.cluster_informers import LiveReader
+from tallygate.webhook.state.informers.cluster_informers import BoundedWorkloadReader, LiveReader
 
 POD = b'{"kind": "Pod", "metadata": {"uid": "u1", "resourceVersion": "42"}}'
 
@@ -87,3 +87,22 @@ def test_a_missing_workload_is_none_and_a_forbidden_one_raises_the_reason() -> N
     with pytest.raises(ApiError, match="statefulsets team-a/w cannot be read: HTTP 403") as caught:
         LiveReader(Server(403)).read_workload(resource, "team-a", "w")
     assert caught.value.reason is ApiErrorReason.REFUSED
+
+
+def test_the_reads_for_reviews_at_a_time_are_bounded_and_each_end_lets_another_begin() -> None:
+    """Let a read begin another one; the sender of forged reviews would begin as many as he likes."""
+    begun: list[str] = []
+
+    class _Nested(LiveReader):
+        def __init__(self) -> None:
+            """Have no transport: no request is sent."""
+
+        def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
+            begun.append(name)
+            return reader.read_workload(resource, namespace, f"{name}'")
+
+    reader = BoundedWorkloadReader(_Nested(), max_reads=3)
+    for _ in range(2):
+        with pytest.raises(ApiError, match="too many reads for reviews are in progress"):
+            reader.read_workload(("apps", "v1", "deployments"), "team-a", "web")
+    assert begun == ["web", "web'", "web''"] * 2

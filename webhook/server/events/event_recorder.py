@@ -18,14 +18,18 @@ from urllib.parse import quote
 import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
+from tallygate.webhook.admission.kinds import ReviewTargets
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.gate.owner_chain import OwnerChains, UnreadableOwnerError
+from tallygate.webhook.gate.scale_requests import WorkloadReader
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
 from tallygate.webhook.kube.transport import Response
+from tallygate.webhook.objects.meta import OwnerReference
 from tallygate.webhook.server.events.event_correlator import Event, EventCorrelator
-from tallygate.webhook.server.events.event_message import create_event_message
+from tallygate.webhook.server.events.event_message import Owner, create_event_message
 from tallygate.webhook.server.interfaces import Admit
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
@@ -97,23 +101,49 @@ def _format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-RESULTS: Final = ("written", "terminating", "failed", "limited", "full", "crashed")
+RESULTS: Final = ("written", "terminating", "unverified", "failed", "limited", "full", "crashed")
 
 _MAX_QUEUED: Final = 256
 _IDLE_SECONDS: Final = 60.0  # each event wakes the worker
+
+
+class OwnerVerifier:
+    """A check of owners by live reads with the gate's rights; for one thread. `targets` are the known kinds."""
+
+    def __init__(
+        self, reader: WorkloadReader, targets: Callable[[], ReviewTargets], monotonic: Callable[[], float]
+    ) -> None:
+        self._chains = OwnerChains(reader, monotonic)
+        self._targets = targets
+
+    def is_stored(self, namespace: str, owner: Owner) -> bool:
+        """Return whether the owner exists with its UID; False for a kind that is unknown or may not be read."""
+        reference = OwnerReference(api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid)
+        try:
+            return self._chains.read_controller(namespace, reference, self._targets()) is not None
+        except UnreadableOwnerError:
+            return False
 
 
 class EventRecorder:
     """A recorder that writes denials and warnings as events on the owners of pods, in a worker.
 
     Events are no condition of readiness: a user who applies a pod gets every message in the response too.
-    `write` is `KubernetesEventWriter.write`; `process_name` is a name that no other process has.
+    The sender of a review chooses the owner, and whoever reaches the port can send one: so an event is written only if
+    the owner exists with its UID (`is_stored`). `write` is `KubernetesEventWriter.write`; `process_name` is a name that
+    no other process has.
     """
 
     def __init__(
-        self, write: Callable[[Event], bool], process_name: str, registry: CollectorRegistry, log: Logger
+        self,
+        write: Callable[[Event], bool],
+        is_stored: Callable[[str, Owner], bool],
+        process_name: str,
+        registry: CollectorRegistry,
+        log: Logger,
     ) -> None:
         self._write = write
+        self._is_stored = is_stored
         self._log = log
         self._correlator = EventCorrelator(process_name)
         self._lock = Lock()
@@ -167,7 +197,10 @@ class EventRecorder:
             self.worker.wake()
         result = "crashed"
         try:
-            result = "written" if self._write(event) else "terminating"
+            if not self._is_stored(event.message.namespace, event.message.owner):
+                result = "unverified"
+            else:
+                result = "written" if self._write(event) else "terminating"
         except EventError:
             result = "failed"
             raise

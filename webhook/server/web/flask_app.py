@@ -37,6 +37,8 @@ def create_app(
 ) -> Flask:
     """Return the application of the gate: the two admission endpoints, `/healthz`, `/readyz`, and JSON for every error.
 
+    `/readyz` has no details here: they contain texts of policies, and any client of the port may read it.
+
     The application has its `BodyReader` in `extensions["body_reader"]`.
 
     Args:
@@ -46,7 +48,7 @@ def create_app(
         limits: the limits of one request.
         tokens: returns the valid secret path segments; without any, the endpoints are open.
     """
-    app = _create_base_app("webhook", checks, request_log)
+    app = _create_base_app("webhook", checks, request_log, has_details=False)
     middleware = AdmissionMiddleware(app.wsgi_app, admit, request_log, limits, tokens)
     app.extensions["body_reader"] = middleware.body_reader
     app.wsgi_app = middleware  # type: ignore[method-assign]  # Flask's own way of adding middleware
@@ -55,7 +57,7 @@ def create_app(
 
 def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: Sequence[ReadinessCheck] = ()) -> Flask:
     """Return the application of the monitor port: `/metrics`, `/healthz`, `/readyz`."""
-    app = _create_base_app("monitor", checks, request_log)
+    app = _create_base_app("monitor", checks, request_log, has_details=True)
 
     @app.get("/metrics")
     def show_metrics() -> Response:
@@ -64,7 +66,9 @@ def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: 
     return app
 
 
-def _create_base_app(name: str, checks: Sequence[ReadinessCheck], request_log: RequestLog) -> Flask:
+def _create_base_app(
+    name: str, checks: Sequence[ReadinessCheck], request_log: RequestLog, *, has_details: bool
+) -> Flask:
     """Return an application: JSON for every error, `/healthz` (always 200), `/readyz` (503 unless all is ready).
 
     `/readyz?exclude=NAME` leaves a check out, as in an API server (k8s.io/apiserver, pkg/server/healthz, v1.36).
@@ -80,10 +84,9 @@ def _create_base_app(name: str, checks: Sequence[ReadinessCheck], request_log: R
         excluded = set(request.args.getlist("exclude"))
         statuses = [status for check in checks if (status := check()).name not in excluded]
         is_ready = all(status.ready for status in statuses)
-        body = {
-            "status": "ready" if is_ready else "not ready",
-            "checks": {status.name: {"ready": status.ready, **status.detail} for status in statuses},
-        }
+        body: dict[str, object] = {"status": "ready" if is_ready else "not ready"}
+        if has_details:
+            body["checks"] = {status.name: {"ready": status.ready, **status.detail} for status in statuses}
         return _create_json_response(body, 200 if is_ready else 503)
 
     @app.errorhandler(HTTPException)

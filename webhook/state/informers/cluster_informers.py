@@ -7,7 +7,7 @@ returns its JSON.
 """
 
 import time
-from threading import Thread
+from threading import BoundedSemaphore, Thread
 from typing import Final
 from urllib.parse import quote
 
@@ -106,6 +106,9 @@ class ClusterInformers:
         return tuple(informer.get_status() for informer in self._informers)
 
 
+MAX_REVIEW_READS: Final = 16
+"""The reads of workloads for reviews at a time; each takes milliseconds."""
+
 _OK: Final = 200
 _NOT_FOUND: Final = 404
 _PATHS: Final = {
@@ -113,6 +116,30 @@ _PATHS: Final = {
     ConsumerKind.CLAIM: ("/apis/resource.k8s.io/v1", "resourceclaims"),
 }
 _METADATA_DECODER: Final = msgspec.json.Decoder(PartialObjectMetadata)
+
+
+class BoundedWorkloadReader:
+    """A reader of workloads for reviews, with a limit of reads at a time.
+
+    The sender of a review chooses what is read, and a forged review costs him less than the read costs the API server.
+    """
+
+    def __init__(self, reader: "LiveReader", max_reads: int = MAX_REVIEW_READS) -> None:
+        self._reader = reader
+        self._reads = BoundedSemaphore(max_reads)
+
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
+        """Read the JSON of an object of this group, version and plural; None if it does not exist.
+
+        Raises:
+            ApiError: if the object cannot be read, or too many reads are in progress; the review can be sent again.
+        """
+        if not self._reads.acquire(blocking=False):
+            raise ApiError(ApiErrorReason.BUSY, "too many reads for reviews are in progress")
+        try:
+            return self._reader.read_workload(resource, namespace, name)
+        finally:
+            self._reads.release()
 
 
 class LiveReader:
