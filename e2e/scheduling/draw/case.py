@@ -1,8 +1,9 @@
 """A case: a cluster and its incoming pod, from a seed and a number."""
 
 from e2e.scheduling.draw.cluster_parts import DrawnCase
+from e2e.scheduling.draw.device_formats import change_formats
 from e2e.scheduling.draw.device_slices import add_taint_rules
-from e2e.scheduling.draw.devices import add_devices
+from e2e.scheduling.draw.devices import add_devices, back_by_plugins
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import CROWDED, NAMESPACES, Json, pod_selector
 from e2e.scheduling.draw.nodes import nodes
@@ -42,7 +43,10 @@ def draw_device_case(seed: int, number: int) -> DrawnCase:
     case.pod["metadata"]["name"] += f"-{number}"
     choice = frozenset({"choice"} if about.chance(1 / 3) else ())
     case = add_devices(Dice(f"{seed}/{number}/devices", choice), case, f"-{number}")
-    return add_taint_rules(Dice(f"{seed}/{number}/devices/taint-rules"), case)
+    case = add_taint_rules(Dice(f"{seed}/{number}/devices/taint-rules"), case)
+    change_formats(Dice(f"{seed}/{number}/devices/formats"), case)
+    back_by_plugins(Dice(f"{seed}/{number}/devices/plugins"), case)
+    return case
 
 
 def draw_case_from(dice: Dice) -> DrawnCase:

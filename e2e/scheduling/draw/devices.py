@@ -204,3 +204,21 @@ def _request_resources(dice: Dice, spec: Json, resources: Sequence[str]) -> None
         has = container.setdefault("resources", {})
         for part in ("requests", "limits"):
             has[part] = {**has.get(part, {}), **amounts}
+
+
+def back_by_plugins(dice: Dice, case: DrawnCase) -> None:
+    """Let a pod with claims request a resource that plugins serve on some nodes and a class on others, at times."""
+    classes = [each for each in case.objects if each["kind"] == "DeviceClass"]
+    if not classes or not case.pod["spec"].get("resourceClaims") or not dice.chance(0.15):
+        return
+    names = [each["spec"].get("extendedResourceName") for each in classes]
+    if BACKED[0] not in names:
+        dice.pick(classes)["spec"]["extendedResourceName"] = BACKED[0]
+    for node in case.nodes:
+        for amounts in {
+            id(each): each for each in (node["status"]["capacity"], node["status"]["allocatable"])
+        }.values():
+            amounts[BACKED[0]] = dice.pick(("0", "1", "4", "4"))
+    resources = dice.pick(case.pod["spec"]["containers"]).setdefault("resources", {})
+    for amounts in (resources.setdefault("requests", {}), resources.setdefault("limits", {})):
+        amounts[BACKED[0]] = "1"

@@ -141,7 +141,7 @@ def _write_result(result: ChosenDevice) -> dict[str, Any]:
     if result.has_admin_access:
         written["adminAccess"] = True
     if result.consumed:
-        written["consumedCapacity"] = {name: str(amount) for name, amount in result.consumed.items()}
+        written["consumedCapacity"] = result.format_consumed()
     return written
 
 

@@ -86,6 +86,16 @@ def test_a_prediction_without_the_time_is_unknown_while_the_driver_is_awaited() 
     assert predict_quickly(incoming, cluster, 1, run_filters(incoming, cluster)).feasibility is Feasibility.NOW
 
 
+def test_a_claim_whose_binding_failed_is_reached_from_no_node_beside_another_one() -> None:
+    failed = _claim({"F": "True"})
+    failed["metadata"]["name"] = "failed"
+    both = [{"name": each, "resourceClaimName": each} for each in ("first", "failed")]
+    objects = [device_class(), device_slice("a", ["a0", "a1"]), claim("first", allocated=["a/a1"]), failed]
+    cluster = create_full_cluster([node("a"), node("b")], [], objects)
+    cluster.now = _ALLOCATED_AT
+    assert attempt(decode_pod(pod("new", resourceClaims=both)), cluster).nodes == ()
+
+
 _PRE_BIND = 'running PreBind plugin "DynamicResources": add reservation to claim default/c: '
 _INVALID = 'ResourceClaim.resource.k8s.io "c" is invalid: '
 

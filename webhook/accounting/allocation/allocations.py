@@ -68,6 +68,14 @@ class ChosenDevice(NamedTuple):
     is_shared: bool
     consumed: Amounts
 
+    def format_consumed(self) -> dict[str, str]:
+        """Return what the device consumes by capacity, as the API server stores it.
+
+        It reads the text of the scheduler as a new quantity: the format is that of this text, not that of the step by
+        which the scheduler rounded, as in `3G` for the 3000000000 of a step of 1Gi.
+        """
+        return {name: str(Quantity.parse(str(amount))) for name, amount in self.consumed.items()}
+
 
 class Allocation(NamedTuple):
     """The devices of one claim, and the nodes from which they can be reached; None for all nodes."""
@@ -82,7 +90,7 @@ class Allocation(NamedTuple):
                 each.request,
                 *each.device,
                 admin_access=each.has_admin_access or None,
-                consumed_capacity={name: str(amount) for name, amount in each.consumed.items()} or None,
+                consumed_capacity=each.format_consumed() or None,
                 share_id=_ASSUMED if each.is_shared else None,
             )
             for each in self.results

@@ -294,7 +294,7 @@ def _mask_unavailable(claims: Iterable[ResourceClaim], cluster: Cluster, nodes: 
     for claim in claims:
         allocation = get_allocation(claim)
         if find_binding_state(claim, cluster.now) is BindingState.FAILED:
-            return ~unavailable
+            return np.ones(len(nodes), dtype=np.bool_)
         if allocation is not None and allocation.node_selector is not None:
             unavailable |= ~match_selector(allocation.node_selector, cluster.nodes)[nodes]
     return unavailable
