@@ -170,3 +170,9 @@ def test_a_claim_that_is_not_compared_has_a_note(tmp_path: Path, cap: str, store
 def test_an_excess_of_the_cap_is_reported_even_if_the_used_amount_is_unknown(tmp_path: Path) -> None:
     found = check(tmp_path, [claim("new", 3)], [*CLUSTER, claim("old", 1, "lost")], cap=CAP)
     assert OVER_CAP in [each[:2] for each in found]
+
+
+def test_a_slice_of_a_snapshot_that_is_written_by_hand_needs_no_uid(tmp_path: Path) -> None:
+    metadata = {key: value for key, value in SLICE["metadata"].items() if key not in {"uid", "resourceVersion"}}
+    stored = [SLICE | {"metadata": metadata}, device_class(), claim("old", 1, "h-0")]
+    assert [each[:2] for each in check(tmp_path, [claim("new", 2)], stored, cap=CAP)] == [OVER_FREE]

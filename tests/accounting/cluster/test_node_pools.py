@@ -260,6 +260,26 @@ def test_a_node_pool_without_nodes_has_labels_and_taints_and_no_amounts() -> Non
     assert not find_shape(claim("c", 1, "8"), node_pool(None, template)).is_unsized
 
 
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        ({"cpu": "32"}, 2),
+        ({"cpu": "16"}, 0),
+        ({"memory": "97Gi"}, 1),
+        ({"nodes": "3"}, 1),
+        ({"nvidia.com/gpu": "1"}, None),
+    ],
+)
+@pytest.mark.parametrize("status", [None, {}, {"resources": {}}])
+def test_without_a_status_the_nodes_of_a_pool_count(limits: Json, most: int | None, status: Json | None) -> None:
+    """Count two nodes of 8 CPUs and 32Gi as Karpenter counts them for the status."""
+    pool = node_pool({"limits": limits})
+    del pool["status"]
+    pool |= {} if status is None else {"status": status}
+    shapes = find_shapes(pool, node("a", pool="gpu"), node("b", 2, pool="gpu"))
+    assert [each.most for each in shapes] == ([] if most == 0 else [most])
+
+
 @pytest.mark.parametrize("limits", [{"cpu": "0"}, {"memory": "0"}, {"nodes": "0"}])
 def test_a_node_pool_that_may_have_no_node_has_no_shape(limits: Json) -> None:
     assert find_shapes(node_pool({"limits": limits})) == ()

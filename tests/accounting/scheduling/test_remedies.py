@@ -10,6 +10,7 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption, find_eviction_options
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.node_diagnosis import find_scattered_amounts
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import sort_by_shortfall
 from tallygate.webhook.accounting.scheduling.prediction import find_unresolvable_nodes
 from tallygate.webhook.accounting.scheduling.remedies import Remedy, find_remedies
@@ -67,6 +68,52 @@ def test_the_node_with_the_smallest_shortfall_comes_first() -> None:
         "4 more example.com/banana on the node",
         "5 more example.com/banana on the node",
     ]
+
+
+def test_one_more_node_like_the_closest_is_tried_where_several_nodes_lack_amounts() -> None:
+    used = [pod(f"p-{name}", on=name, requests={_BANANA: amount}) for name, amount in (("a", "6"), ("b", "5"))]
+    cluster = create_cluster([node("a", **{_BANANA: "8"}), node("b", **{_BANANA: "8"}), node("c")], used)
+    assert _remedies(cluster, pod(requests={_BANANA: "4"})) == (Remedy("one more node like b", ()),)
+
+
+def test_one_more_node_beside_another_change() -> None:
+    used = [pod(f"p-{name}", on=name, requests={_BANANA: "6"}) for name in "ab"]
+    cluster = create_cluster([node(name, **{_BANANA: "8"}) | {"spec": _ML} for name in "ab"], used)
+    (found,) = _remedies(cluster, pod(requests={_BANANA: "4"}))
+    assert found == Remedy("one more node like a and tolerate dedicated=ml:NoSchedule", ())
+
+
+def test_a_hundred_nodes_that_are_too_small_give_one_remedy() -> None:
+    cluster = create_cluster([node(f"n{number:03}", **{_BANANA: "2"}) for number in range(100)])
+    assert _remedies(cluster, pod(requests={_BANANA: "10"})) == (
+        Remedy("a node like n000 with 8 more example.com/banana", ()),
+    )
+
+
+def test_remedies_are_sorted_by_their_cost() -> None:
+    nodes = [node("a", **{_BANANA: "1"}), node("b", **{_BANANA: "9"}) | {"spec": _CORDONED}]
+    cluster = create_cluster([*nodes, node("c", **{_BANANA: "9"}) | {"spec": _ML}])
+    assert [each.change for each in _remedies(cluster, pod(requests={_BANANA: "5"}))] == [
+        "tolerate dedicated=ml:NoSchedule",
+        "uncordon the node",
+        "4 more example.com/banana on the node",
+    ]
+
+
+def test_amounts_that_are_scattered_over_nodes_are_summed() -> None:
+    used = [pod(f"p-{name}", on=name, requests={_BANANA: "6"}) for name in "abcde"]
+    nodes = [node(name, **{_BANANA: "8"}) for name in "abcd"]
+    cluster = create_cluster([*nodes, node("e", **{_BANANA: "8"}) | {"spec": _ML}], used)
+
+    def find(amount: str, **fields: Any) -> list[tuple[int, int, bool]]:
+        incoming = IncomingPod.from_pod(decode_pod(pod(requests={_BANANA: amount}, **fields)))
+        return [(each.free, each.most, each.is_restricted) for each in find_scattered_amounts(incoming, cluster)]
+
+    assert find("4") == [(8, 2, True)]
+    assert find("8") == [(8, 2, True)]
+    assert find("9") == []
+    assert find("2") == []
+    assert find("9", tolerations=[{"operator": "Exists"}]) == [(10, 2, False)]
 
 
 def test_only_eviction_helps_against_the_anti_affinity_of_another_pod() -> None:

@@ -98,7 +98,7 @@ def create_pool_shape(pool: str, node_pool: KarpenterNodePool, nodes: PoolNodes)
 
     Without any node, no amount is known.
     """
-    spec, status = node_pool.spec or NodePoolSpec(), node_pool.status or NodePoolStatus()
+    spec = node_pool.spec or NodePoolSpec()
     template = spec.template or NodeClaimTemplate()
     claim_spec = template.spec or NodeClaimSpec()
     choices = _list_choices(claim_spec.requirements or ())
@@ -118,13 +118,13 @@ def create_pool_shape(pool: str, node_pool: KarpenterNodePool, nodes: PoolNodes)
         settled,
         _get_allocatable(nodes.sized[0]) if nodes.sized else {},
         tuple(claim_spec.taints or ()),
-        _count_most(spec, status, nodes.sized[0] if nodes.sized else None, nodes.total),
+        _count_most(spec, node_pool.status, nodes.sized[0] if nodes.sized else None, nodes),
         open_labels=frozenset(open_labels),
         is_example=INSTANCE_TYPE not in settled,
         is_found=True,
         is_unsized=not nodes.sized,
         choices=choices,
-        sizes=tuple(_list_sizes(choices, spec, status, nodes)),
+        sizes=tuple(_list_sizes(choices, spec, node_pool.status, nodes)),
     )
 
 
@@ -144,7 +144,7 @@ def _list_choices(requirements: Sequence[SelectorRequirement]) -> dict[str, tupl
 
 
 def _list_sizes(
-    choices: Collection[str], spec: NodePoolSpec, status: NodePoolStatus, nodes: PoolNodes
+    choices: Collection[str], spec: NodePoolSpec, status: NodePoolStatus | None, nodes: PoolNodes
 ) -> Iterator[KnownSize]:
     """Yield the amounts of the newest node for each combination of the labels that may decide them."""
     keys = [key for key in choices if has_size(key)]
@@ -155,7 +155,7 @@ def _list_sizes(
         if values not in seen:
             seen.add(values)
             known = {key: labels[key] for key in keys if key in labels}
-            yield KnownSize(known, _get_allocatable(each), _count_most(spec, status, each, nodes.total))
+            yield KnownSize(known, _get_allocatable(each), _count_most(spec, status, each, nodes))
 
 
 def _list_lasting_taints(node: SchedulingNode, startup: Sequence[Taint]) -> Iterator[Taint]:
@@ -174,17 +174,36 @@ def _get_allocatable(node: SchedulingNode) -> ResourceList:
     return (node.status.allocatable if node.status else None) or {}
 
 
-def _count_most(spec: NodePoolSpec, status: NodePoolStatus, node: SchedulingNode | None, node_count: int) -> int | None:
+def _count_most(
+    spec: NodePoolSpec, status: NodePoolStatus | None, node: SchedulingNode | None, nodes: PoolNodes
+) -> int | None:
     """Return the number of nodes that can be added to a pool, None without a limit; a fixed pool adds missing ones."""
     if spec.replicas is not None:
-        return max(spec.replicas - node_count, 0)
-    limits, used = parse_resource_list(spec.limits), parse_resource_list(status.resources)
-    capacity = ((node.status.capacity if node.status else None) or _get_allocatable(node)) if node else {}
-    sizes = {_NODES: Quantity.from_int(1), **parse_resource_list(capacity)}
+        return max(spec.replicas - nodes.total, 0)
+    limits, used = parse_resource_list(spec.limits), _sum_used(status, nodes)
+    sizes = {_NODES: Quantity.from_int(1), **(_read_capacity(node) if node else {})}
     counts = [_divide(limits[name], used.get(name), size) for name, size in sizes.items() if name in limits and size]
     if any(name in limits and limits[name] <= used.get(name, Quantity.from_int(0)) for name in _ON_EVERY_NODE):
         return 0
     return min(counts, default=None)
+
+
+def _sum_used(status: NodePoolStatus | None, nodes: PoolNodes) -> Mapping[str, Quantity]:
+    """Return what the nodes of a pool have together: by its status, else by its nodes, as Karpenter counts them.
+
+    Source: pkg/controllers/nodepool/counter/controller.go.
+    """
+    if status is not None and status.resources:
+        return parse_resource_list(status.resources)
+    used = {_NODES: Quantity.from_int(nodes.total)}
+    for each in nodes.sized[: nodes.total]:  # without a node, `sized` has estimates
+        for name, amount in _read_capacity(each).items():
+            used[name] = used[name] + amount if name in used else amount
+    return used
+
+
+def _read_capacity(node: SchedulingNode) -> Mapping[str, Quantity]:
+    return parse_resource_list((node.status.capacity if node.status else None) or _get_allocatable(node))
 
 
 def _divide(limit: Quantity, used: Quantity | None, size: Quantity) -> int:

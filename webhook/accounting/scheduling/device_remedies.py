@@ -56,20 +56,32 @@ _Changes = Sequence[_Change]
 """Changes of one kind, the largest first: the last one that helps is reported. If one helps, so do those before it."""
 
 
-def try_device_changes(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, str]]:
-    """Yield the description and the node for each change that makes one of these nodes feasible for a pod with devices.
+def try_claim_changes(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, str]]:
+    """Yield the description and the node for each change of the pod or its claims that makes a node feasible for it.
 
     The cluster is unchanged afterwards.
     """
     devices = cluster.devices
-    if devices is None or find_hold_reason(pod, cluster):
-        return
-    for changes in (
-        *_list_changes(pod, cluster, devices),
-        *_list_fewer(pod, cluster),
-        *_list_deletions(devices),
-        *(_list_rule_deletions(devices) if cluster.scheduler_version.applies_taint_rules else ()),
-    ):
+    if devices is not None and not find_hold_reason(pod, cluster):
+        changes = (*_list_changes(pod, cluster, devices), *_list_fewer(pod, cluster))
+        yield from _try_each(pod, cluster, devices, nodes, changes)
+
+
+def try_deletions(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, str]]:
+    """Yield the description and the node for each deletion of another object that makes a node feasible for a pod.
+
+    The cluster is unchanged afterwards.
+    """
+    devices = cluster.devices
+    if devices is not None and not find_hold_reason(pod, cluster):
+        rules = _list_rule_deletions(devices) if cluster.scheduler_version.applies_taint_rules else ()
+        yield from _try_each(pod, cluster, devices, nodes, (*_list_deletions(devices), *rules))
+
+
+def _try_each(
+    pod: IncomingPod, cluster: Cluster, devices: DeviceIndex, nodes: NodeIndices, every: Sequence[_Changes]
+) -> Iterator[tuple[str, str]]:
+    for changes in every:
         description, feasible = _find_smallest(pod, cluster, devices, nodes, changes)
         for node_index in feasible:
             yield description, cluster.nodes.get_name(node_index)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tallygate.webhook.accounting.allocation.counters import CounterUse
-from tallygate.webhook.accounting.allocation.mismatch import NOT_OF_CLASS, find_mismatch
+from tallygate.webhook.accounting.allocation.mismatch import NOT_OF_CLASS, TAINTED, find_mismatch
 from tallygate.webhook.accounting.allocation.planned_requests import AllocationError, PlannedRequest, format_name
 from tallygate.webhook.accounting.allocation.pools import Pool, reaches
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice
@@ -30,6 +30,7 @@ from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 
 _MAX_OWN_CLAIMS: Final = 5_000
+_TOO_LITTLE_CAPACITY: Final = "has too little capacity left"
 
 
 class DeviceHolder(NamedTuple):
@@ -51,7 +52,8 @@ UNKNOWN_HOLDER = DeviceHolder("of another pod", ())
 class PoolShortfall(NamedTuple):
     """The devices of one pool for a request: all, the free ones that suit, the users of others, and why the rest fail.
 
-    `problem` is set for a pool from which nothing is allocated.
+    `problem` is set for a pool from which nothing is allocated. `withheld` is the number of devices that a request for
+    all devices needs and cannot get: those in use, with taints, or with too little capacity or counters left.
     """
 
     pool: str
@@ -60,6 +62,7 @@ class PoolShortfall(NamedTuple):
     in_use: Mapping[DeviceHolder, int]
     mismatches: Mapping[str, int]
     problem: str = ""
+    withheld: int = 0
 
     @property
     def is_foreign(self) -> bool:
@@ -84,7 +87,7 @@ class DeviceShortfall(NamedTuple):
 
     `claim` is empty for an extended resource: then `resource` and `container` name it. `requested` is the number of
     devices; None for all of them. `missing` is 0 for a request that would have enough devices without the others, and
-    without constraints.
+    without constraints. `causes` are then what may exclude the combinations of its devices.
     """
 
     claim: str
@@ -95,6 +98,7 @@ class DeviceShortfall(NamedTuple):
     pools: tuple[PoolShortfall, ...]
     resource: str = ""
     container: str = ""
+    causes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         number = "all devices" if self.requested is None else f"{self.requested} device{'s' * (self.requested != 1)}"
@@ -186,6 +190,7 @@ class _InspectedNode:
         self._node = ClusterNode(cluster, node_index)
         self._pools = self._allocator.slices.gather_pools(self._node)
         self._counters = CounterUse(self._allocator.state.has, by_pool_name=False)
+        self._needs_exhausted = self._allocator.rules.since_37  # 1.36 leaves such devices out of a request for all
         self._holders = holders
 
     def plan(self, claim: ResourceClaim) -> Sequence[Sequence[PlannedRequest]]:
@@ -199,7 +204,8 @@ class _InspectedNode:
         """Return the shortfall of each alternative of a request; one alternative without shortfall is sufficient."""
         name = (claim.metadata.name if claim.metadata else None) or ""
         shortfalls = [
-            self._compare(format_name(claim) if name != NAME_IN_MEMORY else "", request) for request in alternatives
+            self._compare(format_name(claim) if name != NAME_IN_MEMORY else "", claim, request)
+            for request in alternatives
         ]
         sufficient = [each for each in shortfalls if not each.missing]
         return sufficient[:1] or shortfalls
@@ -221,17 +227,32 @@ class _InspectedNode:
             if not published.has_nodes_by_device or reaches(device.content.nodes, self._node)
         ]
 
-    def _compare(self, claim: str, request: PlannedRequest) -> DeviceShortfall:
+    def _compare(self, name: str, claim: ResourceClaim, request: PlannedRequest) -> DeviceShortfall:
         by_pool = tuple(self._describe_pool(request, pool) for pool in self._pools)
         relevant = tuple(each for each in by_pool if each.problem or each.free or each.in_use or not each.is_foreign)
         free = sum(each.free for each in by_pool)
         if request.is_all:
-            in_use = sum(sum(each.in_use.values()) for each in by_pool)
-            missing = in_use or int(not free)
+            missing = sum(each.withheld for each in by_pool) or int(not free)
         else:
             missing = max(request.number - free, 0)
         number = None if request.is_all else request.number
-        return DeviceShortfall(claim, request.full_name, request.class_name, number, missing, relevant)
+        causes = () if missing else tuple(self._list_causes(claim, request))
+        return DeviceShortfall(name, request.full_name, request.class_name, number, missing, relevant, causes=causes)
+
+    def _list_causes(self, claim: ResourceClaim, request: PlannedRequest) -> Iterator[str]:
+        """Yield what may exclude the combinations of devices that suit a request."""
+        devices = claim.spec.devices if claim.spec else None
+        if devices is not None and devices.constraints:
+            yield "a constraint excludes the combinations of free devices"
+        suitable = (
+            device
+            for pool in self._pools
+            if not _describe_problem(pool)
+            for device in self._list_devices(pool)
+            if not self._find_mismatch(request, device)
+        )
+        if any(each.content.consumed_counters for each in suitable):
+            yield "the free devices share counters"
 
     def _describe_pool(self, request: PlannedRequest, pool: Pool) -> PoolShortfall:
         problem = _describe_problem(pool)
@@ -239,17 +260,21 @@ class _InspectedNode:
             return PoolShortfall(str(pool.id), 0, 0, {}, {}, problem)
         in_use: Counter[DeviceHolder] = Counter()
         mismatches: Counter[str] = Counter()
+        withheld = 0
         devices = self._list_devices(pool)
         for device in devices:
             mismatch = self._find_mismatch(request, device)
             if mismatch:
                 mismatches[mismatch] += 1
+                withheld += mismatch.startswith(TAINTED)
             elif device.id in self._allocator.state.whole and not request.has_admin_access:
                 in_use[next(iter(self._holders.get(device.id, ())), UNKNOWN_HOLDER)] += 1
             elif shortage := self._find_shortage(request, pool, device):
                 mismatches[shortage] += 1
+                withheld += self._needs_exhausted or not shortage.startswith(_TOO_LITTLE_CAPACITY)
+        withheld += sum(in_use.values())
         free = len(devices) - sum(in_use.values()) - sum(mismatches.values())
-        return PoolShortfall(str(pool.id), len(devices), free, in_use, mismatches)
+        return PoolShortfall(str(pool.id), len(devices), free, in_use, mismatches, withheld=withheld)
 
     def _find_mismatch(self, request: PlannedRequest, device: AllocatableDevice) -> str:
         try:
@@ -263,7 +288,7 @@ class _InspectedNode:
         consumed = state.consumed.get(device.id)
         if consumed and not self._allocator.consumption.fits(device.content.capacities, request.requested, consumed):
             holders = "; ".join(map(str, self._holders.get(device.id, ())))
-            return f"has too little capacity left beside {holders or 'other claims'}"
+            return f"{_TOO_LITTLE_CAPACITY} beside {holders or 'other claims'}"
         if device.content.consumed_counters and not state.has(device.id):
             if not self._counters.reserve(pool, device):
                 return "has too little left of its counters beside allocated devices"

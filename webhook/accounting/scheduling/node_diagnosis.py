@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,10 +12,17 @@ from tallygate.webhook.accounting.node_fit import Shortfall, UnhealthyDevices
 from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, DeviceShortfall
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.plugins import node_resources_fit
+from tallygate.webhook.accounting.scheduling.placement import get_free_amounts
+from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE
 
 _MAX_CONSUMERS = 5
+_ELIGIBILITY_FILTERS = (
+    node_eligibility.filter_node_unschedulable,
+    node_eligibility.filter_node_name,
+    node_eligibility.filter_taint_toleration,
+    node_eligibility.filter_node_affinity,
+)
 _PODS = "pods"
 
 
@@ -67,6 +75,34 @@ def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[
     ]
     consumers.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
     return tuple(consumers[:_MAX_CONSUMERS])
+
+
+class ScatteredAmount(NamedTuple):
+    """A resource of which the nodes have enough free for a pod together, and no single one.
+
+    `free` is the amount that is free on the nodes that the pod may use by their labels, taints and cordons, `most` the
+    largest on one of them. It `is_restricted` if other nodes have some free, too.
+    """
+
+    resource: str
+    requested: int
+    free: int
+    most: int
+    is_restricted: bool
+
+
+def find_scattered_amounts(pod: IncomingPod, cluster: Cluster) -> Iterator[ScatteredAmount]:
+    """Yield the resources that a pod cannot get because what is free is scattered over the nodes."""
+    nodes = cluster.nodes.get_indices()
+    is_usable = np.ones(len(nodes), dtype=np.bool_)
+    for filter_nodes in _ELIGIBILITY_FILTERS:
+        for status in filter_nodes(pod, cluster, nodes):
+            is_usable &= ~status.rejected
+    for name, requested in pod.requests.items():
+        free = np.maximum(get_free_amounts(cluster, nodes, name), 0)
+        total, most = int(free[is_usable].sum()), int(free[is_usable].max(initial=0))
+        if most < requested <= total:
+            yield ScatteredAmount(name, requested, total, most, is_restricted=bool(free[~is_usable].any()))
 
 
 def list_unhealthy_devices(pod: IncomingPod, cluster: Cluster) -> tuple[UnhealthyDevices, ...]:

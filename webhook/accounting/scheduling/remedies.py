@@ -1,23 +1,28 @@
 """Remedies for a pod that fits no node: changes of the pod, of its claims or of nodes, each verified by a trial.
 
-A trial makes one change, and two together where no single one helps.
+A trial makes one change, and two together where no single one helps. Nobody adds devices to each of many nodes: where
+several nodes lack amounts, one more node like one of them is tried.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
 from itertools import combinations
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import Raw
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
-from tallygate.webhook.accounting.scheduling.device_remedies import try_device_changes
+from tallygate.webhook.accounting.node_shape import HOSTNAME, NodeShape
+from tallygate.webhook.accounting.scheduling.device_remedies import try_claim_changes, try_deletions
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.new_nodes import find_fitting
 from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import filter_dynamic_resources
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import needs_devices
@@ -26,17 +31,29 @@ from tallygate.webhook.objects.scheduling import Taint, Toleration
 _CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
 _MAX_COMBINED = 2
 """The maximal number of changes that are tried together."""
+_MAX_ENLARGED = 3
+"""The maximal number of nodes that get more of what they lack, where no node of a kind has enough."""
+_MAX_TRIED_NODES = 8
 
 _Describe = Callable[[IncomingPod, Cluster, int], str]
 """A function that describes a change for the node at an index; an empty text if the node needs no change."""
 
 
+class RemedyCost(IntEnum):
+    """What a remedy costs: a change of the pod or its claims, one of other objects, or a machine."""
+
+    POD = 0
+    OBJECT = 1
+    MACHINE = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change, as text, and the nodes that are feasible after it."""
+    """A change, as text, and the nodes that are feasible after it; empty for one more node."""
 
     change: str
     nodes: tuple[str, ...]
+    cost: RemedyCost = field(default=RemedyCost.POD, compare=False)
 
 
 class _Change(NamedTuple):
@@ -44,49 +61,99 @@ class _Change(NamedTuple):
 
     apply: Callable[[IncomingPod, Cluster], IncomingPod | None]
     describe: _Describe
+    cost: RemedyCost = RemedyCost.POD
 
 
 def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tuple[Remedy, ...]:
     """Return the changes that help, each with those of these nodes that are feasible after it.
 
-    The result is empty if more than two changes are necessary. Changes to nodes are sorted by the size of the
-    shortfall, the smallest first.
+    The result is empty if more than two changes are necessary. Remedies are sorted by their cost, and changes to nodes
+    by the size of the shortfall, the smallest first.
 
     Raises:
         QuantityError: if the size of a claim or volume is invalid.
     """
     for change_count in range(1, _MAX_COMBINED + 1):
-        nodes_by_change: dict[str, list[str]] = {}
-        for changes in combinations(_CHANGES, change_count):
-            for change, node_name in _try_changes(pod, cluster, nodes, changes):
-                nodes_by_change.setdefault(change, []).append(node_name)
+        found = [
+            each
+            for changes in combinations(_CHANGES, change_count)
+            for each in _try_changes(pod, cluster, nodes, changes)
+        ]
         if change_count == 1 and needs_devices(pod, cluster):
-            for change, node_name in try_device_changes(pod, cluster, nodes):
-                nodes_by_change.setdefault(change, []).append(node_name)
-        if nodes_by_change:
-            return tuple(Remedy(change, tuple(sorted(node_names))) for change, node_names in nodes_by_change.items())
+            found += _merge(try_claim_changes(pod, cluster, nodes), RemedyCost.POD)
+            found += _merge(try_deletions(pod, cluster, nodes), RemedyCost.OBJECT)
+        if found:
+            return tuple(sorted(found, key=lambda each: each.cost))
     return ()
+
+
+def _merge(found: Iterable[tuple[str, str]], cost: RemedyCost) -> list[Remedy]:
+    """Return a remedy for each change, given with each of its nodes."""
+    nodes_by_change: dict[str, list[str]] = {}
+    for change, node_name in found:
+        nodes_by_change.setdefault(change, []).append(node_name)
+    return [Remedy(change, tuple(sorted(node_names)), cost) for change, node_names in nodes_by_change.items()]
 
 
 def _try_changes(
     pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, changes: Sequence[_Change]
-) -> Iterator[tuple[str, str]]:
-    """Yield the description and node name for each node that is feasible after these changes."""
+) -> Sequence[Remedy]:
+    """Return the remedies by these changes together."""
     modified = pod
     for next_change in changes:
         candidate = next_change.apply(modified, cluster)
         if candidate is None:
-            return
+            return ()
         modified = candidate
     feasible = run_filters(modified, cluster, nodes).feasible
     if modified.requests is not pod.requests:  # devices back some of them
         feasible = _select_with_devices(pod, cluster, feasible)
+    described = []
     for node_index in sorted(
         feasible.tolist(), key=lambda each: node_resources_fit.measure_shortfall(pod, cluster, each)
     ):
         descriptions = [each.describe(pod, cluster, node_index) for each in changes]
         if all(descriptions):
-            yield " and ".join(descriptions), cluster.nodes.get_name(node_index)
+            described.append((node_index, descriptions))
+    if _ENLARGEMENT in changes and len(described) > 1:
+        with_requests = replace(modified, requests=pod.requests)
+        if (one_more := _find_one_more(with_requests, cluster, described, changes.index(_ENLARGEMENT))) is not None:
+            return [one_more]
+    merged = [(" and ".join(descriptions), cluster.nodes.get_name(index)) for index, descriptions in described]
+    return _merge(merged, max(each.cost for each in changes))
+
+
+def _find_one_more(
+    pod: IncomingPod, cluster: Cluster, described: Sequence[tuple[int, list[str]]], position: int
+) -> Remedy | None:
+    """Return the remedy of one more node like one of these, which lack amounts; larger, where that does not suffice.
+
+    The description at a position is that of more amounts on each node. Return None for a few nodes that are too small.
+    """
+    for node_index, descriptions in described[:_MAX_TRIED_NODES]:
+        name = cluster.nodes.get_name(node_index)
+        if find_fitting(pod, cluster, _create_shape(cluster, node_index)) is not None:
+            parts = [*descriptions[:position], f"one more node like {name}", *descriptions[position + 1 :]]
+            return Remedy(" and ".join(parts), (), RemedyCost.MACHINE)
+    if len(described) <= _MAX_ENLARGED:
+        return None
+    node_index, descriptions = described[0]
+    amounts = descriptions[position].removesuffix(_ON_THE_NODE)
+    larger = f"a node like {cluster.nodes.get_name(node_index)} with {amounts}"
+    parts = [*descriptions[:position], larger, *descriptions[position + 1 :]]
+    return Remedy(" and ".join(parts), (), RemedyCost.MACHINE)
+
+
+def _create_shape(cluster: Cluster, node_index: int) -> NodeShape:
+    """Return the shape of a node: its labels but the hostname, its taints, and what it has in all."""
+    nodes = cluster.nodes
+    labels = {key: value for key, value in nodes.get_labels(node_index).items() if key != HOSTNAME}
+    allocatable = {
+        name: Raw(f'"{format_amount(name, amount)}"'.encode())
+        for name, amount in nodes.get_allocatable(node_index).items()
+    }
+    lasting = [each for each in nodes.taints.value(node_index) or () if each.key != _CORDON_TAINT_KEY]
+    return NodeShape(nodes.get_name(node_index), labels, allocatable, lasting)
 
 
 def _select_with_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> NodeIndices:
@@ -188,18 +255,20 @@ def _describe_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) ->
     """Describe the short amount of each resource on a node."""
     shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
     parts = [f"{format_amount(each.resource, each.short)} more {each.resource}" for each in shortfalls]
-    return f"{' and '.join(parts)} on the node" if parts else ""
+    return f"{' and '.join(parts)}{_ON_THE_NODE}" if parts else ""
 
 
 def _describe_as(text: str) -> _Describe:
     return lambda _pod, _cluster, _node_index: text
 
 
+_ON_THE_NODE = " on the node"
+_ENLARGEMENT = _Change(_drop_requests, _describe_shortfalls, RemedyCost.MACHINE)
 _CHANGES: Sequence[_Change] = (
-    _Change(_drop_requests, _describe_shortfalls),
+    _ENLARGEMENT,
     _Change(_tolerate_all, _describe_toleration),
-    _Change(_tolerate_cordon, _describe_uncordon),
-    _Change(_drop_node_selector, _describe_labels),
+    _Change(_tolerate_cordon, _describe_uncordon, RemedyCost.OBJECT),
+    _Change(_drop_node_selector, _describe_labels, RemedyCost.OBJECT),
     _Change(_drop_node_affinity, _describe_as("leave its node affinity out")),
     _Change(_drop_spread_constraints, _describe_as("leave its spread constraints out")),
     _Change(_drop_pod_affinity, _describe_as("leave its affinity to pods out")),

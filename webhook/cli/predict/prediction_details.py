@@ -16,7 +16,9 @@ from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.new_nodes import NewNodeFit
 from tallygate.webhook.accounting.scheduling.node_diagnosis import (
     NodeDiagnosis,
+    ScatteredAmount,
     diagnose_node,
+    find_scattered_amounts,
     list_unhealthy_devices,
 )
 from tallygate.webhook.accounting.scheduling.placement import PlacementSession
@@ -63,7 +65,8 @@ class PredictionDetails:
     If a copy cannot run, the other fields describe the first such copy: `closest_nodes` are the nodes with the smallest
     shortfalls among those where evictions help, and those that lack the fewest devices. `evictions` and `remedies` are
     the changes that would help, `preemption` is the choice of the scheduler's preemption, `suggestions` are probable
-    names for resources that no node advertises, `unhealthy` the unhealthy devices of its resources. `node_lines` are
+    names for resources that no node advertises, `unhealthy` the unhealthy devices of its resources, `scattered` the
+    resources of which no single node has enough free, and all together have. `node_lines` are
     the nodes one by one, if requested: before the first copy if all can run, else before the first copy that cannot.
     `claims_by_copy` has the devices of each placed copy. `new_nodes` are the nodes that would come for the copies
     without a node, for each shape by itself.
@@ -80,6 +83,7 @@ class PredictionDetails:
     node_lines: tuple[NodeLine, ...] = ()
     claims_by_copy: tuple[CopyClaims, ...] = ()
     new_nodes: tuple[NewNodeFit, ...] = ()
+    scattered: tuple[ScatteredAmount, ...] = ()
 
     @property
     def feasible_count(self) -> int:
@@ -156,6 +160,7 @@ def _add_explanation(
         preemption=EvictionOption(cluster.nodes.get_name(chosen.node_index), chosen.victims) if chosen else None,
         suggestions=dict(_suggest_resources(prediction, cluster)),
         unhealthy=list_unhealthy_devices(pod, cluster),
+        scattered=tuple(find_scattered_amounts(pod, cluster)),
     )
 
 

@@ -15,7 +15,7 @@ from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     PoolShortfall,
 )
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
-from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis, ScatteredAmount
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import get_allocation
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.accounting.scheduling.released_claims import ReleasedClaim
@@ -75,6 +75,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
         "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_amounts.items()],
         "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
+        "scattered": [_scattered_to_dict(each) for each in details.scattered],
         "unhealthy": [each.to_dict() for each in details.unhealthy],
         "unknown": list(prediction.unmodelled),
         "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
@@ -177,6 +178,16 @@ def _pool_to_dict(pool: NodePool) -> dict[str, Any]:
             }
             for each in pool.devices
         ],
+    }
+
+
+def _scattered_to_dict(scattered: ScatteredAmount) -> dict[str, Any]:
+    return {
+        "resource": scattered.resource,
+        "unit": "milli" if is_milli(scattered.resource) else "whole",
+        "requests": scattered.requested,
+        "free": scattered.free,
+        "most": scattered.most,
     }
 
 

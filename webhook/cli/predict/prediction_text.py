@@ -12,13 +12,15 @@ from rich.text import Text
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall, format_unhealthy
-from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
+from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceShortfall, NodePool
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import (
     NodeConsumer,
     NodeDiagnosis,
+    ScatteredAmount,
 )
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility, Prediction
+from tallygate.webhook.accounting.scheduling.remedies import Remedy, RemedyCost
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
 from tallygate.webhook.cli.predict.new_node_lines import format_new_nodes
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
@@ -68,6 +70,7 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
         if diagnosis.shortfalls:
             yield format_shortfalls(diagnosis)
         yield from _format_device_shortfalls(diagnosis)
+    yield from _format_scattered(details.scattered)
     yield from _format_largest(details.prediction.largest_amounts, details.suggestions)
     if details.unhealthy:
         yield format_unhealthy(details.unhealthy)
@@ -76,13 +79,27 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
     evictions = [
         each for each in details.evictions if details.preemption is None or each.node != details.preemption.node
     ]
+    remedies = details.remedies[:_MAX_NAMES]
+    yield from (_format_remedy(each) for each in remedies if each.cost < RemedyCost.MACHINE)
     yield from map(_format_eviction, evictions)
-    for remedy in details.remedies[:_MAX_NAMES]:
-        yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
+    yield from (_format_remedy(each) for each in remedies if each.cost >= RemedyCost.MACHINE)
     if details.new_nodes:
         yield from format_new_nodes(details)
     yield from _format_bind_errors(details.prediction)
     yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
+
+
+def _format_remedy(remedy: Remedy) -> str:
+    then = f" (then: {format_names(remedy.nodes)})" if remedy.nodes else ""
+    return f"would help: {remedy.change}{then}"
+
+
+def _format_scattered(scattered: Iterable[ScatteredAmount]) -> Iterator[str]:
+    """Yield a line for each resource of which all nodes together have enough, and no single one."""
+    for each in scattered:
+        free, most = (format_amount(each.resource, amount) for amount in (each.free, each.most))
+        where = " on the nodes that the pod may use" if each.is_restricted else ""
+        yield f"{free} {each.resource} are free in all{where}, at most {most} on one node"
 
 
 def _format_bind_errors(prediction: Prediction) -> Iterator[str]:
@@ -121,13 +138,14 @@ def _format_device_shortfalls(diagnosis: NodeDiagnosis) -> Iterator[str]:
     if len(shortfalls) > _MAX_NAMES:
         yield f"{diagnosis.name}: {len(shortfalls) - _MAX_NAMES} more requests without devices"
     if shortfalls and not any(each.missing for each in shortfalls):
-        yield f"{diagnosis.name} has no devices for all of it together: {_explain_together(len(shortfalls))}"
+        yield f"{diagnosis.name} has no devices for all of it together: {_explain_together(shortfalls)}"
 
 
-def _explain_together(request_count: int) -> str:
-    if request_count == 1:
-        return "a constraint excludes the combinations of free devices, or these share counters"
-    return "the requests compete for the same devices, or a constraint excludes their combinations"
+def _explain_together(shortfalls: Sequence[DeviceShortfall]) -> str:
+    """Return what may keep requests from devices that each of them would have."""
+    causes = dict.fromkeys(cause for each in shortfalls for cause in each.causes)
+    competing = ["the requests compete for the same devices"] if len(shortfalls) > 1 else []
+    return ", or ".join([*competing, *causes]) or "kube-scheduler finds no combination of the free devices"
 
 
 def format_shortfall(shortfall: Shortfall) -> str:

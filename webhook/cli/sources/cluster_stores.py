@@ -11,6 +11,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.names import is_extended
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.webhook.cli.sources.snapshot_reader import identify_slice
 from tallygate.webhook.cli.sources.unhealthy_store import UnhealthyStore
 from tallygate.webhook.gate.counted_claims import ClaimSources, CountedClaim, list_counted_claims
 from tallygate.webhook.gate.usage_lister import UsageLister
@@ -245,7 +246,7 @@ class DeviceItems:
             case "DeviceClass":
                 self._classes.append(create_device_class_record(_CLASS_DECODER.decode(item)))
             case "ResourceSlice":
-                self._slices.append(create_slice_record(_SLICE_DECODER.decode(item)))
+                self._slices.append(create_slice_record(identify_slice(_SLICE_DECODER.decode(item))))
             case "ResourceClaimList" | "DeviceClassList" | "ResourceSliceList":
                 pass
             case _:

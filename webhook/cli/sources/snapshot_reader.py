@@ -238,6 +238,15 @@ def _ingest_item(snapshot: SnapshotContents, cluster: "Cluster", kind: str, item
         return True
 
 
+def identify_slice(published: ResourceSlice) -> ResourceSlice:
+    """Return a slice of a snapshot, which may be written by hand, with the identity that the API server would set."""
+    meta = published.metadata
+    if meta is None:
+        return published
+    identity = {"uid": meta.uid or meta.name, "resource_version": meta.resource_version or "1"}
+    return msgspec.structs.replace(published, metadata=msgspec.structs.replace(meta, **identity))
+
+
 def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
     """Add an object to a snapshot, and return whether its kind is used."""
     is_ingested = snapshot.cluster is not None and _ingest_item(snapshot, snapshot.cluster, kind, item)
@@ -257,7 +266,7 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
         case "DeviceClass":
             snapshot.classes.append(msgspec.json.decode(item, type=DeviceClass))
         case "ResourceSlice":
-            snapshot.slices.append(msgspec.json.decode(item, type=ResourceSlice))
+            snapshot.slices.append(identify_slice(msgspec.json.decode(item, type=ResourceSlice)))
         case (
             "Node"
             | "ResourceClaimList"
