@@ -13,6 +13,8 @@ from tallygate.webhook.cli.sources import snapshot_reader
 from tallygate.webhook.documents.syntax_tree import Limits
 from tests.cli.cap_checks import CAP, check, namespaces, pod, workload
 
+NO_LIMIT_RANGES: dict[str, Any] = {"apiVersion": "v1", "kind": "LimitRangeList", "items": []}
+
 
 def test_pods_that_fit_have_no_findings(tmp_path: Path) -> None:
     assert check(tmp_path, [pod("p", 3), pod("q", 2)], [*namespaces(a="yes"), pod("running", 3)]) == []
@@ -106,9 +108,22 @@ def test_unknown_labels_are_not_guessed(tmp_path: Path) -> None:
 def test_a_missing_limit_is_an_error_if_the_cap_counts_limits(tmp_path: Path) -> None:
     unlimited = pod("p", 1)
     unlimited["spec"]["containers"][0]["resources"] = {}
-    result = check(tmp_path, [unlimited], namespaces(a="yes"))
+    result = check(tmp_path, [unlimited], [*namespaces(a="yes"), NO_LIMIT_RANGES])
     assert [each[:2] for each in result] == [("error", "TG203")]
     assert "limits.memory" in result[0][2]
+
+
+@pytest.mark.parametrize("snapshot", [None, namespaces(a="yes")], ids=["without a snapshot", "in another snapshot"])
+@pytest.mark.parametrize("kind", ["Pod", "Deployment"])
+def test_a_missing_limit_is_a_note_where_limit_ranges_are_unknown(
+    tmp_path: Path, kind: str, snapshot: list[dict[str, Any]] | None
+) -> None:
+    unlimited = pod("p", 1) if kind == "Pod" else workload("Deployment", 1, {"app": "w"}, replicas=2)
+    spec = unlimited["spec"] if kind == "Pod" else unlimited["spec"]["template"]["spec"]
+    spec["containers"][0]["resources"] = {}
+    ((level, code, message),) = check(tmp_path, [unlimited], snapshot, cap=EVERYWHERE)
+    assert (level, code) == ("note", "TG408")
+    assert "whether a LimitRange gives it to them is not known here" in message
 
 
 def test_a_denied_pod_is_not_charged(tmp_path: Path) -> None:
@@ -171,12 +186,11 @@ def test_what_no_snapshot_can_change_is_reported_without_one(
     assert [each[:2] for each in check(tmp_path, manifests, None, cap=EVERYWHERE)] == findings
 
 
-@pytest.mark.parametrize("snapshot", [None, namespaces(a="yes")], ids=["without a snapshot", "with a snapshot"])
-def test_a_workload_none_of_whose_pods_is_ever_accepted_is_an_error(
-    tmp_path: Path, snapshot: list[dict[str, Any]] | None
-) -> None:
+@pytest.mark.parametrize("limit", ["0", None], ids=["a limit of 0", "no limit"])
+def test_a_workload_none_of_whose_pods_is_ever_accepted_is_an_error(tmp_path: Path, limit: str | None) -> None:
+    snapshot = None if limit else [*namespaces(a="yes"), NO_LIMIT_RANGES]
     unlimited = workload("Deployment", 1, {"app": "w"}, replicas=2)
-    unlimited["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
+    unlimited["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"memory": limit} if limit else {}}
     assert [each[:2] for each in check(tmp_path, [unlimited], snapshot, cap=EVERYWHERE)] == [("error", "TG203")]
     never = workload("DaemonSet", 9, {"app": "w"})
     assert [each[:2] for each in check(tmp_path, [never], snapshot, cap=EVERYWHERE)] == [("error", "TG204")]

@@ -128,10 +128,10 @@ def list_variants(body: Object) -> Iterator[Object]:
         set_field(suspended, steps, value)
         yield suspended
     yield {**body, "spec": set_counts(body["spec"], 0)}
-    if steps := UNREACHED.get(body["kind"]):
+    if path := UNREACHED.get(body["kind"]):
         for entry in ({"name": "m", "steps": []}, {"name": "m", "suspend": {}}, {"name": "m", "dag": {"tasks": []}}):
             unreached = copy.deepcopy(body)
-            workflow = unreached[steps[0]] if len(steps) == 1 else unreached[steps[0]][steps[1]]
+            workflow = unreached[path[0]] if len(path) == 1 else unreached[path[0]][path[1]]
             workflow["entrypoint"] = "m"
             workflow["templates"].append(entry)
             yield unreached

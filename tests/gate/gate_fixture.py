@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from msgspec import structs
 
 from tallygate.webhook.accounting.claim_charge import NO_CLASSES
+from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.advertised_names import may_be_advertised
@@ -59,6 +60,7 @@ class GateFixture:
         claim_templates: ClaimTemplateLister | None = None,
         resources_by_class: Mapping[str, str] = NO_CLASSES,
         limit_admissions: LimitAdmissions | None = None,
+        pod_defaults: PodDefaults = NO_POD_DEFAULTS,
     ) -> None:
         self.policies: PolicySet = parse_policies(text)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
@@ -82,6 +84,7 @@ class GateFixture:
             claim_templates=claim_templates,
             resources_by_class=lambda: resources_by_class,
             limit_admissions=limit_admissions,
+            find_pod_defaults=lambda _: pod_defaults,
             is_advertised=partial(may_be_advertised, snapshots=snapshots) if snapshots else lambda _: True,
         )
 

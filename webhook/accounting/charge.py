@@ -75,7 +75,7 @@ def compute_charge(
             amounts[name] = total
     if PODS in names:
         amounts[PODS] = 1
-    limit_names = [name for name in names if name.startswith(LIMITS_PREFIX)]
+    limit_names = sorted(name for name in names if name.startswith(LIMITS_PREFIX))
     if not (limit_names or derived):
         return Charge(Amounts(amounts))
     limits = compute_limits(_drop_zero_pod_limits(resources)).amounts if limit_names else _NO_LIMITS

@@ -6,7 +6,8 @@ resource in any container, at pod level or in its overhead decides itself, also 
 Updates never add one, and mirror pods get none: the kubelet runs them already.
 
 Pod templates stay as they are written. Forecasts and predictions complete them by the same function, since the pods are
-made by controllers: a user who writes a workload does not create its pods, so `exempt` concerns new pods only.
+made by controllers: a user who writes a workload does not create its pods, so `exempt` concerns new pods only. What
+LimitRanges and the default PriorityClass give the pods comes first, as in the API server (`accounting.pod_defaults`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import AdmissionRequest, PatchOperation, UserInfo, Verdict
@@ -58,11 +60,17 @@ CODES = (IMPLIED_MISSING, IMPLIED_FOR_PODS)
 class ImpliedRequests(NamedTuple):
     """The implied requests that select a namespace, in their order.
 
-    `unknown` are the names of those that select namespaces by label, where the labels are unknown.
+    `unknown` are the names of those that select namespaces by label, where the labels are unknown. `defaults` are the
+    values that built-in admission gives the pods before; rules evaluate templates without them.
     """
 
     requests: tuple[ImpliedRequest, ...] = ()
     unknown: tuple[str, ...] = ()
+    defaults: PodDefaults = NO_POD_DEFAULTS
+
+    def with_defaults(self, defaults: PodDefaults) -> "ImpliedRequests":
+        """Return the same with the values that built-in admission gives the pods of the namespace."""
+        return self if defaults is NO_POD_DEFAULTS else self._replace(defaults=defaults)
 
     def find_missing(self, pod: Pod, user: UserInfo | None = None) -> tuple[ImpliedRequest, ...]:
         """Return the implied requests that a pod matches and lacks; without a `user` no exemption applies."""
@@ -77,13 +85,14 @@ class ImpliedRequests(NamedTuple):
         return tuple(missing.values())
 
     def complete(self, pod: P) -> P:
-        """Return a pod of a template with the requests that its pods get."""
+        """Return a pod of a template with the values that its pods get."""
+        pod = self.defaults.complete(pod)
         missing = self.find_missing(pod)
         return add_requests(pod, missing) if missing else pod
 
     def complete_views(self, pod_views: Sequence[PodView]) -> Sequence[PodView]:
-        """Return the pods in an object, templates with the requests that their pods get."""
-        if not self.requests:
+        """Return the pods in an object, templates with the values that their pods get."""
+        if not self.requests and self.defaults is NO_POD_DEFAULTS:
             return pod_views
         return [
             msgspec.structs.replace(each, pod=self.complete(each.pod)) if each.is_template else each

@@ -302,7 +302,8 @@ def decode_object(target: ReviewTarget, request: AdmissionRequest, raw: object) 
 class DecodedRequest:
     """An admission request with its decoded object; `target` is `None` if no rule and no cap applies to it.
 
-    `implied` are the requests that pods in the namespace get without writing them.
+    `implied` are the requests that pods in the namespace get without writing them; forecasts add the values that
+    built-in admission gives the pods (`ImpliedRequests.with_defaults`), after the rules.
     """
 
     __slots__ = ("_fingerprint", "_object", "implied", "request", "target", "targets")

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from tallygate.webhook.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, ReviewTargets
 from tallygate.webhook.admission.workload_resources import WorkloadResource
@@ -49,7 +50,8 @@ class AuditInput:
     `now` is the time by which overrides of limits end. `snapshots` are without the pods on nodes: a stored pod has its
     node or is pending, which `tallygate predict` explains. `resources_by_class` has the extended resource of each class
     of devices, empty if it has none. It `has_slices` unless devices may not be listed. `devices` has the published
-    devices, `limit_records` the annotations that gates admitted, None if they are unknown.
+    devices, `limit_records` the annotations that gates admitted, None if they are unknown. `find_pod_defaults` returns
+    what built-in admission gives new pods of a namespace.
     """
 
     pods: PodStore
@@ -61,6 +63,7 @@ class AuditInput:
     has_slices: bool = True
     devices: DeviceLister | None = None
     limit_records: LimitRecords | None = None
+    find_pod_defaults: Callable[[str], PodDefaults] = lambda _: UNKNOWN_POD_DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,8 @@ class Audit:
             policies,
             audit_input.namespaces.labels,
             scope.excluded_namespaces,
-            (audit_input.snapshots, audit_input.devices),
+            nodes=(audit_input.snapshots, audit_input.devices),
+            find_pod_defaults=audit_input.find_pod_defaults,
         )
 
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
@@ -29,11 +30,11 @@ from tallygate.webhook.audit.owners import (
     get_controller,
 )
 from tallygate.webhook.gate.advertised_devices import DeviceLister
-from tallygate.webhook.gate.applied_workload import create_workload
+from tallygate.webhook.gate.applied_workload import ForecastWorkload, create_workload
 from tallygate.webhook.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.schedulability import check_schedulability
-from tallygate.webhook.gate.workload_forecast import forecast_cap
+from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults, forecast_cap
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
@@ -51,15 +52,18 @@ EvaluatedProblem = tuple[Enforcement, Problem]
 class ObjectEvaluator:
     """The rules, nodes and caps that evaluate an object; a check that cannot be evaluated becomes a remark."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the sources of an evaluation, each by its name
         self,
         caps: CapIndex,
         policies: PolicySet,
+        *,
         labels: Callable[[str], Labels | None],
         nodes: tuple[SnapshotProvider | None, DeviceLister | None],
         coverage: AuditCoverage,
+        find_pod_defaults: Callable[[str], PodDefaults],
     ) -> None:
         self.caps = caps
+        self._find_pod_defaults = find_pod_defaults
         self._rules = RuleIndex(policies)
         self._labels = labels
         self._snapshots, self._devices = nodes if self._rules.has_node_rules else (None, None)
@@ -85,6 +89,8 @@ class ObjectEvaluator:
             as_written = DecodedRequest(request, self._rules.targets)
         verdicts = [evaluate_decoded_request(as_written, self._rules, labels, Phase.MUTATING)]
         creates_pods = target is not None and target.creates_pods
+        defaults = self._find_pod_defaults(request.namespace) if creates_pods else NO_POD_DEFAULTS
+        decoded_request.implied = decoded_request.implied.with_defaults(defaults)
         if self._snapshots is not None and (creates_pods or request.kind in CLAIM_KINDS):
             selection = self._rules.select_node_rules(request.kind, request.namespace, labels)
             if selection is not None:
@@ -100,7 +106,7 @@ class ObjectEvaluator:
                     f"cap {name} was not asked about namespace {request.namespace}, whose labels are unknown here"
                 )
             for cap in matching.caps:
-                yield from _evaluate_cap(cap, decoded_request)
+                yield from _evaluate_cap(cap, decoded_request, self._coverage.add_remark)
 
     def _check_implied(self, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
         """Yield the problems of a stored pod that lacks implied requests; static pods get none.
@@ -136,7 +142,9 @@ def _get_enforcement(cap: ActiveCap, name: str) -> Enforcement:
     return Enforcement.DENY if name in cap.hard else Enforcement.WARN
 
 
-def _evaluate_cap(cap: ActiveCap, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
+def _evaluate_cap(
+    cap: ActiveCap, decoded_request: DecodedRequest, add_remark: Callable[[str], object]
+) -> Iterator[EvaluatedProblem]:
     """Yield the lasting problems of one cap: a limit or factor is missing, or the pods of a workload can never fit."""
     request, target = decoded_request.request, decoded_request.target
     if target is None:
@@ -153,14 +161,19 @@ def _evaluate_cap(cap: ActiveCap, decoded_request: DecodedRequest) -> Iterator[E
             for name, containers in cap.compute_charge(pod_views[0].pod).unlimited.items():
                 yield _get_enforcement(cap, name), create_missing_limit_problem(cap, name, containers)
             return
-        forecast_workload = create_workload(decoded_object, pod_views)
-        if forecast_workload is None or cap.definition.workloads is ForecastEnforcement.IGNORE:
-            return
-        for forecast in forecast_cap(forecast_workload, cap, cap.compute_charge, _NO_AMOUNTS, _get_no_charge):
-            is_denied = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
-            yield Enforcement.DENY if is_denied else Enforcement.WARN, forecast.problem
+        workload = create_workload(decoded_object, pod_views, defaults=decoded_request.implied.defaults)
+        if workload is not None and cap.definition.workloads is not ForecastEnforcement.IGNORE:
+            for remark in describe_unknown_defaults(workload, [cap], ActiveCap.compute_charge):
+                add_remark(f"{remark} in namespace {request.namespace}")
+            yield from _forecast_workload(cap, workload)
     except QuantityError:
         return  # the rules report it, and no API server stores it
+
+
+def _forecast_workload(cap: ActiveCap, workload: ForecastWorkload) -> Iterator[EvaluatedProblem]:
+    for forecast in forecast_cap(workload, cap, cap.compute_charge, _NO_AMOUNTS, _get_no_charge):
+        is_denied = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
+        yield Enforcement.DENY if is_denied else Enforcement.WARN, forecast.problem
 
 
 def _get_no_charge() -> None:
@@ -174,21 +187,26 @@ class AuditEvaluator:
     """An evaluator of objects, one at a time; owners must come before the objects that they own, and pods last.
 
     `labels` returns the labels of a namespace, None if they are unknown; `excluded_namespaces` are the namespaces whose
-    objects are not sent to the gate; `nodes` are the sources of nodes and of devices.
+    objects are not sent to the gate; `nodes` are the sources of nodes and of devices. `find_pod_defaults` returns what
+    built-in admission gives new pods of a namespace.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the sources of an evaluation, each by its name
         self,
         caps: CapIndex,
         policies: PolicySet,
         labels: Callable[[str], Labels | None],
         excluded_namespaces: frozenset[str],
+        *,
         nodes: tuple[SnapshotProvider | None, DeviceLister | None] = (None, None),
+        find_pod_defaults: Callable[[str], PodDefaults] = lambda _: UNKNOWN_POD_DEFAULTS,
     ) -> None:
         self.findings = AuditFindings()
         self.coverage = AuditCoverage()
         self._excluded_namespaces = excluded_namespaces
-        self._evaluator = ObjectEvaluator(caps, policies, labels, nodes, self.coverage)
+        self._evaluator = ObjectEvaluator(
+            caps, policies, labels=labels, nodes=nodes, coverage=self.coverage, find_pod_defaults=find_pod_defaults
+        )
         self._policy_reasons: Mapping[str, str] = {
             **{implied.name: implied.reason for implied in policies.implied_requests},
             **{rule.name: rule.reason for rule in policies.rules},

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmountsReview
+from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedObject, ReviewTarget, decode_object
@@ -45,9 +46,10 @@ class ForecastPods:
 
 @dataclass(frozen=True, slots=True)
 class ForecastWorkload:
-    """A workload: the pods of each of its templates."""
+    """A workload: the pods of each of its templates, with the `defaults` that built-in admission gives them."""
 
     pod_sets: tuple[ForecastPods, ...]
+    defaults: PodDefaults = NO_POD_DEFAULTS
 
     @property
     def pod_count(self) -> int:
@@ -103,16 +105,20 @@ def multiply(amounts: Amounts, count: int) -> Amounts:
 
 
 def create_workload(
-    decoded_object: DecodedObject, pod_views: Sequence[PodView], *, with_controlled: bool = False
+    decoded_object: DecodedObject,
+    pod_views: Sequence[PodView],
+    *,
+    with_controlled: bool = False,
+    defaults: PodDefaults = NO_POD_DEFAULTS,
 ) -> ForecastWorkload | None:
     """Return the workload in an object; None if it creates no pods, or a controller of another workload owns it.
 
-    The gate evaluates that other workload itself, unless `with_controlled`.
+    The gate evaluates that other workload itself, unless `with_controlled`. The views have the `defaults` already.
     """
     pod_sets = tuple(ForecastPods(each, each.replicas) for each in pod_views if each.replicas is not None)
     if not pod_sets or (is_controlled(decoded_object.metadata) and not with_controlled):
         return None
-    return ForecastWorkload(pod_sets)
+    return ForecastWorkload(pod_sets, defaults)
 
 
 def decode_workloads(
@@ -129,12 +135,12 @@ def decode_workloads(
     """
     decoded_object = decode_object(pod_target, request, request.object)
     new_views = implied.complete_views(pod_target.list_pods(decoded_object))
-    new = create_workload(decoded_object, new_views, with_controlled=with_controlled)
+    new = create_workload(decoded_object, new_views, with_controlled=with_controlled, defaults=implied.defaults)
     if new is None or request.old_object is None:
         return new, None
     decoded_object = decode_object(pod_target, request, request.old_object)
     old_views = implied.complete_views(pod_target.list_pods(decoded_object))
-    old = create_workload(decoded_object, old_views, with_controlled=with_controlled)
+    old = create_workload(decoded_object, old_views, with_controlled=with_controlled, defaults=implied.defaults)
     new_contents = {each.identity: _read_template(each, request.object) for each in new_views}
     old_contents = {each.identity: _read_template(each, request.old_object) for each in old_views}
     old_templates = {each.identity: each.pod for each in old_views}
@@ -148,7 +154,7 @@ def decode_workloads(
         )
         for pods in new.pod_sets
     )
-    return ForecastWorkload(pod_sets), old
+    return replace(new, pod_sets=pod_sets), old
 
 
 def add_claims(
@@ -181,9 +187,8 @@ def add_claims(
 
 
 def _replace_claims(workload: ForecastWorkload, claims: Sequence[PodClaims]) -> ForecastWorkload:
-    return ForecastWorkload(
-        tuple(replace(pods, claims=each) for pods, each in zip(workload.pod_sets, claims, strict=True))
-    )
+    pod_sets = tuple(replace(pods, claims=each) for pods, each in zip(workload.pod_sets, claims, strict=True))
+    return replace(workload, pod_sets=pod_sets)
 
 
 def _read_template(pod_view: PodView, content: object) -> bytes:

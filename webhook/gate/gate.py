@@ -9,6 +9,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.claim_charge import NO_CLASSES
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
+from tallygate.webhook.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.resource_quota import requests_any
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
@@ -90,7 +91,7 @@ class Gate:
     extended resource of each DeviceClass, the same object until one changes; `is_advertised` returns whether any node
     may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
     are watched. `limit_annotations` returns the annotations that set limits, the same object until one changes;
-    `limit_admissions` get the admitted changes of these.
+    `limit_admissions` get the admitted changes of these. `find_pod_defaults` returns what built-in admission gives new pods of a namespace.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -113,6 +114,7 @@ class Gate:
         is_advertised: Callable[[str], bool] = lambda _: True,
         limit_annotations: Callable[[], LimitAnnotations] = lambda: NO_LIMIT_ANNOTATIONS,
         limit_admissions: LimitAdmissions | None = None,
+        find_pod_defaults: Callable[[str], PodDefaults] = lambda _: UNKNOWN_POD_DEFAULTS,
     ) -> None:
         self._namespaces = namespaces
         self._ledgers = ledgers
@@ -120,6 +122,7 @@ class Gate:
         self._find_device = find_no_device if usage_lister is None else usage_lister.find_device
         self._quotas = QuotaForecaster(quotas, resources_by_class, is_advertised) if quotas is not None else None
         self._claim_templates = claim_templates
+        self._find_pod_defaults = find_pod_defaults
         self._evaluate_node_rules = evaluate_node_rules
         self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
         self._limit_admissions = limit_admissions
@@ -161,9 +164,12 @@ class Gate:
                 is_transient=self._usage_lister is not None,
             )
         verdict = evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase)
-        context = ReviewContext(request, phase, policy_set, verdict, implied)
         if phase is not Phase.VALIDATING:
-            return decide_by_rules(context)
+            return decide_by_rules(ReviewContext(request, phase, policy_set, verdict, implied))
+        target = decoded_request.target
+        if (target is not None and target.creates_pods) or is_scale_request(request):
+            implied = decoded_request.implied = implied.with_defaults(self._find_pod_defaults(request.namespace))
+        context = ReviewContext(request, phase, policy_set, verdict, implied)
         if context.verdict.is_allowed and self._evaluate_node_rules is not None:
             selection = policy_set.rules.select_node_rules(request.kind, request.namespace, labels)
             verdict = ALLOWED if selection is None else self._evaluate_node_rules(decoded_request, selection)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import Charge
+from tallygate.webhook.accounting.names import LIMITS_PREFIX
+from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.pod_view import ReplicaCount
@@ -314,7 +316,7 @@ def forecast_cap(
         claimed = pods.claims.compute_charge(cap) + least
         charged_pods.append(ChargedPods(pods, charge.amounts + claimed, claimed, frozenset(least)))
         if pods.replicas.count:
-            yield from _forecast_missing_limits(pods, cap, charge, compute_charge)
+            yield from _forecast_missing_limits(pods, cap, charge, compute_charge, workload.defaults)
             yield from _forecast_unknown_products(pods, cap)
 
     def read_charged() -> Amounts | None:
@@ -333,14 +335,61 @@ def forecast_cap(
 
 
 def _forecast_missing_limits(
-    pods: ForecastPods, cap: ActiveCap, charge: Charge, compute_charge: Callable[[Pod], Charge]
+    pods: ForecastPods,
+    cap: ActiveCap,
+    charge: Charge,
+    compute_charge: Callable[[Pod], Charge],
+    defaults: PodDefaults,
 ) -> Iterator[Forecast]:
-    """Yield a forecast for each counted limit that containers lack, and did not lack before."""
+    """Yield a forecast for each counted limit that containers lack, and did not lack before.
+
+    There is none for a container that may get the limit by a LimitRange that is not known.
+    """
     already_unlimited = compute_charge(pods.old_template).unlimited if pods.old_template else {}
-    for name, containers in charge.unlimited.items():
+    for name, containers in list_unlimited(charge, pods.template, defaults):
         if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
             problem = create_missing_limit_problem(cap, name, added, pods.view.locate("spec.containers"))
-            yield Forecast(problem, permanent=name in cap.hard, affects_all=name in cap.hard)
+            yield Forecast(problem, permanent=True, affects_all=True)
+
+
+def list_unlimited(charge: Charge, pod: Pod, defaults: PodDefaults) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names of which containers of a new pod surely lack the limit, or a factor, and these containers."""
+    for name, containers in charge.unlimited.items():
+        if surely := tuple(each for each in containers if not _may_be_limited(pod, name, each, defaults)):
+            yield name, surely
+
+
+def _may_be_limited(pod: Pod, name: str, container: str, defaults: PodDefaults) -> bool:
+    return name.startswith(LIMITS_PREFIX) and defaults.may_limit(pod, name.removeprefix(LIMITS_PREFIX), container)
+
+
+def describe_unknown_defaults(
+    workload: ForecastWorkload, caps: Iterable[ActiveCap], compute_charge: Callable[[ActiveCap, Pod], Charge]
+) -> Iterator[str]:
+    """Yield a message for each cap of which a forecast depends on LimitRanges or PriorityClasses that are not known."""
+    templates = [pods.template for pods in workload.pod_sets if pods.replicas.count]
+    for cap in caps:
+        limits = {
+            name
+            for template in templates
+            for name, containers in compute_charge(cap, template).unlimited.items()
+            if any(_may_be_limited(template, name, each, workload.defaults) for each in containers)
+        }
+        if limits:
+            yield (
+                f"cap {cap.definition.name} counts {', '.join(sorted(limits))}, which containers lack: whether a "
+                "LimitRange gives it to them is not known here"
+            )
+        classes = cap.definition.pods.priority_classes
+        if classes and not workload.defaults.has_priority_classes and any(map(_has_no_priority_class, templates)):
+            yield (
+                f"cap {cap.definition.name} counts pods of priority class {' or '.join(classes)}: whether pods that "
+                "name no class get it by default is not known here"
+            )
+
+
+def _has_no_priority_class(template: Pod) -> bool:
+    return template.spec is not None and not template.spec.priority_class_name
 
 
 def _forecast_unknown_products(pods: ForecastPods, cap: ActiveCap) -> Iterator[Forecast]:

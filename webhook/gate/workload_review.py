@@ -27,7 +27,7 @@ from tallygate.webhook.gate.whole_workloads import (
     read_none,
     select_whole_caps,
 )
-from tallygate.webhook.gate.workload_forecast import forecast_cap
+from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults, forecast_cap
 from tallygate.webhook.objects.meta import ObjectMeta, PartialObjectMetadata
 from tallygate.webhook.policy.model import ForecastEnforcement
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -135,6 +135,7 @@ class WorkloadReviewer:
         if self._quotas is not None:
             warnings += self._quotas.forecast_workload(workload, old_workload, quotas)
         unknown = unknown or describe_unknown(workload.unknown_claims, limits)
+        unknown = unknown or next(describe_unknown_defaults(workload, forecast_caps, compute_pod_charge), "")
         return ReviewedWorkload(denied, warnings, unknown, charges)
 
     def _drop_counted_by_owners(

@@ -79,6 +79,7 @@ def create_cluster_gate(
         is_advertised=partial(may_be_advertised, snapshots=snapshots),
         limit_annotations=informers.namespace_store.get_limit_annotations,
         limit_admissions=admissions,
+        find_pod_defaults=informers.pod_defaults.find_pod_defaults,
     )
     elector = _create_elector(client_config, settings, gate)
     reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector)

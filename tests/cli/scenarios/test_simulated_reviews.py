@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS
 from tallygate.webhook.admission.request import Phase, UserInfo
 from tallygate.webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
@@ -54,7 +55,7 @@ def simulate(kind: str, operation: str, subresource: str = "") -> list[tuple[Pha
     gate = RecordingGate()
     store = ApiServerStore(lambda *_: None)
     store.put(ObjectKey("Namespace", "", "default"), {"metadata": {"name": "default", "uid": "u"}})
-    api = ApiServer(gate, store, lambda: 0.0, REVIEW_TARGETS)
+    api = ApiServer(gate, store, lambda: 0.0, REVIEW_TARGETS, lambda _: NO_POD_DEFAULTS)
     recorded = load_recorded_request(kind, operation, Phase.VALIDATING, subresource)
     before = recorded["oldObject"] or recorded["object"]
     for body in (before, recorded["object"]):
@@ -96,6 +97,7 @@ def test_requests_are_defaulted_before_the_first_review() -> None:
     gate = RecordingGate()
     store = ApiServerStore(lambda *_: None)
     store.put(ObjectKey("Namespace", "", "default"), {"metadata": {"name": "default", "uid": "u"}})
-    ApiServer(gate, store, lambda: 0.0, REVIEW_TARGETS).create({**manifest, "metadata": {"name": "x"}}, DEVELOPER)
+    api = ApiServer(gate, store, lambda: 0.0, REVIEW_TARGETS, lambda _: NO_POD_DEFAULTS)
+    api.create({**manifest, "metadata": {"name": "x"}}, DEVELOPER)
     simulated = [each["resources"] for each in gate.reviews[0][1]["object"]["spec"]["containers"]]
     assert simulated == [each["resources"] for each in pod["spec"]["containers"]]

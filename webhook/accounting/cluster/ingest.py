@@ -8,7 +8,8 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex, StorageObject
-from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.accounting.pod_defaults import LimitRangeIndex
+from tallygate.webhook.objects.core import LimitRange, Namespace
 from tallygate.webhook.objects.devices import (
     DeviceClass,
     DeviceTaintRule,
@@ -119,6 +120,7 @@ def _put_namespace(cluster: Cluster, content: ObjectJson) -> None:
 
 _SLICE_DECODER, _CLAIM_DECODER = msgspec.json.Decoder(ResourceSlice), msgspec.json.Decoder(ResourceClaim)
 _TEMPLATE_DECODER = msgspec.json.Decoder(ResourceClaimTemplate)
+_LIMIT_RANGE_DECODER = msgspec.json.Decoder(LimitRange)
 _TAINT_RULE_DECODER = msgspec.json.Decoder(DeviceTaintRule)
 
 
@@ -140,6 +142,18 @@ def _put_priority_class(cluster: Cluster, content: ObjectJson) -> None:
     cluster.priority_classes[(priority_class.metadata.name if priority_class.metadata else None) or ""] = priority_class
 
 
+def _put_limit_range(cluster: Cluster, content: ObjectJson) -> None:
+    _put_limit_ranges(cluster, b"")
+    if cluster.limit_ranges is not None:
+        cluster.limit_ranges.put(_LIMIT_RANGE_DECODER.decode(content))
+
+
+def _put_limit_ranges(cluster: Cluster, _: ObjectJson) -> None:
+    """Make the LimitRanges of a cluster known."""
+    if cluster.limit_ranges is None:
+        cluster.limit_ranges = LimitRangeIndex()
+
+
 _HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
     "Node": _put_node,
     "NodePool": lambda cluster, content: cluster.pools.put_node_pool(_NODE_POOL_DECODER.decode(content)),
@@ -147,6 +161,8 @@ _HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
     "Pod": _put_pod,
     "Namespace": _put_namespace,
     "PriorityClass": _put_priority_class,
+    "LimitRange": _put_limit_range,
+    "LimitRangeList": _put_limit_ranges,
     VERSION_KIND: lambda cluster, content: cluster.set_version(_VERSION_DECODER.decode(content).git_version),
     "DeviceClass": lambda cluster, content: cluster.device_classes.put(_DEVICE_CLASS_DECODER.decode(content)),
     "ResourceSlice": lambda cluster, content: _get_devices(cluster).put(_SLICE_DECODER.decode(content)),

@@ -29,6 +29,7 @@ from tallygate.webhook.accounting.cluster.pod_info import (
     parse_terms,
 )
 from tallygate.webhook.accounting.node_fit import compute_scheduler_requests
+from tallygate.webhook.accounting.pod_defaults import find_default_class
 from tallygate.webhook.accounting.pod_requests import compute_incoming_non_zero_requests
 from tallygate.webhook.accounting.selectors import Selector, SelectorError, create_selector, join_errors, parse_selector
 from tallygate.webhook.errors import TallygateError
@@ -158,7 +159,7 @@ def with_resolved_priority(pod: SchedulingPod, classes: Mapping[str, PriorityCla
     if spec.priority is not None:
         return pod
     priority_class = (
-        _find_class(spec.priority_class_name, classes) if spec.priority_class_name else _find_default_class(classes)
+        _find_class(spec.priority_class_name, classes) if spec.priority_class_name else find_default_class(classes)
     )
     policy = priority_class.preemption_policy or spec.preemption_policy or _DEFAULT_POLICY
     resolved_spec = msgspec.structs.replace(spec, priority=priority_class.value, preemption_policy=policy)
@@ -172,12 +173,6 @@ def _find_class(name: str, classes: Mapping[str, PriorityClass]) -> PriorityClas
         return PriorityClass(ObjectMeta(name=name), _SYSTEM_PRIORITIES[name])
     known_names = ", ".join(sorted({*classes, *_SYSTEM_PRIORITIES}))
     raise NoPriorityClassError(f"no PriorityClass with name {name} was found; there are {known_names}")
-
-
-def _find_default_class(classes: Mapping[str, PriorityClass]) -> PriorityClass:
-    """Return the default class; the one with the lowest value if a cluster has several by mistake."""
-    defaults = [each for each in classes.values() if each.global_default]
-    return min(defaults, key=lambda each: each.value, default=PriorityClass())
 
 
 def read_inter_pod_constraints(

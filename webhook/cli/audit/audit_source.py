@@ -25,7 +25,14 @@ from tallygate.webhook.audit.listing import (
 )
 from tallygate.webhook.cli.doctor.mounted_policies import find_gate_namespace
 from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.sources.cluster_stores import CLASSES, ClusterStores, DeviceItems, read_devices
+from tallygate.webhook.cli.sources.cluster_stores import (
+    CLASSES,
+    ClusterStores,
+    DefaultItems,
+    DeviceItems,
+    read_devices,
+    read_pod_defaults,
+)
 from tallygate.webhook.cli.sources.resource_lists import list_resource
 from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
 from tallygate.webhook.errors import TallygateError
@@ -74,6 +81,7 @@ def read_cluster(
             raise UsageError(f"namespace {name} does not exist at {connection.server}")
     stores.pods.apply(_list_pods(client, stores, scope))
     read_devices(client, stores, _list_scopes(scope), slices=slices)
+    read_pod_defaults(client, stores, _list_scopes(scope))
     remarks = [_NODES_NOT_CHECKED] if check_nodes and scope.included_namespaces is not None else []
     snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
     objects = list_objects(pages, scope, remarks.append)
@@ -132,6 +140,7 @@ class _SnapshotCollector:
         self.marked_kinds: set[str] = set()
         self.unread_kinds: Counter[str] = Counter()  # of objects with containers
         self.devices = DeviceItems(self.stores)
+        self.defaults = DefaultItems(self.stores)
 
     def __call__(self, kind: str, item: msgspec.Raw) -> bool:
         """Add an object and return whether its kind is used.
@@ -139,7 +148,7 @@ class _SnapshotCollector:
         Raises:
             ValueError: if the object is not as a cluster stores it.
         """
-        is_device = self.devices.add(kind, item)
+        is_used = self.devices.add(kind, item) or self.defaults.add(kind, item)
         if kind == "Pod":
             self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
         elif kind == "Namespace":
@@ -148,11 +157,11 @@ class _SnapshotCollector:
             self.other_objects.append((kind, item))
         elif kind.endswith("List") and kind.removesuffix("List") in self._kinds:
             self.marked_kinds.add(kind.removesuffix("List"))
-        elif not is_device and _CONTAINERS.search(bytes(item)):
+        elif not is_used and _CONTAINERS.search(bytes(item)):
             group = _find_group(item)
             self.unread_kinds[f"{kind} of {group}" if group else kind] += 1
         else:
-            return is_device
+            return is_used
         return True
 
     def _is_read(self, kind: str, item: msgspec.Raw) -> bool:
@@ -183,6 +192,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
     collected.stores.namespaces.apply(Replaced(collected.namespaces, collected.get_revision()))
     collected.stores.pods.apply(Replaced(collected.pods, collected.get_revision()))
     collected.devices.apply(collected.get_revision())
+    collected.defaults.apply(collected.get_revision())
     for name in sorted(scope.included_namespaces or ()):
         if collected.stores.namespaces.find(name) is None:
             raise UsageError(f"namespace {name} does not exist in {format_snapshot_name(snapshot)}")
@@ -237,6 +247,7 @@ def _create_audit_input(
         resources_by_class,
         devices=devices,
         limit_records=limit_records,
+        find_pod_defaults=stores.find_pod_defaults,
     )
 
 

@@ -7,7 +7,7 @@ The claims that templates make for a pod are forecast as by the gate, and then c
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,6 +17,7 @@ import msgspec
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
+from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
@@ -49,7 +50,7 @@ from tallygate.webhook.gate.claim_forecast import (
 from tallygate.webhook.gate.device_forecast import compute_least
 from tallygate.webhook.gate.usage_lister import get_ledger_key
 from tallygate.webhook.gate.whole_workloads import create_whole_problems, read_none, select_whole_caps
-from tallygate.webhook.gate.workload_forecast import forecast_cap
+from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults, forecast_cap, list_unlimited
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tallygate.webhook.objects.meta import ObjectMeta
@@ -71,16 +72,22 @@ class CapCheckResult:
 
 
 class CapChecker:
-    """A checker with the ledgers of all caps at the time `now`, filled from a snapshot."""
+    """A checker with the ledgers of all caps at the time `now`, filled from a snapshot.
 
-    def __init__(
+    `find_pod_defaults` returns the values that new pods of a namespace get, which the checked ones have already.
+    """
+
+    def __init__(  # noqa: PLR0913  # the state of a cluster, part by part
         self,
         policies: PolicySet,
         snapshot: SnapshotContents,
         classes: Iterable[DeviceClass],
         templates: Iterable[ResourceClaimTemplate],
+        *,
+        find_pod_defaults: Callable[[str], PodDefaults],
         now: datetime,
     ) -> None:
+        self._find_pod_defaults = find_pod_defaults
         known_classes = (*snapshot.classes, *classes)
         self._resources_by_class = index_classes(known_classes)
         self._templates = ClaimTemplates((*snapshot.templates, *templates))
@@ -120,12 +127,16 @@ class CapChecker:
             replace(pods, claims=self._find_claims(typed, pods.view, matching.caps))
             for pods in (planned.pod_sets if planned else (ForecastPods(typed.views[0], ReplicaCount(1)),))
         ]
+        defaults = self._find_pod_defaults(namespace)
+        workload = ForecastWorkload(tuple(pod_sets), defaults)
+        unknown = [*describe_unknown_defaults(workload, matching.caps, ActiveCap.compute_charge)]
+        not_evaluated += tuple(f"{each} in namespace {namespace}" for each in unknown)
         for pods in pod_sets:
             not_evaluated += tuple(self._describe_unread_claims(namespace, pods.claims, matching.caps))
         if planned is None:
             return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
         whole_caps = select_whole_caps(typed.target, matching.caps)
-        problems = self._forecast(typed, ForecastWorkload(tuple(pod_sets)), matching.caps, whole_caps)
+        problems = self._forecast(typed, workload, matching.caps, whole_caps)
         if problems and whole_caps and all(each.severity is not FindingSeverity.ERROR for each in problems):
             problems += self._charge_pods(typed, pod_sets, whole_caps)
         if problems:
@@ -220,7 +231,7 @@ class CapChecker:
                 pod_sets.append(replace(pods, claims=claims))
             is_whole = cap in whole_caps
             read = partial(self._read_ledger, typed.subject.namespace, cap)
-            compared, read_free = ForecastWorkload(tuple(pod_sets)), read_none if is_whole else read
+            compared, read_free = replace(planned, pod_sets=tuple(pod_sets)), read_none if is_whole else read
             for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read_free):
                 if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP.number:
                     continue
@@ -247,6 +258,7 @@ class CapChecker:
         self, typed: TypedObject, pod_sets: Sequence[ForecastPods], caps: Sequence[ActiveCap]
     ) -> tuple[ReportedProblem, ...]:
         """Charge all pods of an object together."""
+        defaults = self._find_pod_defaults(typed.subject.namespace)
         missing_limits = tuple(
             _create_cap_problem(
                 create_missing_limit_problem(cap, name, names, pods.view.locate("spec.containers")),
@@ -255,7 +267,7 @@ class CapChecker:
             for cap in caps
             for pods in pod_sets
             if pods.replicas.count
-            for name, names in cap.compute_charge(pods.template).unlimited.items()
+            for name, names in list_unlimited(cap.compute_charge(pods.template), pods.template, defaults)
         )
         if any(each.severity is FindingSeverity.ERROR for each in missing_limits):
             return missing_limits

@@ -4,11 +4,15 @@ It reports duplicate keys and numbers that reach the API server as other numbers
 patches before the API server's validation, and converts a problem of a field to a finding at a line.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import msgspec
+
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
+from tallygate.webhook.accounting.pod_defaults import LIMIT_RANGER_ANNOTATION, PodDefaults
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
@@ -22,6 +26,7 @@ from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelect
 from tallygate.webhook.cli.check import api_validation
 from tallygate.webhook.cli.check.api_validation import apply_patch
 from tallygate.webhook.cli.check.cap_check import CapChecker, CapCheckResult
+from tallygate.webhook.cli.check.created_pods import PodDefaultsFinder, set_pod_defaults
 from tallygate.webhook.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
     API_SERVER,
@@ -54,6 +59,7 @@ from tallygate.webhook.documents.scalars import format_float
 from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
 from tallygate.webhook.gate.advertised_devices import KnownDevices
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import (
     DeviceClass,
     DeviceClassSpec,
@@ -61,6 +67,7 @@ from tallygate.webhook.objects.devices import (
     ResourceClaimTemplate,
     list_expressions,
 )
+from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -103,25 +110,39 @@ NodeCheck = Callable[[DecodedRequest, RuleSelection, KnownDevices, bool], Verdic
 class RuleResult:
     """The object as it would be stored, its problems, and the messages on checks that were not evaluated.
 
-    The pods of its templates have the requests that are implied for them.
+    `typed` is a pod with the values that it gets without writing them, and templates with those that their pods get.
+    `written` is a pod as it is written, and templates with the implied requests alone, as the API server stores them.
     """
 
     typed: TypedObject
+    written: TypedObject
     problems: tuple[ReportedProblem, ...]
     not_evaluated: tuple[str, ...]
+
+
+_SET_BY_LIMIT_RANGE = " (a LimitRange of the namespace sets what the pod does not write)"
 
 
 class RuleChecker:
     """An evaluator of the rules of a policy set."""
 
-    def __init__(self, policies: PolicySet) -> None:
+    def __init__(self, policies: PolicySet, find_pod_defaults: Callable[[str], PodDefaults]) -> None:
         self._index = RuleIndex(policies)
+        self._find_pod_defaults = find_pod_defaults
         self._fill_index = RuleIndex(_select_fill_rules(policies))
         self._why_by_rule: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
         self._why_by_implied: Mapping[str, str] = {each.name: each.reason for each in policies.implied_requests}
 
     def evaluate(self, typed: TypedObject, labels: Labels | None) -> RuleResult:
-        """Evaluate the creation of an object by both webhooks; `labels` are those of its namespace, None if unknown."""
+        """Evaluate the creation of an object by both webhooks; `labels` are those of its namespace, None if unknown.
+
+        Before, built-in admission completes a pod; the pods of templates are completed after the rules.
+        """
+        defaults, written = self._find_pod_defaults(typed.subject.namespace), typed
+        if isinstance(typed.content, Pod):
+            body = json.loads(typed.body)
+            set_pod_defaults(body, defaults)
+            typed = replace_body(typed, msgspec.json.encode(body))
         remarks = find_implied_for_pods(self._index.select_implied(typed.subject.namespace, labels), typed.views)
         patch = evaluate_request(typed.request, self._fill_index, labels, Phase.MUTATING).patch
         if patch:
@@ -129,8 +150,11 @@ class RuleChecker:
         decoded_request = self._index.decode(typed.request, labels)
         verdict = evaluate_decoded_request(decoded_request, self._index, labels, Phase.VALIDATING)
         notes = [self._convert_problem(each, FindingSeverity.NOTE) for each in remarks]
-        completed = replace(typed, views=tuple(decoded_request.implied.complete_views(typed.views)))
-        return RuleResult(completed, (*self._convert_problems(verdict), *notes), verdict.unknown)
+        implied = decoded_request.implied
+        completed = replace(typed, views=tuple(implied.with_defaults(defaults).complete_views(typed.views)))
+        if not isinstance(typed.content, Pod):
+            written = replace(typed, views=tuple(implied.complete_views(typed.views)))
+        return RuleResult(completed, written, (*self._convert_problems(verdict), *notes), verdict.unknown)
 
     def check_nodes(
         self,
@@ -142,8 +166,11 @@ class RuleChecker:
         request = typed.request
         selection = self._index.select_node_rules(request.kind, request.namespace, labels)
         decoded_request = self._index.decode(request, labels)
+        decoded_request.implied = decoded_request.implied.with_defaults(
+            self._find_pod_defaults(typed.subject.namespace)
+        )
         verdict = ALLOWED if selection is None else check_nodes(decoded_request, selection)
-        return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
+        return RuleResult(typed, typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
     def _convert_problems(self, verdict: Verdict) -> Iterator[ReportedProblem]:
         for problems, severity in (
@@ -220,12 +247,17 @@ class ManifestChecker:
     def __init__(self, context: CheckContext, manifests: Sequence[Manifest]) -> None:
         self._context = context
         self._targets = list_review_targets(context.policies)
-        self._rule_checker = RuleChecker(context.policies)
+        defaults = PodDefaultsFinder(
+            context.snapshot or SnapshotContents(), manifests, context.namespace, context.limits
+        )
+        self._rule_checker = RuleChecker(context.policies, defaults.find)
         classes = tuple(collect_classes(manifests, context.limits))
         templates = tuple(collect_templates(manifests, context.namespace, context.limits))
         snapshot = context.snapshot or SnapshotContents()
         snapshot = replace(snapshot, limit_annotations=merge_limit_annotations(snapshot.limit_annotations, manifests))
-        self._cap_checker = CapChecker(context.policies, snapshot, classes, templates, context.now)
+        self._cap_checker = CapChecker(
+            context.policies, snapshot, classes, templates, find_pod_defaults=defaults.find, now=context.now
+        )
         self._devices = _create_known_devices(snapshot, classes, templates) if context.check_nodes is not None else None
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
         self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **collect_labels(manifests)}
@@ -256,7 +288,7 @@ class ManifestChecker:
             yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
         labels = self._labels_by_namespace.get(subject.namespace)
         rule_result = self._rule_checker.evaluate(typed, labels)
-        problems = [*rule_result.problems, *_validate(rule_result.typed, labels)]
+        problems = [*rule_result.problems, *_validate(rule_result, labels)]
         schedulability = self._check_schedulability(rule_result.typed, labels, problems)
         problems += schedulability.problems
         cap_result = CapCheckResult()
@@ -273,7 +305,7 @@ class ManifestChecker:
         """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
         check_nodes, devices = self._context.check_nodes, self._devices
         if check_nodes is None or devices is None or any(each.severity is FindingSeverity.ERROR for each in problems):
-            return RuleResult(typed, (), ())
+            return RuleResult(typed, typed, (), ())
         has_pods = not self._cap_checker.has_existing_pods(typed)
         return self._rule_checker.check_nodes(
             typed, labels, lambda request, selection: check_nodes(request, selection, devices, has_pods)
@@ -347,10 +379,33 @@ def _describe_unknown_access(typed: TypedObject, labels: Labels | None) -> Itera
         )
 
 
-def _validate(typed: TypedObject, labels: Labels | None) -> Iterator[ReportedProblem]:
-    """Yield the problems that the API server rejects, and those that it accepts although they are mistakes."""
-    admin_access = api_validation.validate_admin_access_of(typed.content, typed.subject.namespace, labels)
-    for problem in (*api_validation.validate_object(typed.content, typed.views), *admin_access):
+def _validate(rule_result: RuleResult, labels: Labels | None) -> Iterator[ReportedProblem]:
+    """Yield the problems that the API server rejects, and those that it accepts although they are mistakes.
+
+    It validates a pod after built-in admission has completed it, a template as it is stored, and its pods when they
+    are created.
+    """
+    typed, written = rule_result.typed, rule_result.written
+    found = api_validation.validate_object(typed.content, typed.views)
+    in_writing = found if typed is written else api_validation.validate_object(written.content, written.views)
+    is_pod = isinstance(typed.content, Pod)
+    for problem in found if is_pod else in_writing:
+        if problem in in_writing:
+            yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
+    for problem in found if is_pod or typed.target.creates_pods else ():
+        if problem not in in_writing:
+            message = f"{problem.message}{_SET_BY_LIMIT_RANGE if _is_completed(typed, written) else ''}"
+            yield ReportedProblem(replace(problem, message=message), API_SERVER, FindingSeverity.ERROR)
+    for problem in api_validation.validate_admin_access_of(typed.content, typed.subject.namespace, labels):
         yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
-    for problem in api_validation.find_accepted_problems(typed.content, typed.views):
+    accepted = typed if is_pod else written
+    for problem in api_validation.find_accepted_problems(accepted.content, accepted.views):
         yield ReportedProblem(problem, ACCEPTED_BY_KUBERNETES, FindingSeverity.WARNING)
+
+
+def _is_completed(typed: TypedObject, written: TypedObject) -> bool:
+    """Return whether LimitRanges give the pods of an object values."""
+    if isinstance(typed.content, Pod):
+        metadata = typed.content.metadata or ObjectMeta()
+        return LIMIT_RANGER_ANNOTATION in (metadata.annotations or {})
+    return typed.views != written.views

@@ -169,7 +169,10 @@ def _list_cluster(client_config: ClientConfig) -> ClusterInput:
             cluster_input.cluster.storage = StorageIndex()
             _ingest_all(cluster_input, chain.from_iterable(filter(None, volumes)))
         for codec in snapshot_items.SCHEDULING_CODECS:
-            _ingest_all(cluster_input, _list_if_allowed(cluster_input, client, codec) or ())
+            items = _list_if_allowed(cluster_input, client, codec)
+            if items is not None and codec.name == snapshot_items.LIMIT_RANGES:
+                _ingest_all(cluster_input, [snapshot_items.LIST_MARKS[codec.name]])
+            _ingest_all(cluster_input, items or ())
         for record in list_resource(client, pods).items:
             _add_pod(cluster_input, record)
         for codec in snapshot_items.CLAIM_CODECS:

@@ -65,17 +65,18 @@ class PodsToPlace:
         return PodsToPlace(FindingSubject(kind="Pod", namespace=namespace, name=name), pod)
 
     def complete(self, implied: ImpliedRequests) -> "PodsToPlace":
-        """Return new pods with the requests that are implied for them; a pod that was read from a cluster has its own.
+        """Return new pods with the values that they get without writing them; a pod of a cluster has them already.
 
-        The additions are reported on stderr.
+        The implied requests are reported on stderr.
         """
         if self.pod.metadata is not None and self.pod.metadata.uid:
             return self
-        missing = implied.find_missing(self.pod)
+        pod = implied.defaults.complete(self.pod)
+        missing = implied.find_missing(pod)
         for each in missing:
             click.echo(f"tallygate: {self.subject}: each pod gets {describe_amount(each)}", err=True)
         questions = implied.describe_unknown(self.subject.namespace)
-        pod = add_requests(self.pod, missing) if missing else self.pod
+        pod = add_requests(pod, missing) if missing else pod
         return replace(self, pod=pod, unmodelled=(*self.unmodelled, *questions))
 
     def copy_unscheduled(self) -> "PodsToPlace":
@@ -174,10 +175,14 @@ class PodsInFiles:
     shapes: tuple[NodeShape, ...] = ()
 
     def complete(self, policies: PolicySet, cluster: Cluster) -> Sequence[PodsToPlace]:
-        """Return the pods with the implied requests of these policies, by the labels of the namespaces of a cluster."""
+        """Return the pods with the defaults of a cluster, and the implied requests of these policies by its labels."""
         index = ImpliedIndex(policies)
         return [
-            each.complete(index.select(each.subject.namespace, cluster.namespaces.get(each.subject.namespace)))
+            each.complete(
+                index.select(each.subject.namespace, cluster.namespaces.get(each.subject.namespace)).with_defaults(
+                    cluster.find_pod_defaults(each.subject.namespace)
+                )
+            )
             for each in self.pods
         ]
 

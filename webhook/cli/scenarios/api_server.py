@@ -4,7 +4,8 @@ The phases have the order of endpoints/handlers/create.go and registry/generic/r
 The admission reviews have the form of reviews that were recorded from a real API server (tests/reviews).
 
 The immutable fields follow ValidatePodUpdate and ValidatePodResize of pkg/apis/core/validation/validation.go, v1.36.
-Of the defaults that Kubernetes sets before admission, only the defaults of resources are implemented.
+Of the defaults that Kubernetes sets before admission, only the defaults of resources are implemented; of its mutating
+admission, LimitRanger and the default class of Priority.
 """
 
 import copy
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, DecodedObject, ReviewTargets
 from tallygate.webhook.admission.object_values import TooManyItemsError
@@ -29,6 +31,7 @@ from tallygate.webhook.admission.request import (
 )
 from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.webhook.cli.check.api_validation import apply_patch, validate_admin_access_of, validate_object
+from tallygate.webhook.cli.check.created_pods import set_pod_defaults
 from tallygate.webhook.cli.scenarios.scenario import (
     JsonObject,
     RequestResult,
@@ -46,10 +49,11 @@ from tallygate.webhook.objects.devices import (
     ResourceSlice,
 )
 from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.objects.scheduling import PriorityClass
 from tallygate.webhook.policy.limit_annotations import select_texts
 from tallygate.webhook.state.informers.device_store import PublishedDevice
 
-CLUSTER_SCOPED = frozenset({"Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule"})
+CLUSTER_SCOPED = frozenset({"Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule", "PriorityClass"})
 _CREATION_TIMESTAMP = "2026-01-01T00:00:00Z"
 
 _CONTAINER_LISTS = ("containers", "initContainers")
@@ -79,6 +83,7 @@ _STORED_KINDS: Final[Mapping[tuple[str, str], Callable[[bytes], object]]] = {
     (_DEVICES_GROUP, "DeviceClass"): msgspec.json.Decoder(DeviceClass).decode,
     (_DEVICES_GROUP, "ResourceSlice"): _decode_slice,
     (_DEVICES_GROUP, "DeviceTaintRule"): msgspec.json.Decoder(DeviceTaintRule).decode,
+    ("scheduling.k8s.io", "PriorityClass"): msgspec.json.Decoder(PriorityClass).decode,
 }
 """The decoders of the modelled kinds to which no rule applies."""
 
@@ -233,16 +238,23 @@ class ApiRequest:
 class ApiServer:
     """An API server that processes one request at a time.
 
-    `monotonic` is the clock of the gate, `targets` are the kinds that it reviews.
+    `monotonic` is the clock of the gate, `targets` are the kinds that it reviews. `find_pod_defaults` returns what
+    built-in admission gives new pods of a namespace.
     """
 
     def __init__(
-        self, gate: Gate, store: ApiServerStore, monotonic: Callable[[], float], targets: ReviewTargets
+        self,
+        gate: Gate,
+        store: ApiServerStore,
+        monotonic: Callable[[], float],
+        targets: ReviewTargets,
+        find_pod_defaults: Callable[[str], PodDefaults],
     ) -> None:
         self._gate = gate
         self._store = store
         self._monotonic = monotonic
         self._targets = targets
+        self._find_pod_defaults = find_pod_defaults
         self._review_count = 0
 
     def create(self, body: JsonObject, request: ApiRequest) -> RequestResult:
@@ -285,6 +297,8 @@ class ApiServer:
             return self._admit_without_rules(body, old_body, key, request)
         if key.kind == "Pod":
             set_default_requests(body)
+            if old_body is None:
+                set_pod_defaults(body, self._find_pod_defaults(key.namespace))
         mutating_result, patch = RequestResult(), tuple[PatchOperation, ...]()
         if _get_group(body) != _DEVICES_GROUP:  # for claims no mutating webhook is registered
             mutating_result, patch = self._call_webhook(body, old_body, key, request, Phase.MUTATING)

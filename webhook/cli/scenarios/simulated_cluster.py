@@ -53,7 +53,12 @@ from tallygate.webhook.state.informers.named_stores import (
     NodeStore,
     create_namespace_record,
 )
-from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
+from tallygate.webhook.state.informers.namespaced_stores import (
+    LIMIT_RANGE_CODEC,
+    PRIORITY_CLASS_CODEC,
+    ClaimTemplateStore,
+    PodDefaultsStore,
+)
 from tallygate.webhook.state.informers.pod_records import PodRecord
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -100,6 +105,7 @@ class SimulatedCluster:
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
         self._claim_templates, self._devices = ClaimTemplateStore(), DeviceStore(self._claims.list_devices)
         self._taint_rules = DeviceTaintRuleStore()
+        self._pod_defaults = PodDefaultsStore()
         self._scheduler_cache: SchedulerCache | None = None
         self._device_cache: DeviceCache | None = None
         self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
@@ -130,10 +136,11 @@ class SimulatedCluster:
             least_amounts=LeastAmounts(self._devices.list_slices, self._find_selectors),
             workload_reader=self,
             limit_annotations=self._namespaces.get_limit_annotations,
+            find_pod_defaults=self._pod_defaults.find,
         )
         self._ledger_reconciler = self._create_reconciler(top_consumers)
         self._targets = targets = list_review_targets(scenario.policies)
-        self.api = ApiServer(self._gate, self.store, self._read_clock, targets)
+        self.api = ApiServer(self._gate, self.store, self._read_clock, targets, self._pod_defaults.find)
         self._workload_controllers = WorkloadControllers(self.api, self.store)
         self._pod_set_controller = PodSetController(self.api, self.store, targets)
         self._claim_controller = ClaimController(self.api, self.store)
@@ -295,6 +302,8 @@ class SimulatedCluster:
         self._claim_templates.apply(Replaced((), self.store.revision))
         self._devices.apply(Replaced((), self.store.revision))
         self._taint_rules.apply(Replaced((), self.store.revision))
+        self._pod_defaults.limit_ranges.apply(Replaced((), self.store.revision))
+        self._pod_defaults.priority_classes.apply(Replaced((), self.store.revision))
         for _ in range(_ACTIVATION_RECONCILES):
             self.now = self._first_step_at = self.now + IN_FLIGHT_BOUND_SECONDS
             self._reconcile_ledgers()
@@ -311,22 +320,34 @@ class SimulatedCluster:
 
     def _send_watch_event(self, event: str, key: ObjectKey, body: JsonObject) -> None:
         """Apply a change to the stores as a watch would."""
-        if key.kind == "Pod":
-            self._apply_pod_event(self._decode_pod_event(_encode_watch_event(event, body)))
-        elif key.kind == "Namespace":
-            self._namespaces.apply(NAMESPACE_CODEC.decode_event(_encode_watch_event(event, body)))
-        elif key.kind == "ResourceClaim":
-            self._claims.apply(self._claims.codec.decode_event(_encode_watch_event(event, body)))
-        elif key.kind == "ResourceClaimTemplate":
-            self._claim_templates.apply(self._claim_templates.codec.decode_event(_encode_watch_event(event, body)))
-        elif key.kind == "DeviceClass":
-            self._device_classes.apply(DEVICE_CLASS_CODEC.decode_event(_encode_watch_event(event, body)))
-        elif key.kind == "ResourceSlice":
-            self._devices.apply(RESOURCE_SLICE_CODEC.decode_event(_encode_watch_event(event, body)))
-        elif key.kind == "DeviceTaintRule":
-            self._taint_rules.apply(DEVICE_TAINT_RULE_CODEC.decode_event(_encode_watch_event(event, body)))
-        elif key.kind == "Node":
-            self._nodes.apply(NODE_CODEC.decode_event(_encode_watch_event(event, _add_default_allocatable(body))))
+        content = _encode_watch_event(event, _add_default_allocatable(body) if key.kind == "Node" else body)
+        match key.kind:
+            case "Pod":
+                self._apply_pod_event(self._decode_pod_event(content))
+            case "Namespace":
+                self._namespaces.apply(NAMESPACE_CODEC.decode_event(content))
+            case "Node":
+                self._nodes.apply(NODE_CODEC.decode_event(content))
+            case "LimitRange":
+                self._pod_defaults.limit_ranges.apply(LIMIT_RANGE_CODEC.decode_event(content))
+            case "PriorityClass":
+                self._pod_defaults.priority_classes.apply(PRIORITY_CLASS_CODEC.decode_event(content))
+            case _:
+                self._send_device_event(key.kind, content)
+
+    def _send_device_event(self, kind: str, content: bytes) -> None:
+        """Apply a change of an object about devices to its store."""
+        match kind:
+            case "ResourceClaim":
+                self._claims.apply(self._claims.codec.decode_event(content))
+            case "ResourceClaimTemplate":
+                self._claim_templates.apply(self._claim_templates.codec.decode_event(content))
+            case "DeviceClass":
+                self._device_classes.apply(DEVICE_CLASS_CODEC.decode_event(content))
+            case "ResourceSlice":
+                self._devices.apply(RESOURCE_SLICE_CODEC.decode_event(content))
+            case "DeviceTaintRule":
+                self._taint_rules.apply(DEVICE_TAINT_RULE_CODEC.decode_event(content))
 
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
         self._pods.apply(event)

@@ -9,6 +9,7 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.names import is_extended
+from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_reader import identify_slice
@@ -18,9 +19,10 @@ from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec, ResourceRecord
-from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.core import LimitRange, Pod
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import PriorityClass
 from tallygate.webhook.policy.limit_annotations import LimitAnnotations
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_record
@@ -37,6 +39,15 @@ from tallygate.webhook.state.informers.named_stores import (
     DeviceClassStore,
     NamespaceStore,
     create_device_class_record,
+)
+from tallygate.webhook.state.informers.namespaced_stores import (
+    LIMIT_RANGE_CODEC,
+    PRIORITY_CLASS_CODEC,
+    LimitRangeRecord,
+    PodDefaultsStore,
+    PriorityClassRecord,
+    create_limit_range_record,
+    create_priority_class_record,
 )
 from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
 from tallygate.webhook.state.informers.pod_store import PodStore
@@ -80,6 +91,7 @@ class ClusterStores:
         self.device_classes = DeviceClassStore()
         self.devices = DeviceStore(self.claims.list_devices)
         self.nodes = UnhealthyStore()
+        self.pod_defaults = PodDefaultsStore()
         self.usage_lister = UsageLister(
             self.pods, self.namespaces, time.monotonic, lambda: None, claims=self.claims, devices=self.devices
         )
@@ -88,6 +100,15 @@ class ClusterStores:
         self._interner = ChargeGroupInterner()
         self._claim_interner = ChargeGroupInterner(ClaimGroup)
         self._caps: tuple[PolicySet, int, CapIndex, LimitAnnotations] | None = None
+
+    def find_pod_defaults(self, namespace: str) -> PodDefaults:
+        """Return the values that new pods of a namespace get, as far as LimitRanges and PriorityClasses were read."""
+        store = self.pod_defaults
+        return store.find(
+            namespace,
+            has_limit_ranges=store.limit_ranges.revision is not None,
+            has_priority_classes=store.priority_classes.revision is not None,
+        )
 
     def create_pod_record(self, pod: Pod) -> PodRecord:
         """Return the record of a stored pod.
@@ -198,6 +219,22 @@ def read_devices(
             stores.devices.apply(listed)
 
 
+def read_pod_defaults(client: ApiClient, stores: ClusterStores, namespaces: Sequence[str] = ("",)) -> None:
+    """List the LimitRanges of all namespaces or of these, and PriorityClasses; what may not be listed stays unknown.
+
+    Raises:
+        ListError: if a list fails for another reason than a missing permission.
+    """
+    lists = [list_or_record(client, _create_limit_range_codec(name), stores) for name in namespaces]
+    if LIMIT_RANGE_CODEC.name not in stores.unread:
+        limit_ranges = [each for listed in lists for each in listed.items]
+        revision = max((each.revision for each in lists), default=0)
+        stores.pod_defaults.limit_ranges.apply(Replaced(limit_ranges, revision))
+    classes = list_or_record(client, PRIORITY_CLASS_CODEC, stores)
+    if PRIORITY_CLASS_CODEC.name not in stores.unread:
+        stores.pod_defaults.priority_classes.apply(classes)
+
+
 def list_or_record(client: ApiClient, codec: ResourceCodec[W, R], stores: ClusterStores) -> Replaced[R]:
     """Return the list: empty if the resource is unknown, or may not be listed, which is recorded.
 
@@ -219,6 +256,46 @@ def _create_claim_codec(stores: ClusterStores, namespace: str) -> ResourceCodec[
     scope = f"namespaces/{namespace}/" if namespace else ""
     path = f"/apis/resource.k8s.io/v1/{scope}{CLAIMS}"
     return ResourceCodec(CLAIMS, path, ResourceClaim, stores.create_claim_record)
+
+
+def _create_limit_range_codec(namespace: str) -> ResourceCodec[LimitRange, LimitRangeRecord]:
+    scope = f"namespaces/{namespace}/" if namespace else ""
+    path = f"/api/v1/{scope}{LIMIT_RANGE_CODEC.name}"
+    return ResourceCodec(LIMIT_RANGE_CODEC.name, path, LimitRange, create_limit_range_record)
+
+
+class DefaultItems:
+    """The LimitRanges and PriorityClasses of a snapshot, collected for its stores.
+
+    Of LimitRanges a snapshot may have the mark, an empty list; every cluster has PriorityClasses.
+    """
+
+    def __init__(self, stores: ClusterStores) -> None:
+        self._stores = stores.pod_defaults
+        self._limit_ranges: list[LimitRangeRecord] = []
+        self._priority_classes: list[PriorityClassRecord] = []
+        self._has_limit_ranges = False
+
+    def add(self, kind: str, item: msgspec.Raw) -> bool:
+        """Add an object or a mark, and return whether its kind is that of a PriorityClass, which no rule evaluates.
+
+        Raises:
+            ValueError: if the object is not as a cluster stores it.
+        """
+        if kind == "PriorityClass":
+            self._priority_classes.append(create_priority_class_record(_PRIORITY_CLASS_DECODER.decode(item)))
+            return True
+        if kind == "LimitRange":
+            self._limit_ranges.append(create_limit_range_record(_LIMIT_RANGE_DECODER.decode(item)))
+        self._has_limit_ranges = self._has_limit_ranges or kind in {"LimitRange", "LimitRangeList"}
+        return False
+
+    def apply(self, revision: int) -> None:
+        """Put what was collected into the stores."""
+        if self._has_limit_ranges:
+            self._stores.limit_ranges.apply(Replaced(self._limit_ranges, revision))
+        if self._priority_classes:
+            self._stores.priority_classes.apply(Replaced(self._priority_classes, revision))
 
 
 class DeviceItems:
@@ -274,3 +351,5 @@ class DeviceItems:
 _CLAIM_DECODER = msgspec.json.Decoder(ResourceClaim)
 _CLASS_DECODER = msgspec.json.Decoder(DeviceClass)
 _SLICE_DECODER = msgspec.json.Decoder(ResourceSlice)
+_LIMIT_RANGE_DECODER = msgspec.json.Decoder(LimitRange)
+_PRIORITY_CLASS_DECODER = msgspec.json.Decoder(PriorityClass)

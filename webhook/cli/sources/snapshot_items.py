@@ -15,7 +15,7 @@ from tallygate.webhook.accounting.cluster.storage_index import StorageObject
 from tallygate.webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
-from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.objects.core import LimitRange, Namespace
 from tallygate.webhook.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     DeviceClass,
@@ -53,6 +53,7 @@ _OWNED_KINDS = {*STORAGE_TYPES, "ResourceClaim"}
 SchedulingObject = (
     StorageObject
     | PriorityClass
+    | LimitRange
     | PodDisruptionBudget
     | DeviceClass
     | ResourceClaim
@@ -164,6 +165,9 @@ NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, _create_nod
 NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_item)
 LEDGER_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
 
+LIMIT_RANGES = "limitranges"
+"""The resource of LimitRanges, whose defaults new pods get."""
+
 _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     ("v1", "persistentvolumes", "PersistentVolume"),
@@ -173,6 +177,7 @@ _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
     ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
+    ("v1", LIMIT_RANGES, "LimitRange"),
     ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
     ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
     ("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
@@ -185,6 +190,7 @@ _RESOURCES: Sequence[tuple[str, str, str]] = (
 _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     **STORAGE_TYPES,
     "PriorityClass": PriorityClass,
+    "LimitRange": LimitRange,
     "PodDisruptionBudget": PodDisruptionBudget,
     "NodePool": KarpenterNodePool,
     "NodeClaim": NodeClaim,
@@ -234,7 +240,9 @@ SCHEDULING_CODECS = tuple(
     for resource in _RESOURCES
     if resource[2] not in STORAGE_TYPES and resource[2] not in _CLAIM_KINDS
 )
-"""The codecs of the other kinds that scheduling depends on: priorities, device classes, budgets and pools of nodes."""
+"""The codecs of the other kinds that scheduling depends on: priorities, limit ranges, device classes, budgets and
+pools of nodes.
+"""
 
 CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in _CLAIM_KINDS)
 """The codecs of claims for devices, of their templates, slices and taint rules, to list in this order after the pods.
@@ -243,7 +251,7 @@ CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if reso
 LIST_MARKS = {
     name: SnapshotItem("", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode())
     for version, name, kind in _RESOURCES
-    if kind in {"DeviceClass", *_CLAIM_KINDS}
+    if kind in {"DeviceClass", "LimitRange", *_CLAIM_KINDS}
 }
 """By resource: the mark of a snapshot that has all its objects, even if the cluster has none."""
 

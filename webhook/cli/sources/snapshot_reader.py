@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
+from tallygate.webhook.accounting.pod_defaults import LimitRangeIndex
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.cli.manifests.manifest_files import STDIN
 from tallygate.webhook.cli.output.findings import STDIN_NAME
@@ -22,9 +23,10 @@ from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.objects.core import Namespace, Pod
+from tallygate.webhook.objects.core import LimitRange, Namespace, Pod
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.objects.scheduling import PriorityClass
 from tallygate.webhook.policy.limit_annotations import select_texts
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class SnapshotContents:
     `classes` are the classes of devices, `claims` the claims for them, and `templates` the templates of claims.
     `slices` publish devices. `device_kinds` are the kinds of classes, claims, templates and slices that the snapshot
     has, of which the cluster may have none. `device_problems` are the errors of slices that cannot be read.
+    `limit_ranges` are None if the snapshot does not have this kind.
     """
 
     pods: list[Pod] = field(default_factory=list)
@@ -87,6 +90,8 @@ class SnapshotContents:
     device_problems: list[str] = field(default_factory=list)
     labels_by_namespace: dict[str, Mapping[str, str]] = field(default_factory=dict)
     limit_annotations: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    limit_ranges: LimitRangeIndex | None = None
+    priority_classes: dict[str, PriorityClass] = field(default_factory=dict)
     cluster: "Cluster | None" = None
 
 
@@ -259,6 +264,30 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
                 snapshot.labels_by_namespace[namespace.name] = namespace.labels or {}
                 if texts := select_texts(namespace.annotations):
                     snapshot.limit_annotations[namespace.name] = texts
+        case "LimitRange" | "LimitRangeList" | "PriorityClass":
+            _add_defaults(snapshot, item, kind)
+        case "Node":
+            pass
+        case _:
+            return _add_device_item(snapshot, item, kind) or is_ingested
+    return True
+
+
+def _add_defaults(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> None:
+    """Add an object that gives new pods values; a list without items makes its kind known."""
+    if kind == "PriorityClass":
+        priority_class = msgspec.json.decode(item, type=PriorityClass)
+        name = (priority_class.metadata.name if priority_class.metadata else None) or ""
+        snapshot.priority_classes[name] = priority_class
+        return
+    snapshot.limit_ranges = snapshot.limit_ranges or LimitRangeIndex()
+    if kind == "LimitRange":
+        snapshot.limit_ranges.put(msgspec.json.decode(item, type=LimitRange))
+
+
+def _add_device_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
+    """Add an object about devices, and return whether it is one."""
+    match kind:
         case "ResourceClaim":
             snapshot.claims.append(msgspec.json.decode(item, type=ResourceClaim))
         case "ResourceClaimTemplate":
@@ -268,8 +297,7 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
         case "ResourceSlice":
             snapshot.slices.append(identify_slice(msgspec.json.decode(item, type=ResourceSlice)))
         case (
-            "Node"
-            | "ResourceClaimList"
+            "ResourceClaimList"
             | "ResourceClaimTemplateList"
             | "DeviceClassList"
             | "ResourceSliceList"
@@ -277,6 +305,6 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
         ):
             pass
         case _:
-            return is_ingested
+            return False
     snapshot.device_kinds.update({kind.removesuffix(_LIST)} & DEVICE_RESOURCES.keys())
     return True

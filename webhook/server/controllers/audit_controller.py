@@ -132,6 +132,7 @@ class AuditController:
             has_slices=informers.device_store.revision is not None,
             devices=informers.device_lister,
             limit_records=self._read_limit_records(),
+            find_pod_defaults=informers.pod_defaults.find_pod_defaults,
         )
         excluded = frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace})
         scope = AuditScope(excluded, targets=list_review_targets(policies))

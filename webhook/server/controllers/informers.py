@@ -15,6 +15,7 @@ from typing import Final
 
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
+from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.api_errors import ApiErrorReason
@@ -30,7 +31,14 @@ from tallygate.webhook.state.informers.cluster_informers import ClusterInformers
 from tallygate.webhook.state.informers.device_cache import DeviceCache
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, DEVICE_TAINT_RULE_CODEC, NamespaceStore
-from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, ClaimTemplateStore, QuotaStore
+from tallygate.webhook.state.informers.namespaced_stores import (
+    LIMIT_RANGE_CODEC,
+    PRIORITY_CLASS_CODEC,
+    QUOTA_CODEC,
+    ClaimTemplateStore,
+    PodDefaultsStore,
+    QuotaStore,
+)
 from tallygate.webhook.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
 from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
@@ -90,6 +98,46 @@ class InformerQuotaLister:
         stale = self._informer.get_status().stale
         self._unsynced_log.update(f"pods and workloads get no forecasts of ResourceQuotas: {stale}" if stale else "")
         return None if stale else self._store.list_quotas(namespace)
+
+
+class InformerPodDefaults:
+    """The informers of LimitRanges and PriorityClasses; while one is stale, its defaults are unknown, logged once."""
+
+    def __init__(self, client_config: ClientConfig, log: Logger) -> None:
+        self._store = store = PodDefaultsStore()
+        again = "forecasts have the defaults of LimitRanges and PriorityClasses again"
+        self._unsynced_log = FailureLog(
+            partial(log.warning, "pod-defaults-not-evaluated"),
+            partial(log.info, "pod-defaults-evaluated", message=again),
+            each_change=False,
+        )
+        self._limit_ranges = Informer(
+            LIMIT_RANGE_CODEC, client_config, store.limit_ranges.apply, store.limit_ranges.__len__
+        )
+        self._priority_classes = Informer(
+            PRIORITY_CLASS_CODEC, client_config, store.priority_classes.apply, store.priority_classes.__len__
+        )
+
+    def start(self) -> None:
+        """Start both informers."""
+        self._limit_ranges.start()
+        self._priority_classes.start()
+
+    def stop(self) -> None:
+        """Stop both informers."""
+        self._limit_ranges.stop()
+        self._priority_classes.stop()
+
+    def list_statuses(self) -> tuple[InformerStatus, ...]:
+        """Return the status of both informers."""
+        return self._limit_ranges.get_status(), self._priority_classes.get_status()
+
+    def find_pod_defaults(self, namespace: str) -> PodDefaults:
+        """Return the values that built-in admission gives new pods of a namespace."""
+        stale = [each.stale for each in self.list_statuses()]
+        reason = "; ".join(filter(None, stale))
+        self._unsynced_log.update(f"forecasts have no defaults of new pods: {reason}" if reason else "")
+        return self._store.find(namespace, has_limit_ranges=not stale[0], has_priority_classes=not stale[1])
 
 
 _TEMPLATE_TIMEOUT_SECONDS: Final = 0.2
@@ -312,6 +360,7 @@ class GateInformers:
         self._informers = ClusterInformers(client_config)
         self.quotas = InformerQuotaLister(client_config, log)
         self.claim_templates = InformerClaimTemplateLister(client_config, log)
+        self.pod_defaults = InformerPodDefaults(client_config, log)
         self.snapshot_provider = InformerSnapshotProvider(
             self._informers.scheduler_cache,
             self._list_cluster_statuses,
@@ -358,6 +407,7 @@ class GateInformers:
         self._informers.start()
         self.quotas.start()
         self.claim_templates.start()
+        self.pod_defaults.start()
 
     def stop(self) -> None:
         """Stop all watches, within about a second."""
@@ -365,10 +415,12 @@ class GateInformers:
         self._informers.stop()
         self.quotas.stop()
         self.claim_templates.stop()
+        self.pod_defaults.stop()
 
     def list_statuses(self) -> tuple[InformerStatus, ...]:
         """Return the status of the watch of each resource."""
-        return (*self._informers.list_statuses(), self.quotas.get_status(), self.claim_templates.get_status())
+        own = self.quotas.get_status(), self.claim_templates.get_status()
+        return (*self._informers.list_statuses(), *own, *self.pod_defaults.list_statuses())
 
     def _list_cluster_statuses(self) -> tuple[InformerStatus, ...]:
         return (*self._informers.list_statuses(), self.claim_templates.get_status())

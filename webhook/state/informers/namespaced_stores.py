@@ -1,6 +1,7 @@
-"""Stores of ResourceQuotas and ResourceClaimTemplates: records by namespace and name.
+"""Stores of ResourceQuotas, LimitRanges, PriorityClasses and ResourceClaimTemplates: records by namespace and name.
 
 - ResourceQuotas: spec and status.
+- LimitRanges: the spec. PriorityClasses, which are in no namespace: their value, and whether they are the default.
 - ResourceClaimTemplates: the claim that is made from the template, without the selectors of its devices.
 """
 
@@ -9,6 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from tallygate.webhook.accounting.pod_defaults import PodDefaults, create_pod_defaults
 from tallygate.webhook.kube.resource_codec import (
     Changed,
     Deleted,
@@ -18,9 +20,10 @@ from tallygate.webhook.kube.resource_codec import (
     WatchEvent,
     parse_revision,
 )
-from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.webhook.objects.core import LimitRange, ResourceQuota
 from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
 from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import PriorityClass
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, intern_template
 from tallygate.webhook.state.informers.pod_records import ChargeGroup, ChargeGroupInterner
 
@@ -120,6 +123,80 @@ _QUOTA_ENCODER = msgspec.json.Encoder()
 _QUOTA_DECODER = msgspec.json.Decoder(ResourceQuota)
 
 QUOTA_CODEC = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, create_quota_record)
+
+
+class LimitRangeRecord(msgspec.Struct, frozen=True):
+    """One LimitRange with its name and specification."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    limit_range: LimitRange
+
+
+class PriorityClassRecord(msgspec.Struct, frozen=True):
+    """One PriorityClass, which is in no namespace."""
+
+    uid: str
+    name: str
+    revision: int
+    priority_class: PriorityClass
+    namespace: str = ""
+
+
+class PodDefaultsStore:
+    """All LimitRanges and PriorityClasses: the values that built-in admission fills into new pods."""
+
+    def __init__(self) -> None:
+        self.limit_ranges: NamespacedStore[LimitRangeRecord] = NamespacedStore()
+        self.priority_classes: NamespacedStore[PriorityClassRecord] = NamespacedStore()
+
+    def find(self, namespace: str, *, has_limit_ranges: bool = True, has_priority_classes: bool = True) -> PodDefaults:
+        """Return the values for the pods of a namespace; those of a kind that is not known are left out."""
+        limit_ranges = self.limit_ranges.list_records(namespace) if has_limit_ranges else ()
+        classes = self.priority_classes.list_records("") if has_priority_classes else ()
+        return create_pod_defaults(
+            [each.limit_range for each in limit_ranges],
+            {each.name: each.priority_class for each in classes},
+            has_limit_ranges=has_limit_ranges,
+            has_priority_classes=has_priority_classes,
+        )
+
+
+def create_limit_range_record(limit_range: LimitRange) -> LimitRangeRecord:
+    """Create the record of a stored LimitRange.
+
+    Raises:
+        ValueError: if it lacks a field that every stored one has.
+    """
+    meta = limit_range.metadata
+    if meta is None or not meta.uid or not meta.namespace or not meta.name:
+        raise ValueError("a limit range without uid, namespace or name")
+    stored = LimitRange(ObjectMeta(name=meta.name), limit_range.spec)
+    return LimitRangeRecord(meta.uid, meta.namespace, meta.name, parse_revision(meta.resource_version or ""), stored)
+
+
+def create_priority_class_record(priority_class: PriorityClass) -> PriorityClassRecord:
+    """Create the record of a stored PriorityClass.
+
+    Raises:
+        ValueError: if it lacks a field that every stored one has.
+    """
+    meta = priority_class.metadata
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError("a priority class without uid or name")
+    stored = msgspec.structs.replace(priority_class, metadata=ObjectMeta(name=meta.name))
+    return PriorityClassRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), stored)
+
+
+LIMIT_RANGE_CODEC = ResourceCodec("limitranges", "/api/v1/limitranges", LimitRange, create_limit_range_record)
+PRIORITY_CLASS_CODEC = ResourceCodec(
+    "priorityclasses",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    PriorityClass,
+    create_priority_class_record,
+)
 
 
 class ClaimTemplateRecord(msgspec.Struct, frozen=True):

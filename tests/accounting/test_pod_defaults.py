@@ -1,0 +1,122 @@
+"""Values that built-in admission gives new pods: those of LimitRanges, and the default PriorityClass."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from tallygate.webhook.accounting.pod_defaults import (
+    UNKNOWN_POD_DEFAULTS,
+    PodDefaults,
+    create_pod_defaults,
+)
+from tallygate.webhook.objects.core import LimitRange, Pod
+from tallygate.webhook.objects.scheduling import PriorityClass
+
+GPU = "nvidia.com/gpu"
+
+
+def limit_range(*items: dict[str, Any]) -> LimitRange:
+    """Return a LimitRange with these entries, of type Container unless they name another."""
+    body = {"spec": {"limits": [{"type": "Container", **item} for item in items]}}
+    return msgspec.json.decode(json.dumps(body), type=LimitRange)
+
+
+def find_defaults(*limit_ranges: LimitRange, **classes: PriorityClass) -> PodDefaults:
+    """Return the defaults by these LimitRanges and PriorityClasses, which are all."""
+    return create_pod_defaults(limit_ranges, classes)
+
+
+def complete(defaults: PodDefaults, **spec: Any) -> dict[str, Any]:
+    """Return the spec of a completed pod."""
+    pod = msgspec.json.decode(json.dumps({"spec": spec}), type=Pod)
+    completed: dict[str, Any] = json.loads(msgspec.json.encode(defaults.complete(pod)))["spec"]
+    return completed
+
+
+@pytest.mark.parametrize(
+    ("item", "written", "requests", "limits"),
+    [
+        pytest.param({"default": {"cpu": "2"}}, {}, {"cpu": "2"}, {"cpu": "2"}, id="a default is request and limit"),
+        pytest.param(
+            {"default": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}},
+            {},
+            {"cpu": "1"},
+            {"cpu": "2"},
+            id="both",
+        ),
+        pytest.param({"max": {GPU: "1"}}, {}, {GPU: "1"}, {GPU: "1"}, id="a maximum is the default"),
+        pytest.param({"min": {"cpu": "1"}}, {}, {"cpu": "1"}, None, id="a minimum is the default request"),
+        pytest.param({"defaultRequest": {GPU: "1"}}, {}, {GPU: "1"}, None, id="a default request alone sets no limit"),
+        pytest.param(
+            {"default": {"cpu": "2"}}, {"limits": {"cpu": "3"}}, None, {"cpu": "3"}, id="a limit of its own is kept"
+        ),
+        pytest.param(
+            {"default": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}},
+            {"limits": {"cpu": "3"}},
+            None,
+            {"cpu": "3"},
+            id="the request of a limit is that limit, which the API server has copied before",
+        ),
+        pytest.param(
+            {"default": {"cpu": "2"}}, {"requests": {"cpu": "3"}}, {"cpu": "3"}, {"cpu": "2"}, id="a larger request"
+        ),
+        pytest.param({"default": {"cpu": "2"}}, {"limits": {"cpu": "0"}}, None, {"cpu": "0"}, id="a limit of 0"),
+        pytest.param({"type": "Pod", "max": {"cpu": "2"}}, {}, None, None, id="the type Pod has no defaults"),
+    ],
+)
+def test_each_container_gets_what_it_lacks(
+    item: dict[str, Any], written: dict[str, Any], requests: object, limits: object
+) -> None:
+    containers = [{"name": "a", "resources": written}]
+    spec = complete(find_defaults(limit_range(item)), containers=containers, initContainers=containers)
+    for completed in (*spec["containers"], *spec["initContainers"]):
+        resources = completed["resources"]
+        assert (resources.get("requests") or None, resources.get("limits") or None) == (requests, limits)
+
+
+def test_several_limit_ranges_add_up() -> None:
+    defaults = find_defaults(limit_range({"default": {"cpu": "2"}}), limit_range({"default": {"memory": "1Gi"}}))
+    (container,) = complete(defaults, containers=[{"name": "a"}])["containers"]
+    assert container["resources"]["limits"] == {"cpu": "2", "memory": "1Gi"}
+
+
+def test_limit_ranges_that_differ_are_unknown() -> None:
+    defaults = find_defaults(limit_range({"default": {"cpu": "2"}}), limit_range({"default": {"cpu": "1"}}))
+    assert not defaults.has_limit_ranges
+    assert complete(defaults, containers=[{"name": "a"}]) == {"containers": [{"name": "a"}]}
+
+
+def test_the_pod_level_is_completed_from_the_containers_as_they_are_written() -> None:
+    defaults = find_defaults(limit_range({"default": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}}))
+    spec = complete(defaults, containers=[{"name": "a"}], resources={"limits": {"cpu": "4"}})
+    assert spec["resources"] == {"limits": {"cpu": "4"}, "requests": {"cpu": "4"}}
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [({}, "std"), ({"priorityClassName": "high"}, "high")],
+    ids=["the default class", "a class of its own"],
+)
+def test_a_pod_without_a_class_gets_the_default_one(written: dict[str, Any], expected: str) -> None:
+    classes = {
+        name: msgspec.json.decode(json.dumps({"metadata": {"name": name}, "value": value, "globalDefault": default}))
+        for name, value, default in (("std", 1, True), ("also", 2, True), ("high", 9, False))
+    }
+    defaults = create_pod_defaults((), msgspec.convert(classes, dict[str, PriorityClass]))
+    assert complete(defaults, containers=[], **written)["priorityClassName"] == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [({}, True), ({"cpu": "0"}, False)],
+    ids=["no limit", "a limit of 0"],
+)
+def test_only_a_missing_limit_may_come_from_limit_ranges_that_are_unknown(
+    limits: dict[str, str], *, expected: bool
+) -> None:
+    body = {"spec": {"containers": [{"name": "a", "resources": {"limits": limits}}]}}
+    pod = msgspec.json.decode(json.dumps(body), type=Pod)
+    assert UNKNOWN_POD_DEFAULTS.may_limit(pod, "cpu", "a") is expected
+    assert not find_defaults().may_limit(pod, "cpu", "a")

@@ -1,0 +1,73 @@
+"""Forecasts count what built-in admission gives the pods of a workload; nothing hangs on what is not known."""
+
+from typing import Any
+
+import pytest
+
+from tallygate.webhook.accounting.pod_defaults import (
+    NO_POD_DEFAULTS,
+    UNKNOWN_POD_DEFAULTS,
+    ContainerDefaults,
+    PodDefaults,
+)
+from tallygate.webhook.accounting.quantity import Quantity
+from tests.gate.gate_fixture import CAP, GateFixture, response
+from tests.gate.test_quotas import gpus, quotas
+
+LIMITS = CAP.replace("nvidia.com/gpu: 4", "limits.memory: 2Gi") + "  workloads: deny\n"
+PRIORITY = CAP + "  workloads: deny\n  pods: {priorityClasses: [std]}\n"
+MEMORY = {"memory": Quantity.parse("512Mi")}
+ONE_GPU = {"nvidia.com/gpu": Quantity.from_int(1)}
+
+
+def list_messages(fixture: GateFixture, resources: dict[str, Any], replicas: int = 1) -> list[str]:
+    """Return the warnings about a Deployment whose container has these resources, or its denial."""
+    template = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
+    body = {"kind": "Deployment", "spec": {"replicas": replicas, "template": template}}
+    result = response(fixture.admit(body, kind={"group": "apps", "kind": "Deployment"}, name="w"))
+    warnings: list[str] = result.get("warnings", [])
+    return warnings if result["allowed"] else [f"denied: {result['status']['message']}"]
+
+
+def test_a_limit_that_a_limit_range_gives_is_not_missing() -> None:
+    assert "TG203" in list_messages(GateFixture(LIMITS), {})[0]
+    given = PodDefaults(ContainerDefaults(MEMORY, MEMORY))
+    assert list_messages(GateFixture(LIMITS, pod_defaults=given), {}, replicas=4) == []
+
+
+def test_the_pods_count_with_the_limit_that_they_get() -> None:
+    given = PodDefaults(ContainerDefaults(MEMORY, MEMORY))
+    (message,) = list_messages(GateFixture(LIMITS, pod_defaults=given), {}, replicas=5)
+    assert "5 replicas request 2560Mi limits.memory" in message
+
+
+@pytest.mark.parametrize("resources", [{}, {"limits": {"memory": "0"}}], ids=["no limit", "a limit of 0"])
+def test_no_denial_hangs_on_limit_ranges_that_are_unknown(resources: dict[str, Any]) -> None:
+    (message,) = list_messages(GateFixture(LIMITS, pod_defaults=UNKNOWN_POD_DEFAULTS), resources)
+    if resources:
+        assert message.startswith("denied")
+    else:
+        assert "whether a LimitRange gives it to them is not known here" in message
+
+
+def test_devices_that_a_limit_range_gives_count() -> None:
+    given = PodDefaults(ContainerDefaults(ONE_GPU, ONE_GPU))
+    (message,) = list_messages(GateFixture(CAP, pod_defaults=given), {}, replicas=5)
+    assert "5 replicas request 5 nvidia.com/gpu" in message
+    quota_gate = GateFixture(CAP.replace("gpu: 4", "gpu: 9"), quotas=quotas(gpus(3, 0)), pod_defaults=given)
+    (message,) = list_messages(quota_gate, {}, replicas=5)
+    assert "TG208" in message
+
+
+@pytest.mark.parametrize(
+    ("defaults", "expected"),
+    [
+        pytest.param(NO_POD_DEFAULTS, "", id="no default class"),
+        pytest.param(PodDefaults(priority_class="other"), "", id="another default class"),
+        pytest.param(PodDefaults(priority_class="std"), "TG204", id="the default class is counted"),
+        pytest.param(UNKNOWN_POD_DEFAULTS, "get it by default is not known here", id="the classes are unknown"),
+    ],
+)
+def test_pods_without_a_class_count_under_the_cap_of_the_default_class(defaults: PodDefaults, expected: str) -> None:
+    messages = list_messages(GateFixture(PRIORITY, pod_defaults=defaults), {"limits": {"nvidia.com/gpu": "1"}}, 5)
+    assert [expected in each for each in messages] == ([True] if expected else [])

@@ -1,0 +1,93 @@
+"""LimitRanges and PriorityClasses of a cluster: known while they are watched; the log reports if not."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from tallygate.webhook.kube.config import ClientConfig
+from tallygate.webhook.server.controllers.informers import InformerPodDefaults
+from tests.kube.kubeconfig import load_config
+from tests.kube.raw_server import RawServer
+from tests.kube.test_informer import wait_until
+from tests.server.app_harness import Log
+
+LIMIT_RANGES, PRIORITY_CLASSES = "/api/v1/limitranges", "/apis/scheduling.k8s.io/v1/priorityclasses"
+LIMIT_RANGE = {
+    "metadata": {"name": "usual", "namespace": "a", "uid": "u", "resourceVersion": "3"},
+    "spec": {"limits": [{"type": "Container", "default": {"memory": "1Gi"}}]},
+}
+STANDARD = {"metadata": {"name": "std", "uid": "v", "resourceVersion": "4"}, "value": 5, "globalDefault": True}
+
+
+@contextmanager
+def run_api_server(lists: dict[str, list[dict[str, Any]]], folder: Path) -> Iterator[ClientConfig]:
+    """Run a server that sends these lists by their paths; watches send nothing, and other paths are forbidden."""
+    ended = Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            if "watch=" in query:
+                ended.wait(30)
+                return
+            items = lists.get(path)
+            body = json.dumps({"metadata": {"resourceVersion": "7"}, "items": items, "code": 403}).encode()
+            self.send_response(403 if items is None else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield load_config(RawServer([], port=server.server_address[1]), folder)
+    finally:
+        ended.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_defaults_are_known_while_they_are_watched_and_nothing_is_known_before(tmp_path: Path) -> None:
+    log = Log("info")
+    with run_api_server({LIMIT_RANGES: [LIMIT_RANGE], PRIORITY_CLASSES: [STANDARD]}, tmp_path) as config:
+        defaults = InformerPodDefaults(config, log.logger)
+        before = defaults.find_pod_defaults("a")
+        assert (before.has_limit_ranges, before.has_priority_classes, any(before.containers)) == (False, False, False)
+        defaults.start()
+        wait_until(lambda: all(each.revision == 7 for each in defaults.list_statuses()))
+        found = defaults.find_pod_defaults("a")
+        assert (found.has_limit_ranges, found.priority_class) == (True, "std")
+        assert found.containers.limits.keys() == {"memory"}
+        assert not any(defaults.find_pod_defaults("b").containers)
+        defaults.stop()
+    assert [(line["level"], line["event"]) for line in log.lines] == [
+        ("warning", "pod-defaults-not-evaluated"),
+        ("info", "pod-defaults-evaluated"),
+    ]
+
+
+@pytest.mark.parametrize("allowed", [LIMIT_RANGES, PRIORITY_CLASSES])
+def test_a_kind_that_may_not_be_listed_leaves_the_other_one_known(tmp_path: Path, allowed: str) -> None:
+    log = Log("info")
+    with run_api_server({allowed: [LIMIT_RANGE if allowed == LIMIT_RANGES else STANDARD]}, tmp_path) as config:
+        defaults = InformerPodDefaults(config, log.logger)
+        defaults.start()
+        wait_until(lambda: any(each.revision == 7 for each in defaults.list_statuses()))
+        found = defaults.find_pod_defaults("a")
+        assert (found.has_limit_ranges, found.has_priority_classes) == (
+            allowed == LIMIT_RANGES,
+            allowed == PRIORITY_CLASSES,
+        )
+        defaults.stop()
+    assert [line["event"] for line in log.lines] == ["pod-defaults-not-evaluated"]
