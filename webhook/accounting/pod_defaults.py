@@ -1,7 +1,7 @@
 """Values that built-in admission fills into a new pod: the defaults of LimitRanges, and the default PriorityClass.
 
-A pod at the API server has them already. Templates and manifests have not, so that everything that foresees pods
-completes them first. Sources: mergePodResourceRequirements in plugin/pkg/admission/limitranger/admission.go, admitPod
+A pod at the API server has them already. Templates and manifests have not, so that forecasts and predictions
+complete them first. Sources: mergePodResourceRequirements in plugin/pkg/admission/limitranger/admission.go, admitPod
 in plugin/pkg/admission/priority/admission.go, v1.37. Both run before any webhook, LimitRanger first.
 """
 

@@ -91,7 +91,8 @@ class Gate:
     extended resource of each DeviceClass, the same object until one changes; `is_advertised` returns whether any node
     may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
     are watched. `limit_annotations` returns the annotations that set limits, the same object until one changes;
-    `limit_admissions` get the admitted changes of these. `find_pod_defaults` returns what built-in admission gives new pods of a namespace.
+    `limit_admissions` get the admitted changes of these. `find_pod_defaults` returns what built-in admission gives new
+    pods of a namespace.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name

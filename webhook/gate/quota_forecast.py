@@ -4,8 +4,8 @@ A forecast under a ResourceQuota never denies: ResourceQuota itself rejects pods
 but the claims that controllers make for the pod only after it is stored: those of templates, and the one that
 kube-scheduler makes for extended resources of device classes. Only an event or the condition of the pod reports that.
 
-The pods have the defaults of LimitRanges and of the default priority class, as far as these are known. If a scope depends
-on them, there is no forecast; and a sum may be too low. A quota with scopes counts no claims.
+The pods have the defaults of LimitRanges and of the default priority class, as far as these are known. If a scope
+depends on them, there is no forecast; and a sum may be too low. A quota with scopes counts no claims.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

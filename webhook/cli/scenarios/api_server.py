@@ -10,7 +10,7 @@ admission, LimitRanger and the default class of Priority.
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,8 +18,10 @@ import msgspec
 
 from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
+from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, DecodedObject, ReviewTargets
 from tallygate.webhook.admission.object_values import TooManyItemsError
+from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import (
     CREATE,
     REVIEW_API_VERSION,
@@ -296,9 +298,7 @@ class ApiServer:
         if target is None:
             return self._admit_without_rules(body, old_body, key, request)
         if key.kind == "Pod":
-            set_default_requests(body)
-            if old_body is None:
-                set_pod_defaults(body, self._find_pod_defaults(key.namespace))
+            self._set_defaults(body, old_body, key)
         mutating_result, patch = RequestResult(), tuple[PatchOperation, ...]()
         if _get_group(body) != _DEVICES_GROUP:  # for claims no mutating webhook is registered
             mutating_result, patch = self._call_webhook(body, old_body, key, request, Phase.MUTATING)
@@ -309,17 +309,28 @@ class ApiServer:
             set_default_requests(body)
         self._prepare(body, old_body, key, request.subresource)
         decoded = target.decode(msgspec.json.encode(body))
-        problems = list(validate_object(decoded, target.list_pods(decoded)))
-        if old_body is None:
-            labels = self._store.find_namespace_labels(key.namespace)
-            problems += validate_admin_access_of(decoded, key.namespace, labels)
-        if problems:
+        if problems := self._validate(decoded, target.list_pods(decoded), key, is_new=old_body is None):
             return create_invalid(str(key), problems).add_earlier(mutating_result)
         if old_body is not None and (reason := find_immutable_change(decoded, old_body, request.subresource)):
             return create_rejection(f"{key} is invalid: {reason}").add_earlier(mutating_result)
         validating_result, _ = self._call_webhook(body, old_body, key, request, Phase.VALIDATING)
         result = validating_result.add_earlier(mutating_result)
         return replace(result, stored_body=body) if result.allowed else result
+
+    def _set_defaults(self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey) -> None:
+        """Fill in what a pod gets before any webhook; built-in admission completes only a new one."""
+        set_default_requests(body)
+        if old_body is None:
+            set_pod_defaults(body, self._find_pod_defaults(key.namespace))
+
+    def _validate(
+        self, decoded: DecodedObject, views: Sequence[PodView], key: ObjectKey, *, is_new: bool
+    ) -> list[Problem]:
+        problems = list(validate_object(decoded, views))
+        if is_new:
+            labels = self._store.find_namespace_labels(key.namespace)
+            problems += validate_admin_access_of(decoded, key.namespace, labels)
+        return problems
 
     def _admit_without_rules(
         self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest
