@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.kube.config import ClientConfig
+from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.server.controllers.informers import InformerPodDefaults
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import RawServer
