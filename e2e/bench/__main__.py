@@ -33,20 +33,27 @@ from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERRO
 @click.command()
 @click.option("--rounds", type=click.IntRange(1), default=10, show_default=True, help="Rounds of each table.")
 @click.option("--creates", type=click.IntRange(1), default=200, show_default=True, help="Creates in each variant.")
+@click.option(
+    "--only-reservations", is_flag=True, help="Only an empty ledger and one with reservations, beside a quota."
+)
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print the figures.")
-def main(rounds: int, creates: int, output: str) -> None:
+def main(rounds: int, creates: int, output: str, *, only_reservations: bool) -> None:
     """Measure the time that webhooks add to the creation of a pod; progress on stderr."""
     try:
         load_average = os.getloadavg()
-        measured = _rounds(rounds, creates)
+        measured = _rounds(rounds, creates, only_reservations=only_reservations)
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
         sys.exit(EXIT_USAGE_ERROR if isinstance(error, BuildError) else EXIT_INTERNAL_ERROR)
     results = _Results(
-        [figure for load in LOADS for figure in compute_figures([each[load] for each in measured.samples], load)],
+        [
+            figure
+            for load in (LOADS if measured.samples else ())
+            for figure in compute_figures([each[load] for each in measured.samples], load)
+        ],
         [
             rejection
-            for load in (ALONE, SELDOM)
+            for load in ((ALONE, SELDOM) if measured.rejected else ())
             for rejection in compute_rejection_figures([each[load] for each in measured.rejected], load)
         ],
         [
@@ -89,11 +96,11 @@ class _Results:
     min_open: int
 
 
-def _rounds(rounds: int, creates: int) -> _Measured:
+def _rounds(rounds: int, creates: int, *, only_reservations: bool) -> _Measured:
     click.echo("starting a control plane …", err=True)
     measured = _Measured()
     with LocalCluster() as cluster, bench_cluster(cluster) as bench:
-        for number in range(rounds):
+        for number in range(0 if only_reservations else rounds):
             click.echo(f"round {number + 1} of {rounds} …", err=True)
             measured.samples.append(measure_round(bench, creates))
             measured.rejected.append(measure_rejections(bench, creates))
@@ -111,16 +118,10 @@ def _as_table(results: _Results, run: _Run) -> str:
         f"{platform.python_version()}; load before: {run.load:.1f}. {run.rounds} rounds of {run.creates} creates."
     )
     reserving = f"With at least {results.min_open:,} open reservations:"
-    lines = [
-        machine,
-        "",
-        *format_table(results.figures),
-        "",
-        *format_rejection_table(results.rejections),
-        "",
-        reserving,
-        "",
-    ]
+    lines = [machine, ""]
+    if results.figures:
+        lines += [*format_table(results.figures), "", *format_rejection_table(results.rejections), ""]
+    lines += [reserving, ""]
     return "\n".join([*lines, *format_table(results.reserving)])
 
 

@@ -10,12 +10,13 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 from e2e.api import api
 from e2e.bench import registrations
 from e2e.bench.calls import Calls, parse_calls
 from e2e.bench.client import Access, Client, load_access
-from e2e.bench.objects import LEFT, PLENTY, cap, ledger, namespace, pod, quota
+from e2e.bench.objects import LEFT, PLENTY, cap, create_failed_reservation, ledger, namespace, pod, quota
 from e2e.bench.servers import flask_port, floor_port
 from e2e.bench.variants import (
     CAP,
@@ -40,12 +41,13 @@ from e2e.service_account import as_service_account
 from e2e.waiting import until
 from tallygate.certs.certificate_names import parse_names
 from tallygate.certs.renewal import issue
-from tallygate.webhook.state.kubernetes.cap_ledger import StoredVersion, decode_ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.webhook.state.kubernetes.cap_ledger import StoredVersion, decode_ledger, encode_ledger
+from tallygate.webhook.state.ports import LedgerKey, VersionedLedger
 
 _WITHIN = 240.0  # seconds until a policy is active; a cap in the cluster takes the in-flight bound of 40 s and more
 _CREATED = 201
 _FORBIDDEN = 403
+_CONFLICT = 409
 _CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
 _GATE_NAME = "bench-gate"
 _CLUSTER_ACCESS = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "cluster-access"
@@ -68,12 +70,38 @@ class BenchCluster:
         return [pod(f"{prefix}-{next(self._numbers)}") for _ in range(number)]
 
     def open_reservations(self) -> int:
-        """Return the number of open reservations of pods that were rejected after the gate had reserved."""
+        """Return the number of open reservations of creations that failed after the gate."""
+        _, decoded = self._read_open_ledger()
+        return sum(reservation.name.startswith(LEFT) for reservation in decoded.ledger.reservations.values())
+
+    def fill_ledger(self, reservations: int) -> None:
+        """Give a ledger this number of new reservations of creations that failed, in place of earlier ones of these.
+
+        Raises:
+            ClusterError: if the ledger is not stored.
+        """
+        path = get_ledgers_path(_GATE_NAME)
+        found, decoded = self._read_open_ledger()
+        key = LedgerKey(found["spec"]["cap"], OPEN.namespace)
+        others = [each for each in decoded.ledger.reservations.items() if not each[1].name.startswith(LEFT)]
+        new = [
+            (str(uuid4()), create_failed_reservation(f"{LEFT}-{next(self._numbers)}", OPEN.namespace))
+            for _ in range(reservations)
+        ]
+        filled = decoded.ledger.with_reservations([*others, *new])
+        version = StoredVersion.parse(decoded.version)
+        body = encode_ledger(key, filled, _GATE_NAME, version, datetime.now(UTC)).body
+        answer = api(self.cluster.kubeconfig).ask("PUT", f"{path}/{found['metadata']['name']}", json.loads(body))
+        if answer.status == _CONFLICT:
+            self.fill_ledger(reservations)
+        else:
+            answer.object()
+
+    def _read_open_ledger(self) -> tuple[dict[str, Any], VersionedLedger]:
         (found,) = (
             each for each in list_ledgers(self.cluster, _GATE_NAME) if each["spec"].get("namespace") == OPEN.namespace
         )
-        decoded = decode_ledger(json.dumps(found).encode(), LedgerKey(found["spec"]["cap"], OPEN.namespace))
-        return sum(reservation.name.startswith(LEFT) for reservation in decoded.ledger.reservations.values())
+        return found, decode_ledger(json.dumps(found).encode(), LedgerKey(found["spec"]["cap"], OPEN.namespace))
 
     def begin_cap(self, hard: int = PLENTY) -> None:
         """Replace the cap by a new one with an empty ledger."""
@@ -123,7 +151,7 @@ def bench_cluster(cluster: LocalCluster) -> Iterator[BenchCluster]:
         _apply(cluster, [namespace(name) for name in (registrations.SERVERS, *_namespaces())])
         quotas = [quota("bench", QUOTA.namespace), quota("bench", QUOTA.full, 0)]
         _apply(cluster, [*quotas, *(registrations.service(each) for each in EVERY if each.is_registered)])
-        configurations = [registrations.LEFTOVERS, *(each.namespace for each in EVERY if each.is_registered)]
+        configurations = [each.namespace for each in EVERY if each.is_registered]
         stack.callback(_delete, cluster, *_CONFIGURATIONS, *configurations)
         servers = [*_floor(cluster, folder, stack), *_trivial(folder, stack), *_gates(bench, stack)]
         _apply(cluster, servers)
@@ -196,7 +224,7 @@ def _prepare_ledgers(cluster: LocalCluster, kubeconfig: Path) -> None:
 
 
 def _floor(cluster: LocalCluster, parent: Path, stack: ExitStack) -> list[dict[str, Any]]:
-    """Run the constant server; return its configurations: for both HTTP versions, after a write, and of leftovers."""
+    """Run the constant server; return its configurations: for both HTTP versions, and after a write."""
     folder, written = parent / FLOOR.name, parent / FLOOR.name / "ledger.json"
     names = parse_names([registrations.host(FLOOR), registrations.host(FLOOR_KEPT), registrations.LOOPBACK])
     issue(folder, names, datetime.now(UTC))
@@ -204,8 +232,7 @@ def _floor(cluster: LocalCluster, parent: Path, stack: ExitStack) -> list[dict[s
     written.write_bytes(ledger(_GATE_NAME, StoredVersion(stored["uid"], stored["resourceVersion"], "", "")))
     port = floor_port(folder, parent / KEPT.name / "kubeconfig", written, stack)
     authority = (folder / "ca.crt").read_bytes()
-    constant = [registrations.constant(variant, port, authority) for variant in (FLOOR, FLOOR_HTTP2, FLOOR_KEPT)]
-    return [*constant, registrations.leftovers(OPEN, port, authority)]
+    return [registrations.constant(variant, port, authority) for variant in (FLOOR, FLOOR_HTTP2, FLOOR_KEPT)]
 
 
 def _trivial(parent: Path, stack: ExitStack) -> Iterator[dict[str, Any]]:

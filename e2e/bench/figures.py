@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from e2e.bench.measure import Load, Round
-from e2e.bench.variants import FLASK, NONE, QUOTA, Variant
+from e2e.bench.variants import FLASK, KEPT, NONE, QUOTA, Variant
 
 _MILLI = 1000.0
 
@@ -28,10 +28,11 @@ class Figure:
     """The figures of one variant under one load.
 
     Times are in milliseconds, ratios to the variant without a webhook. `added` is the median minus the median
-    there, `added_ratio` its ratio to that of the trivial webhook, which is called once as a gate is, and `quota_ratio`
-    its ratio to that of a ResourceQuota, over the rounds in which that added time; None if there is nothing to
-    compare. `per_second_of_quota` is the ratio to the creates a second under a ResourceQuota. `calls` and `call` are
-    the API server's own count of calls for each create, and its own mean of one.
+    there, `added_ratio` its ratio to that of the trivial webhook, which is called once as a gate is, `quota_ratio`
+    its ratio to that of a ResourceQuota, and `empty_ratio` its ratio to that of a cap with an empty ledger in the
+    cluster, over the rounds in which that added time; None if there is nothing to compare. `per_second_of_quota` is the
+    ratio to the creates a second under a ResourceQuota. `calls` and `call` are the API server's own count of calls for
+    each create, and its own mean of one.
     """
 
     clients: int
@@ -46,6 +47,7 @@ class Figure:
     added: Spread | None
     added_ratio: Spread | None
     quota_ratio: Spread | None
+    empty_ratio: Spread | None
     per_second_of_quota: float | None
     calls: float
     call: float
@@ -73,6 +75,7 @@ def _figure(rounds: Sequence[Round], load: Load, variant: Variant) -> Figure:
         added=None if variant is NONE else _spread(_compute_added(each, variant) for each in rounds),
         added_ratio=_compare_added(rounds, variant, FLASK),
         quota_ratio=_compare_added(rounds, variant, QUOTA),
+        empty_ratio=_compare_added(rounds, variant, KEPT),
         per_second_of_quota=per_second / _per_second(rounds, QUOTA) if QUOTA in rounds[0] else None,
         calls=number / sum(len(each.latencies) for each in samples),
         call=sum(each.calls.seconds for each in samples) * _MILLI / max(number, 1),

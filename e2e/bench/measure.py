@@ -14,7 +14,6 @@ from time import perf_counter
 from e2e.bench.bench_cluster import BenchCluster
 from e2e.bench.calls import Calls
 from e2e.bench.client import Client, CreateResponse
-from e2e.bench.objects import LEFT
 from e2e.bench.variants import OPEN, REFUSING, RESERVING, VARIANTS, Variant
 from e2e.errors import ClusterError
 
@@ -58,8 +57,7 @@ RESERVING_LOADS = (ALONE, Load(8), Load(32))
 RESERVATIONS = 1_000
 """The number of open reservations in one ledger."""
 
-_LASTING_SECONDS = 15.0  # of the 40 s after which a reservation expires; a load takes less than the rest
-_SPARE = 100  # more reservations, because some expire during the measurement
+_LASTING_SECONDS = 15.0  # of the 40 s after which a reservation expires; a block takes less than the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,40 +102,29 @@ def measure_with_reservations(
 ) -> tuple[dict[Load, Round], Sequence[int]]:
     """Measure with a ledger that has open reservations; return also their number after each load.
 
-    A reservation stays open for the in-flight bound and longer if another webhook rejects the pod. Expired ones are
-    replaced before each load.
+    The reservations are those of creations that failed after the gate, as it writes them. Each stays open for the
+    in-flight bound, and they are replaced before each block in which one might expire.
 
     Raises:
         ClusterError: if a pod gets a wrong response, or the cluster does not become idle.
     """
-    rounds, after, left_at = {}, list[int](), -math.inf
+    rounds, after, filled_at = {}, list[int](), -math.inf
     for load in RESERVING_LOADS:
-        # Those that would expire during the load are replaced too.
-        lasting = bench_cluster.open_reservations() if time.monotonic() - left_at < _LASTING_SECONDS else 0
-        if lasting < reservations + _SPARE:
-            _leave_open(bench_cluster, reservations + _SPARE - lasting)
-            left_at = time.monotonic()
         with _open_block(bench_cluster, load) as block:
-            run = partial(_run_in_turns, load, RESERVING, block)
+
+            def fill_and_run(variant: Variant, size: int, block: Block = block) -> Durations:
+                nonlocal filled_at
+                if variant is OPEN and time.monotonic() - filled_at > _LASTING_SECONDS:
+                    bench_cluster.fill_ledger(reservations)
+                    filled_at = time.monotonic()
+                    block(OPEN, 1)  # the gate reads the ledger, which another has written
+                return block(variant, size)
+
+            run = partial(_run_in_turns, load, RESERVING, fill_and_run)
             rounds[load] = _measure(
                 bench_cluster, run, creates, lambda: after.append(bench_cluster.open_reservations())
             )
     return rounds, after
-
-
-def _leave_open(bench_cluster: BenchCluster, reservations: int) -> None:
-    """Create pods that another webhook rejects after the gate has reserved for them."""
-    clients = 8
-    with ExitStack() as stack:
-        threads = stack.enter_context(ThreadPoolExecutor(clients))
-
-        def run(pods: list[bytes]) -> None:
-            with closing(Client(bench_cluster.access)) as client:
-                for pod in pods:
-                    _check_duration(client.create(OPEN.namespace, pod), _FORBIDDEN)
-
-        pods = bench_cluster.pods(max(0, reservations), LEFT)
-        list(threads.map(run, (pods[first::clients] for first in range(clients))))
 
 
 def measure_rejections(bench_cluster: BenchCluster, creates: int) -> dict[Load, Round]:

@@ -18,7 +18,7 @@ _RESERVATIONS = 8  # reservations that a gate leaves in a ledger before it recou
 
 
 LEFT = "bench-left"
-"""The label and name prefix of pods that are rejected after a gate has reserved for them."""
+"""The name prefix of pods whose creations failed after a gate had reserved for them."""
 
 
 def pod(name: str) -> bytes:
@@ -33,7 +33,7 @@ def pod(name: str) -> bytes:
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "labels": {LEFT: "true"} if name.startswith(LEFT) else {}},
+            "metadata": {"name": name},
             "spec": {"schedulerName": "none", "containers": [container]},
         }
     ).encode()
@@ -66,7 +66,9 @@ def cap(name: str, where: str, hard: int) -> dict[str, Any]:
 
 def ledger(where: str, stored: cap_ledger.StoredVersion | None = None) -> bytes:
     """Return a CapLedger as a gate writes it, of a cap without policy; an update of `stored`, or a new one."""
-    reservations = {str(uuid4()): _create_reservation(f"bench-{number}") for number in range(_RESERVATIONS)}
+    reservations = {
+        str(uuid4()): create_failed_reservation(f"bench-{number}", "bench") for number in range(_RESERVATIONS)
+    }
     counted = Ledger(
         Amounts({_GPU: PLENTY}), Amounts({_GPU: _RESERVATIONS}), resources=frozenset({_GPU}), pods_revision=1
     )
@@ -74,8 +76,7 @@ def ledger(where: str, stored: cap_ledger.StoredVersion | None = None) -> bytes:
     return cap_ledger.encode_ledger(LedgerKey("floor", where), whole, where, stored, datetime.now(UTC)).body
 
 
-def _create_reservation(name: str) -> Reservation:
+def create_failed_reservation(name: str, where: str) -> Reservation:
+    """Return the reservation of a pod that was never stored."""
     nothing, one = Amounts(), Amounts({_GPU: 1})
-    return Reservation(
-        "bench", name, nothing, one, attempt=uuid4().hex, single_attempt=True, operation=Operation.CREATE
-    )
+    return Reservation(where, name, nothing, one, attempt=uuid4().hex, single_attempt=True, operation=Operation.CREATE)

@@ -8,8 +8,7 @@ cluster has a loopback URL. The Services have type ExternalName, because cluster
 import base64
 from typing import Any
 
-from e2e.bench.objects import LEFT
-from e2e.bench.variants import FLOOR, FLOOR_HTTP2, FLOOR_KEPT, PHASES, Variant
+from e2e.bench.variants import FLOOR_HTTP2, FLOOR_KEPT, PHASES, Variant
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 SERVERS = "bench-servers"
@@ -17,9 +16,6 @@ SERVERS = "bench-servers"
 
 LOOPBACK = "127.0.0.1"
 """The host of webhooks that the API server calls by HTTP/2."""
-
-LEFTOVERS = "bench-leftovers"
-"""The configuration that leaves reservations open."""
 
 _HOST = "localhost"
 _KINDS = (("mutating", "MutatingWebhookConfiguration"), ("validating", "ValidatingWebhookConfiguration"))
@@ -72,18 +68,6 @@ def constant(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
             for answer, where in ((allowing, variant.namespace), ("refuse", variant.full))
         ],
     }
-
-
-def leftovers(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
-    """Return a webhook that rejects labelled pods of a variant after its gate, whose reservations stay open."""
-    _, configuration = create_webhook_configurations(ServiceTarget(SERVERS, FLOOR.name, port), ca_bundle=authority)
-    rejecting = configuration["webhooks"][0] | {
-        "name": "leftover.example.com",
-        "clientConfig": _client(FLOOR, port, authority, "/refuse"),
-        "namespaceSelector": _select_namespaces(variant.namespace),
-        "objectSelector": {"matchLabels": {LEFT: "true"}},
-    }
-    return configuration | {"metadata": {"name": LEFTOVERS}, "webhooks": [rejecting]}
 
 
 def trivial(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:

@@ -151,8 +151,9 @@ def sum_by_workload(
     for name in {name for heap in unowned for name in heap.used_per_pod}:
         _add_unowned(sums, name, unowned, list_names)
     _add_claims(sums, claims, owners)
-    for reservation in ledger.reservations.values():
-        for name, amount in reservation.compute_reserved().items():
+    for uid, reserved in ledger.list_reserved():
+        reservation = ledger.reservations[uid]
+        for name, amount in reserved.items():
             kind = reservation.workload_kind.rpartition("/")[2] or _KIND_NAMES[reservation.kind]
             sums.add(name, f"{kind} {reservation.name}", amount, reserved=amount)
     return sums

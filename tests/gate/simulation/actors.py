@@ -11,6 +11,7 @@ from tests.gate.simulation.requests import Request, RequestState
 from tests.gate.simulation.tasks import Task
 from tests.schedules import pick
 
+_GIVEN_NAMES = ("web-0", "web-1")
 _MAX_TASKS = 9
 _NEW_NAMESPACES = ("team-2", "team-3")
 
@@ -25,6 +26,7 @@ class Users:
         self._uids = 0
         self.steps: Mapping[str, StepFunction] = {
             "create": self._create,
+            "create_again": self._create_again,
             "change": self._change,
             "delete": self._delete,
             "end": self._end,
@@ -41,6 +43,15 @@ class Users:
         now, token = self._truth.now, self._environment.token
         return self._send(Request(Operation.CREATE, f"u{self._uids}", namespace, 0, 1 + b % 3, now, token))
 
+    def _create_again(self, a: int, b: int) -> str:
+        """Create a pod with a name that others have had, or want."""
+        self._uids += 1
+        namespace = list(self._truth.namespaces)[a % len(self._truth.namespaces)]
+        now, token = self._truth.now, self._environment.token
+        request = Request(Operation.CREATE, f"u{self._uids}", namespace, 0, 1 + b % 3, now, token)
+        request.given_name = _GIVEN_NAMES[(b >> 4) % len(_GIVEN_NAMES)]
+        return self._send(request)
+
     def _change(self, a: int, b: int) -> str:
         pods = [pod for pod in self._truth.pods.values() if not pod.ended]
         if not pods:
@@ -48,7 +59,7 @@ class Users:
         pod = pods[a % len(pods)]
         change = Request(
             Operation.UPDATE, pod.uid, pod.namespace, pod.size, 1 + b % 4, self._truth.now, self._environment.token,
-            pod.revision, owner=pod.owner,
+            pod.revision, owner=pod.owner, given_name=pod.given_name,
         )  # fmt: skip
         return self._send(change)
 
@@ -195,7 +206,10 @@ class ApiServer:
             self._truth.put_workload(request.workload)
             return
         if request.operation is Operation.CREATE:
-            new = Pod(request.uid, request.namespace, request.size, owner=request.owner)
+            if self._truth.has_pod_named(request.namespace, request.stored_name):
+                self._requests.remove(request)
+                return
+            new = Pod(request.uid, request.namespace, request.size, owner=request.owner, given_name=request.given_name)
         elif pod is not None and pod.revision == request.old_revision:
             new = pod._replace(size=request.size)
         elif pod is not None and not pod.ended:  # the stored pod has changed: admission runs again

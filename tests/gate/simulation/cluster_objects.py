@@ -59,7 +59,8 @@ class Owner(NamedTuple):
 class Pod(NamedTuple):
     """A stored pod of `size` GPUs. `claim` is the name of the scheduler's claim for them, in its status.
 
-    `owner` is the controller in its owner reference, whether or not that exists.
+    `owner` is the controller in its owner reference, whether or not that exists. `given_name` is a name that other pods
+    may have had, or want; else its name is that of no other pod.
     """
 
     uid: str
@@ -69,11 +70,12 @@ class Pod(NamedTuple):
     revision: int = 0
     claim: str = ""
     owner: Owner | None = None
+    given_name: str = ""
 
     @property
     def name(self) -> str:
         """Its name."""
-        return f"pod-{self.uid}"
+        return self.given_name or f"pod-{self.uid}"
 
     @property
     def used(self) -> int:

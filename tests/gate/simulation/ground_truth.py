@@ -105,6 +105,10 @@ class GroundTruth:
         self.revision += 1
         del self.workloads[uid]
 
+    def has_pod_named(self, namespace: str, name: str) -> bool:
+        """Return whether a pod with this name is stored."""
+        return any((each.namespace, each.name) == (namespace, name) for each in self.pods.values())
+
     def find_workload(self, namespace: str, name: str) -> Workload | None:
         """Return the stored workload with a name, or None."""
         found = (each for each in self.workloads.values() if (each.namespace, each.name) == (namespace, name))

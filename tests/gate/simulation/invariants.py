@@ -13,6 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import find_key_value
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
@@ -81,16 +82,47 @@ class Invariants:
         used_by_uid = self._check_used(key, ledger)
         self._end_excuses(key, ledger)
         groups = self._group({*rights, *used_by_uid, *ledger.reservations})
+        self._check_reserved(key, ledger)
         for name, most in self._most[key.cap].items():
-            total = 0
+            largest: dict[object, int] = {}
             for pod, uids in sorted(groups.items()):
                 right = _sum_group(pod, {uid: rights[uid].get(name, 0) for uid in uids if uid in rights})
-                total += right
+                shared = self._find_name(ledger, pod) if len(uids) == 1 else pod
+                largest[shared] = max(largest.get(shared, 0), right)
                 charged = sum(_compute_charged(ledger, used_by_uid, uid, name) for uid in uids)
                 if charged < right and _is_counted(ledger, name) and not self._is_excused(key, uids):
                     self._record(f"undercount: {_name(key)} charges {pod} {charged} {name}; its claim is {right}")
+            total = sum(largest.values())
             if total > most and key not in self._has_foreign:
                 self._record(f"over: {_name(key)} allows {most} {name}; the claims are {total}")
+
+    def _find_name(self, ledger: Ledger, uid: str) -> object:
+        """Return the name of a pod or claim: one object of a name is stored at a time. Others are alone.
+
+        What was requested and is not stored has a reservation.
+        """
+        stored = self._truth.pods.get(uid) or self._truth.claims.get(uid)
+        reservation = ledger.reservations.get(uid)
+        if reservation is not None and (reservation.pod_uid or reservation.workload or reservation.workload_kind):
+            return uid
+        if stored is not None:
+            return stored.namespace, isinstance(stored, Claim), stored.name
+        if reservation is None:
+            return uid
+        return reservation.namespace, reservation.kind is ConsumerKind.CLAIM, reservation.name
+
+    def _check_reserved(self, key: LedgerKey, ledger: Ledger) -> None:
+        """Check that a ledger reserves the largest amounts of each name, by plain arithmetic."""
+        for resource in self._most[key.cap]:
+            needed: dict[object, int] = {}
+            for uid, each in ledger.reservations.items():
+                name = self._find_name(ledger, uid)
+                needed[name] = max(needed.get(name, 0), each.compute_reserved().get(resource, 0))
+            reserved, total = ledger.reserved.get(resource, 0), sum(needed.values())
+            if reserved > total:
+                self._record(f"overcharge: {_name(key)} reserves {reserved} {resource}, and {total} are enough")
+            if reserved < total:
+                self._record(f"undercount: {_name(key)} reserves {reserved} {resource}, and its names need {total}")
 
     def _group(self, uids: Collection[str]) -> dict[str, list[str]]:
         """Return the UIDs by that of the pod for which the scheduler made a claim; others are alone."""

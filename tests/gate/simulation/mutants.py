@@ -23,6 +23,7 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.claim_mutants import CLAIM_MUTANTS
 from tests.gate.simulation.gang_mutants import GANG_MUTANTS
+from tests.gate.simulation.name_mutants import NAME_MUTANTS
 from tests.gate.simulation.runner import create_mutant, list_mixes, simulate
 from tests.gate.simulation.surge_mutants import SURGE_MUTANTS
 from tests.schedules import Mutant, Program
@@ -191,6 +192,7 @@ MUTANTS: Mapping[str, Mutant] = {
         mix="gangs of moving namespaces",
     ),
     **SURGE_MUTANTS,
+    **NAME_MUTANTS,
 }
 
 PROGRAM = Program(

@@ -23,7 +23,7 @@ class Request:
 
     `claim` is the new claim and `old_claim` the stored one, if it is a request for a claim. `workload` is the new
     workload if it creates one. `owner` is the controller that the owner reference of a pod names. A dry run is never
-    sent to etcd.
+    sent to etcd. `given_name` is the name of a pod that other pods may have had, or want.
 
     `reserved` are the ledgers that admitted it, by the namespaces as of revision `namespaces_revision`.
     """
@@ -45,9 +45,10 @@ class Request:
     workload: Workload | None = None
     owner: Owner | None = None
     is_dry_run: bool = False
+    given_name: str = ""
 
     @property
     def stored_name(self) -> str:
         """The name of the object."""
         named = self.claim or self.workload
-        return named.name if named is not None else f"pod-{self.uid}"
+        return named.name if named is not None else self.given_name or f"pod-{self.uid}"

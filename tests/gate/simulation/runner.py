@@ -53,6 +53,11 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "groups": _STORMS
     | _NAMESPACES
     | {"reconcile": 6, "move": 5, "delete_ledger": 0, "load": 0, "crash": 0.2, "create_namespace": 0.8},
+    "names": _STORMS
+    | {
+        "create": 1, "create_again": 9, "change": 2, "store": 24, "delete": 4, "watch": 16, "tick": 3, "publish": 0,
+        "delete_ledger": 0, "create_namespace": 0, "delete_namespace": 0,
+    },
     "gangs": _STORMS | _GANGS,
     "gangs whose pods come late": _SLOW | _GANGS | {"make": 5, "tick": 16, "reconcile": 30, "stop": 0.6},
     "gangs of moving namespaces": _STORMS

@@ -266,9 +266,10 @@ def test_a_user_who_may_exceed_the_cap_is_exempt_from_the_quarter() -> None:
 
 
 def full(count: int = MAX_RESERVATIONS) -> Ledger:
-    """Return a ledger with the given number of reservations."""
+    """Return a ledger with the given number of reservations, each of a name of its own."""
     reservation = expect_reserved(empty_ledger(10**6), create_request("u", hard=10**6)).reservations["u"]
-    return empty_ledger(10**6).with_reservations((f"{uid:036}", reservation) for uid in range(count))
+    uids = [f"{uid:036}" for uid in range(count)]
+    return empty_ledger(10**6).with_reservations((uid, structs.replace(reservation, name=uid)) for uid in uids)
 
 
 def test_a_ledger_has_a_maximum_number_of_reservations() -> None:
@@ -395,7 +396,12 @@ def test_a_ledger_without_its_reservations_has_only_used_amounts(ledger: Ledger)
     for uid in ledger.reservations:
         bare = bare.with_reservation(uid, None)
     assert bare == structs.replace(
-        ledger, reservations=bare.reservations, reserved=Amounts(), reserved_by_namespace=bare.reserved_by_namespace
+        ledger,
+        reservations=bare.reservations,
+        reserved=Amounts(),
+        reserved_by_namespace=bare.reserved_by_namespace,
+        attempts_by_name=bare.attempts_by_name,
     )
+    assert not bare.attempts_by_name
     assert not bare.reservations
     assert not bare.reserved_by_namespace

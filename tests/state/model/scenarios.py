@@ -9,6 +9,7 @@ from tests.state.model.activating import Activating
 from tests.state.model.claiming import Claiming
 from tests.state.model.entering import Entering
 from tests.state.model.joining import Joining
+from tests.state.model.naming import Naming
 from tests.state.model.owning import SECOND_STORED, Owning
 from tests.state.model.remapping import CLAIM_BY_CLASS, POD_BY_RESOURCE, Remapping
 from tests.state.model.returning import Returning
@@ -199,6 +200,21 @@ SCENARIOS: Mapping[str, Scenario] = {
         "the same with a surge of two: the cap is exceeded for longer than a surge may last",
         partial(Surging, surge=2, larger_surge=3),
         ("never_ends", "renews", "recount_forgets"),
+        is_small=True,
+    ),
+    "naming": Scenario(
+        "two creations of one name, the pod of one is changed, and another pod is created",
+        Naming,
+        (
+            "sums",
+            "by_last",
+            "first_stays",
+            "releases_name",
+            "exists",
+            "gone_with_another",
+            "any_name",
+            "creations_only",
+        ),
         is_small=True,
     ),
     "sharing": Scenario(

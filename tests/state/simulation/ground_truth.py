@@ -83,7 +83,8 @@ class GroundTruth:
 
     `entered` has the revision at which a namespace last entered a cap by its labels. etcd commits `waiting`
     transactions in their order, whether or not their senders still wait. `pods_of_claims` has the pod of each claim
-    that the scheduler ever wanted to create. `surges` are the largest ones that a policy has had, by cap, and
+    that the scheduler ever wanted to create. `names_by_uid` has the namespace, whether it is a claim, and the name of
+    everything that was ever requested. `surges` are the largest ones that a policy has had, by cap, and
     `surges_began` the times at which those of the ledgers began. `rolling` are the ledgers and pods for which a replica
     saw that the controller rolls.
     """
@@ -103,6 +104,7 @@ class GroundTruth:
     entered: dict[tuple[int, int], int] = field(default_factory=dict)
     ledgers: dict[Key, StoredLedger] = field(default_factory=dict)
     waiting: list[Callable[[], None]] = field(default_factory=list)
+    names_by_uid: dict[str, tuple[int, bool, str]] = field(default_factory=dict)
     surges: dict[int, int] = field(default_factory=dict)
     surges_began: dict[Key, int] = field(default_factory=dict)
     rolling: set[tuple[Key, str]] = field(default_factory=set)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tests.schedules import ViolationError
 from tests.state.simulation.api_requests import Request, RequestState
 from tests.state.simulation.claim_rules import count_claim
@@ -92,6 +92,7 @@ class Invariants:
         if ledger is None:
             return
         self._end_excuses(key)
+        self._check_reserved(key, ledger)
         self._surges.check_write(write)
         uids = {*truth.pods, *truth.claims, *self._requests}
         for uid in uids:
@@ -117,13 +118,37 @@ class Invariants:
         if not truth.scenario.is_fixed:
             return
         groups = {group[0]: group for group in map(self._list_group, uids)}
-        claims = {uid: self._compute_group(key, group, X) for uid, group in groups.items()}
+        claims = self._choose_largest({uid: self._compute_group(key, group, X) for uid, group in groups.items()})
         hard, surge, total = truth.cap(key).hard, truth.surges[key.cap], sum(claims.values())
         if total > hard + surge:
             raise ViolationError(f"over: {key} allows {hard} and a surge of {surge}; the claims are {total}")
         others = sum(claim for uid, claim in claims.items() if (key, uid) not in truth.rolling)
         if others > hard:
             raise ViolationError(f"shared: {key} allows {hard}; the claims without those that roll are {others}")
+
+    def _choose_largest(self, claims: Mapping[str, int]) -> dict[str, int]:
+        """Return the claims with the largest one of each name: one object of a name is stored at a time.
+
+        A pod whose claims may remain after it is alone.
+        """
+        chosen: dict[object, tuple[int, str]] = {}
+        for uid, claim in claims.items():
+            name = self._truth.names_by_uid.get(uid) if len(self._list_group(uid)) == 1 else None
+            chosen[name or uid] = max(chosen.get(name or uid, (0, uid)), (claim, uid))
+        return {uid: claim for claim, uid in chosen.values()}
+
+    def _check_reserved(self, key: Key, ledger: Ledger) -> None:
+        """Check that a ledger reserves the largest amounts of each name, by plain arithmetic."""
+        for resource in (X, Y):
+            needed: dict[object, int] = {}
+            for uid, each in ledger.reservations.items():
+                name = uid if each.pod_uid else self._truth.names_by_uid[uid]
+                needed[name] = max(needed.get(name, 0), each.compute_reserved().get(resource, 0))
+            reserved, total = ledger.reserved.get(resource, 0), sum(needed.values())
+            if reserved > total:
+                raise ViolationError(f"overcharge: {key} reserves {reserved} {resource}, and {total} are enough")
+            if reserved < total:
+                raise ViolationError(f"undercount: {key} reserves {reserved} {resource}, and its names need {total}")
 
     def check_stored(self, uid: str, request: Request) -> None:
         """Check a pod or claim that has just been stored, and excuse it under the caps to which it was not charged."""

@@ -1,6 +1,6 @@
 """The wrong implementations of rules in the mutants: a few lines each, which look reasonable."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from tallygate.webhook.state.ledger.reserve import (
     Prerequisite,
     ReservationRequest,
     Reserved,
+    release,
     reserve,
 )
 from tests.state.simulation.rules import PRODUCT, Pods, Rules, UsedByPod
@@ -115,6 +116,69 @@ def check_growth_only(ledger: Ledger, request: ReservationRequest) -> Result:
         if isinstance(after, Reserved) and not after.ledger.reserved.find_shortfall(ledger.reserved):
             return after
     return result
+
+
+# Rule 13: names
+
+
+def _list_others(ledger: Ledger, uid: str) -> list[str]:
+    """Return the UIDs of the other reservations of a name."""
+    reservation = ledger.reservations[uid]
+    name = reservation.shared_name
+    return [] if name is None else [each for each in ledger.attempts_by_name[name].uids if each != uid]
+
+
+def _remove(ledger: Ledger, uids: Iterable[str]) -> Ledger:
+    for uid in uids:
+        ledger = ledger.with_reservation(uid, None)
+    return ledger
+
+
+def add_attempts(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(ledger, structs.replace(request, name=request.uid))
+
+
+def replace_attempt(ledger: Ledger, request: ReservationRequest) -> Result:
+    result = reserve(ledger, request)
+    if not isinstance(result, Reserved) or result.needs_no_write:
+        return result
+    return Reserved(_remove(result.ledger, _list_others(result.ledger, request.uid)), needs_no_write=False)
+
+
+def keep_first_attempt(ledger: Ledger, request: ReservationRequest) -> Result:
+    result = reserve(ledger, request)
+    if not isinstance(result, Reserved) or result.needs_no_write or request.uid in ledger.reservations:
+        return result
+    return Reserved(ledger, needs_no_write=True) if _list_others(result.ledger, request.uid) else result
+
+
+def share_name_of_all(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(ledger, structs.replace(request, namespace=""))
+
+
+def release_name(ledger: Ledger, uid: str, attempt: str) -> Ledger:
+    after = release(ledger, uid, attempt)
+    return after if after is ledger else _remove(after, _list_others(ledger, uid))
+
+
+def settle_name(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    """Remove the other creations of a name with that of a pod that is stored: they fail, since the name exists."""
+    after = recount(ledger, snapshot)
+    if isinstance(after, StaleSnapshot):
+        return after
+    counted = [uid for uid in ledger.reservations if uid in snapshot.used_by_consumer]
+    others = {each for uid in counted for each in _list_others(ledger, uid)}
+    creations = [uid for uid in others if ledger.reservations[uid].operation is Operation.CREATE]
+    return _remove(after, creations)
+
+
+def forget_name(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    """Remove the other attempts of a name with that of a pod that is deleted."""
+    after = recount(ledger, snapshot)
+    if isinstance(after, StaleSnapshot):
+        return after
+    deleted = [uid for uid in ledger.reservations if uid in snapshot.deleted]
+    return _remove(after, {each for uid in deleted for each in _list_others(ledger, uid)})
 
 
 # Rule 3: release

@@ -44,6 +44,7 @@ _OWN_RESIZED = SCENARIOS["the scheduler's claims, resizes"]
 _TOUCHED = SCENARIOS["statuses of claims change"]
 _LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
 _OVERRIDES = SCENARIOS["limits end by themselves"]
+_NAMES = SCENARIOS["names are created again"]
 _FEW = SCENARIOS["few reservations"]
 _FEW_CHANGES = Scenario(
     caps=(Cap(90, is_shared=True),),
@@ -63,7 +64,7 @@ MUTANTS: Mapping[str, Mutant] = {
         1,
         "takes any reservation of the pod for its own after an unknown outcome",
         _TWO,
-        76,
+        13,
         is_stored=wrong.is_stored_for_uid,
     ),
     "retry_without_write": mutate(
@@ -89,7 +90,7 @@ MUTANTS: Mapping[str, Mutant] = {
         269,
         wrong.replace_merge(lambda before, after: structs.replace(after, operation=before.operation)),
     ),
-    "no_guard": mutate(2, "reserves without checking the limits", _ONE, 2, reserve=wrong.ignore_limits),
+    "no_guard": mutate(2, "reserves without checking the limits", _ONE, 5, reserve=wrong.ignore_limits),
     "guards_growth": mutate(
         2,
         "checks the limits only if this attempt increases the charge",
@@ -402,6 +403,27 @@ MUTANTS: Mapping[str, Mutant] = {
         _OWN_RESIZED,
         76,
         count_rest=wrong_claims.count_no_rest,
+    ),
+    "names_added_up": mutate(13, "adds up the attempts of one name", _NAMES, 2, reserve=wrong.add_attempts),
+    "names_replaced": mutate(
+        13,
+        "replaces the reservation of an attempt by that of the next one of its name",
+        _NAMES,
+        2,
+        reserve=wrong.replace_attempt,
+    ),
+    "names_first_wins": mutate(
+        13, "writes no reservation for a second attempt of a name", _NAMES, 8, reserve=wrong.keep_first_attempt
+    ),
+    "names_of_all": mutate(
+        13, "takes equal names of different namespaces for one", _NAMES, 2, reserve=wrong.share_name_of_all
+    ),
+    "names_released": mutate(13, "releases the attempts of a name together", _NAMES, 7, release=wrong.release_name),
+    "names_settled": mutate(
+        13, "removes the creations of a name once a pod of that name is seen", _NAMES, 10, recount=wrong.settle_name
+    ),
+    "names_forgotten": mutate(
+        13, "removes the attempts of a name once a pod of that name is deleted", _NAMES, 13, recount=wrong.forget_name
     ),
     **ANNOTATION_MUTANTS,
     **SURGE_MUTANTS,

@@ -156,6 +156,7 @@ class World:
         if len(self.requests) >= _MAX_REQUESTS:
             return ""
         request.token = self.etcd.token
+        self.truth.names_by_uid[request.uid] = (request.namespace, request.claim is not None, request.name)
         self.requests.append(request)
         self.requests_by_uid[request.uid].append(request)
         if request.claim is not None:

@@ -255,8 +255,9 @@ def _format_pod(claim: CountedClaim) -> str:
 
 
 def _list_reservations(ledger: Ledger) -> Iterator[tuple[str, _Share]]:
-    for uid, reservation in sorted(ledger.reservations.items(), key=lambda each: (each[1].namespace, each[1].name)):
-        for name, amount in reservation.compute_reserved().items():
+    listed = [(ledger.reservations[uid], uid, reserved) for uid, reserved in ledger.list_reserved()]
+    for reservation, uid, reserved in sorted(listed, key=lambda each: (each[0].namespace, each[0].name)):
+        for name, amount in reserved.items():
             yield (
                 name,
                 _Share(
@@ -266,14 +267,17 @@ def _list_reservations(ledger: Ledger) -> Iterator[tuple[str, _Share]]:
                     "",
                     _RESERVED,
                     amount,
-                    _explain_reservation(reservation, name),
+                    _explain_reservation(reservation, name, ledger.count_attempts(uid)),
                     reservation.kind,
                     reservation.workload_kind.rpartition("/")[2],
                 ),
             )
 
 
-def _explain_reservation(reservation: Reservation, name: str) -> str:
+def _explain_reservation(reservation: Reservation, name: str, attempts: int) -> str:
+    """Return the reason of an amount; of several attempts of one name, the largest one is reserved (rule 13)."""
+    if attempts > 1:
+        return f"the largest of {attempts} attempts of this name: not counted yet"
     if reservation.kind is ConsumerKind.WORKLOAD:
         taken, requested = reservation.counted.get(name, 0), reservation.requested[name]
         text = f"for its pods: {format_amount(name, requested)}"

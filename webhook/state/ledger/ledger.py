@@ -3,9 +3,10 @@
 Drift is usage that no reservation covered: pods that came under a cap without a charge to it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -16,6 +17,10 @@ from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.webhook.accounting.names import ALLOCATED_MARK
 
 _NO_AMOUNTS = Amounts()
+
+
+SharedName = tuple[str, ConsumerKind, str]
+"""The namespace, kind and name of pods or claims of which the API server stores one at a time."""
 
 
 class Operation(StrEnum):
@@ -37,6 +42,8 @@ class Reservation(msgspec.Struct, frozen=True):
     consumers. `counted_pods` are the marks of the pods that took over amounts and are counted: a late attempt for one
     of them takes over nothing more.
     `workload` is the UID of the workload from whose reservation a pod has taken over the amounts `taken`.
+
+    Attempts of one name share what they need (rule 13): the API server stores one object of a name at a time.
     """
 
     namespace: str
@@ -56,6 +63,24 @@ class Reservation(msgspec.Struct, frozen=True):
     def compute_reserved(self) -> Amounts:
         """Return the amounts that it adds to `used`: max(0, requested - counted)."""
         return self.requested.find_shortfall(self.counted)
+
+    @property
+    def shared_name(self) -> SharedName | None:
+        """The name whose reservations need the largest amounts of them, and not their sum; None if it is alone.
+
+        A workload is alone, since pods of a deleted one may still come. So is a pod that took over amounts from its
+        workload, and gives back as many, and a claim that is counted with a part of its pod.
+        """
+        if self.kind is ConsumerKind.WORKLOAD or self.workload or self.pod_uid or not self.name:
+            return None
+        return self.namespace, self.kind, self.name
+
+
+class NameAttempts(NamedTuple):
+    """The consumers with a reservation of one name, by their UIDs, and the largest amounts of these."""
+
+    uids: tuple[str, ...]
+    reserved: Amounts
 
 
 class Surge(msgspec.Struct, frozen=True):
@@ -93,12 +118,13 @@ class Ledger(msgspec.Struct, frozen=True):
     `namespaces_hash` is a hash of the member namespaces at that time. `initializer` is the nonce of the creator of a
     ledger whose past is unknown (rule 7), and empty once it may reserve. `reservations` are by the UID of the consumer.
     `reserved` is the sum of all that they add to `used`, `reserved_by_namespace` the same by namespace: both are
-    updated by difference, and never summed at a write. `unconfirmed` is the part of `used` that may be counted twice:
-    claims that seem to be the scheduler's for pods, before the pods' statuses name them. `unpublished` are the amounts
-    by UID of claims with devices that no slice publishes any more, under the names that count devices by attributes.
-    `surge` is what pods of a controller that rolls may use above `hard`. `mappings` are the mappings of device classes
-    by which it counts: those of now, and former ones as long as a consumer counts by them. `remapping` are the names
-    whose allocations are decided, since mappings were added (rule 10).
+    updated by difference, and never summed at a write. Of several reservations of one name only the largest amounts are
+    in these sums (rule 13); `attempts_by_name` has them. `unconfirmed` is the part of `used` that may be counted
+    twice: claims that seem to be the scheduler's for pods, before the pods' statuses name them. `unpublished` are the
+    amounts by UID of claims with devices that no slice publishes any more, under the names that count devices by
+    attributes. `surge` is what pods of a controller that rolls may use above `hard`. `mappings` are the mappings of
+    device classes by which it counts: those of now, and former ones as long as a consumer counts by them. `remapping`
+    are the names whose allocations are decided, since mappings were added (rule 10).
     """
 
     hard: Amounts
@@ -117,10 +143,33 @@ class Ledger(msgspec.Struct, frozen=True):
     surge: Surge = NO_SURGE
     mappings: ClassMappings = NO_MAPPINGS
     remapping: Remapping = NO_REMAPPING
+    attempts_by_name: MappingProxyType[SharedName, NameAttempts] = msgspec.field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
     def compute_charged(self) -> Amounts:
         """Return the amounts that count against the cap: used + Σ max(0, requested - counted)."""
         return self.used + self.reserved
+
+    def count_attempts(self, uid: str) -> int:
+        """Return the number of reservations that share their amounts with that of a consumer, itself included."""
+        name = self.reservations[uid].shared_name
+        return 1 if name is None else len(self.attempts_by_name[name].uids)
+
+    def compute_reserved_with(self, uid: str) -> Amounts:
+        """Return the amounts that the reservation of a consumer, and others of its name, add to `used`."""
+        reservation = self.reservations[uid]
+        name = reservation.shared_name
+        return reservation.compute_reserved() if name is None else self.attempts_by_name[name].reserved
+
+    def list_reserved(self) -> Iterator[tuple[str, Amounts]]:
+        """Yield the UID of each reservation and what it adds to `used`; the last of several of one name adds it all."""
+        for uid, reservation in self.reservations.items():
+            name = reservation.shared_name
+            if name is None:
+                yield uid, reservation.compute_reserved()
+            elif (attempts := self.attempts_by_name[name]).uids[-1] == uid:
+                yield uid, attempts.reserved
 
     def with_reservation(self, uid: str, reservation: Reservation | None) -> "Ledger":
         """Return the ledger with this reservation of a consumer in place of an earlier one, or without it for None."""
@@ -128,32 +177,19 @@ class Ledger(msgspec.Struct, frozen=True):
         if reservation is None and before is None:
             return self
         # dict() takes thirty times as long
-        reservations, by_namespace, reserved = (
-            self.reservations.copy(),
-            self.reserved_by_namespace.copy(),
-            self.reserved,
+        sums = _Sums(
+            self.reservations.copy(), self.reserved, self.reserved_by_namespace.copy(), self.attempts_by_name.copy()
         )
         if before is not None:
-            removed = before.compute_reserved()
-            reserved = _subtract(reserved, removed)
-            _set_or_remove(
-                by_namespace, before.namespace, _subtract(by_namespace.get(before.namespace, _NO_AMOUNTS), removed)
-            )
-        if reservation is None:
-            del reservations[uid]
-        else:
-            reservations[uid] = reservation
-            added = reservation.compute_reserved()
-            reserved = reserved + added
-            _set_or_remove(
-                by_namespace, reservation.namespace, by_namespace.get(reservation.namespace, _NO_AMOUNTS) + added
-            )
+            sums.remove(uid, before)
+        if reservation is not None:
+            sums.add(uid, reservation)
         return Ledger(  # `replace` takes ten times as long, and every reservation comes here
             self.hard,
             self.used,
-            MappingProxyType(reservations),
-            reserved,
-            MappingProxyType(by_namespace),
+            MappingProxyType(sums.reservations),
+            sums.reserved,
+            MappingProxyType(sums.by_namespace),
             self.resources,
             self.pods_revision,
             self.namespaces_revision,
@@ -165,6 +201,7 @@ class Ledger(msgspec.Struct, frozen=True):
             self.surge,
             self.mappings,
             self.remapping,
+            MappingProxyType(sums.attempts_by_name),
         )
 
     def with_reservations(self, reservations: Iterable[tuple[str, Reservation]]) -> "Ledger":
@@ -173,20 +210,84 @@ class Ledger(msgspec.Struct, frozen=True):
         It is for callers that iterate over all reservations anyway.
         """
         by_uid = dict(reservations)
+        attempts_by_name: dict[SharedName, NameAttempts] = {}
+        for uid, reservation in by_uid.items():
+            if (name := reservation.shared_name) is not None:
+                _add_attempt(attempts_by_name, name, uid, reservation.compute_reserved())
+        after = replace(
+            self, reservations=MappingProxyType(by_uid), attempts_by_name=MappingProxyType(attempts_by_name)
+        )
         reserved: dict[str, int] = {}
         by_namespace: dict[str, dict[str, int]] = {}
-        for reservation in by_uid.values():
-            in_namespace = by_namespace.setdefault(reservation.namespace, {})
-            for name, amount in reservation.compute_reserved().items():
-                reserved[name] = reserved.get(name, 0) + amount
-                in_namespace[name] = in_namespace.get(name, 0) + amount
+        for uid, amounts in after.list_reserved():
+            in_namespace = by_namespace.setdefault(by_uid[uid].namespace, {})
+            for resource, amount in amounts.items():
+                reserved[resource] = reserved.get(resource, 0) + amount
+                in_namespace[resource] = in_namespace.get(resource, 0) + amount
         sums = {namespace: Amounts(amounts) for namespace, amounts in by_namespace.items() if amounts}
-        return replace(
-            self,
-            reservations=MappingProxyType(by_uid),
-            reserved=Amounts(reserved),
-            reserved_by_namespace=MappingProxyType(sums),
-        )
+        return replace(after, reserved=Amounts(reserved), reserved_by_namespace=MappingProxyType(sums))
+
+
+class _Sums:
+    """The reservations of a ledger and their sums, while one of them changes."""
+
+    __slots__ = ("attempts_by_name", "by_namespace", "reservations", "reserved")
+
+    def __init__(
+        self,
+        reservations: dict[str, Reservation],
+        reserved: Amounts,
+        by_namespace: dict[str, Amounts],
+        attempts_by_name: dict[SharedName, NameAttempts],
+    ) -> None:
+        self.reservations = reservations
+        self.reserved = reserved
+        self.by_namespace = by_namespace
+        self.attempts_by_name = attempts_by_name
+
+    def remove(self, uid: str, reservation: Reservation) -> None:
+        """Remove a reservation: of several of one name the largest amounts remain."""
+        name, removed = reservation.shared_name, reservation.compute_reserved()
+        if name is not None:
+            removed = self._remove_attempt(name, uid)
+        del self.reservations[uid]
+        self.reserved = _subtract(self.reserved, removed)
+        in_namespace = self.by_namespace.get(reservation.namespace, _NO_AMOUNTS)
+        _set_or_remove(self.by_namespace, reservation.namespace, _subtract(in_namespace, removed))
+
+    def add(self, uid: str, reservation: Reservation) -> None:
+        """Add a reservation: of several of one name the largest amounts count."""
+        name, added = reservation.shared_name, reservation.compute_reserved()
+        if name is not None:
+            added = _add_attempt(self.attempts_by_name, name, uid, added)
+        self.reservations[uid] = reservation
+        self.reserved = self.reserved + added
+        in_namespace = self.by_namespace.get(reservation.namespace, _NO_AMOUNTS)
+        _set_or_remove(self.by_namespace, reservation.namespace, in_namespace + added)
+
+    def _remove_attempt(self, name: SharedName, uid: str) -> Amounts:
+        """Remove an attempt of a name, and return what the name reserves less. Mostly the next one needs as much."""
+        before = self.attempts_by_name.pop(name)
+        uids, left = tuple(each for each in before.uids if each != uid), _NO_AMOUNTS
+        for other in uids:
+            left = left.merge_max(self.reservations[other].compute_reserved())
+            if left == before.reserved:
+                break
+        if uids:
+            self.attempts_by_name[name] = NameAttempts(uids, left)
+        return before.reserved.find_shortfall(left)
+
+
+def _add_attempt(
+    attempts_by_name: dict[SharedName, NameAttempts], name: SharedName, uid: str, reserved: Amounts
+) -> Amounts:
+    """Add an attempt of a name, and return what the name reserves more."""
+    before = attempts_by_name.get(name)
+    if before is None:
+        attempts_by_name[name] = NameAttempts((uid,), reserved)
+        return reserved
+    attempts_by_name[name] = NameAttempts((*before.uids, uid), before.reserved.merge_max(reserved))
+    return reserved.find_shortfall(before.reserved)
 
 
 def _subtract(amounts: Amounts, removed: Amounts) -> Amounts:

@@ -315,10 +315,10 @@ def _compute_excess(after: Ledger, names: Iterable[str], own_limits: Amounts, st
 
 
 def _is_over_share(ledger: Ledger, after: Ledger, names: Iterable[str], request: ReservationRequest) -> bool:
-    """Return whether the reservations of several pods of this namespace would exceed its share of a shared cap."""
+    """Return whether reservations of several names of this namespace would exceed its share of a shared cap."""
     grown = [name for name in names if after.reserved.get(name, 0) > ledger.reserved.get(name, 0)]
     reserved = after.reserved_by_namespace.get(request.namespace, _NO_AMOUNTS)
-    if reserved == after.reservations[request.uid].compute_reserved():
+    if reserved == after.compute_reserved_with(request.uid):
         return False
     limits = [(name, hard[name]) for hard in (after.hard, request.hard) for name in grown if name in hard]
     return any(reserved.get(name, 0) > limit // _NAMESPACE_SHARE for name, limit in limits)

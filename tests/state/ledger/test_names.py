@@ -1,0 +1,144 @@
+"""Rule 13, names: the attempts of one name reserve the largest amounts of them, and not their sum."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.reserve import (
+    DeviceTerms,
+    ReservationRequest,
+    WorkloadTerms,
+    release,
+)
+from tests.state.ledger.ledger_builders import (
+    GPU,
+    IPS,
+    create_request,
+    create_snapshot,
+    empty_ledger,
+    expect_exceeded,
+    expect_recount,
+    expect_reserved,
+    gpus,
+)
+
+CLAIM = DeviceTerms(kind=ConsumerKind.CLAIM)
+
+
+def create_named(uid: str, new: int = 1, name: str = "web-0", **more: Any) -> ReservationRequest:
+    """Return the request of a pod with a name that others may have."""
+    return replace(create_request(uid, new, **more), name=name)
+
+
+def reserve_each(ledger: Ledger, *requests: ReservationRequest) -> Ledger:
+    """Reserve for one request after the other."""
+    for request in requests:
+        ledger = expect_reserved(ledger, request)
+    return ledger
+
+
+def test_two_creations_that_fail_since_their_name_exists_leave_room_for_a_third_pod() -> None:
+    """The pod uses 1 of 3. Its name is created twice more: only one of these could ever be stored."""
+    ledger = expect_recount(expect_reserved(empty_ledger(3), create_named("u1")), create_snapshot(1, {"u1": 1}))
+    ledger = reserve_each(ledger, create_named("u2", hard=3), create_named("u3", hard=3))
+    assert ledger.compute_charged() == gpus(2)
+    assert expect_reserved(ledger, create_request("other", hard=3)).compute_charged() == gpus(3)
+
+
+def test_the_largest_attempt_of_a_name_is_charged_name_by_name() -> None:
+    both = replace(create_named("u2", 1), requested=Amounts({GPU: 1, IPS: 5}))
+    ledger = reserve_each(empty_ledger(), create_named("u1", 3), both)
+    assert ledger.compute_charged() == Amounts({GPU: 3, IPS: 5})
+    assert ledger.reserved_by_namespace["team-a"] == Amounts({GPU: 3, IPS: 5})
+
+
+def test_a_larger_attempt_of_a_name_passes_the_guard() -> None:
+    assert expect_exceeded(reserve_each(empty_ledger(), create_named("u1", 3)), create_named("u2", 5)) == gpus(1)
+
+
+def test_a_released_attempt_leaves_the_amounts_of_the_others() -> None:
+    ledger = reserve_each(empty_ledger(), create_named("u1", 3, by="n1"), create_named("u2", 2, by="n2"))
+    assert release(ledger, "u1", "n1").compute_charged() == gpus(2)
+    assert release(ledger, "u2", "n2").compute_charged() == gpus(3)
+
+
+def test_a_creation_stays_reserved_when_another_of_its_name_is_stored_or_deleted() -> None:
+    """The pod that is stored may be deleted, and then the other creation, which was allowed, may still be stored."""
+    ledger = reserve_each(empty_ledger(), create_named("u1", 1), create_named("u2", 2))
+    stored = expect_recount(ledger, create_snapshot(1, {"u1": 1}))
+    assert list(stored.reservations) == ["u2"]
+    later = expect_recount(stored, create_snapshot(2, {}, deleted={"u1"}))
+    assert later.compute_charged() == gpus(2)
+
+
+def test_names_of_other_namespaces_and_kinds_are_other_names() -> None:
+    ledger = reserve_each(
+        empty_ledger(), create_named("u1"), create_named("u2", namespace="team-b"), create_named("c1", devices=CLAIM)
+    )
+    assert ledger.compute_charged() == gpus(3)
+    assert reserve_each(ledger, create_named("c2", devices=CLAIM)).compute_charged() == gpus(3)
+
+
+def test_a_consumer_without_a_name_and_a_covered_claim_are_alone() -> None:
+    nameless = reserve_each(empty_ledger(), create_named("u1", name=""), create_named("u2", name=""))
+    assert nameless.compute_charged() == gpus(2)
+    own = [create_named(f"c{number}", devices=replace(CLAIM, pod_uid=f"p{number}")) for number in (1, 2)]
+    assert reserve_each(empty_ledger(), *own).compute_charged() == gpus(2)
+
+
+def test_workloads_of_one_name_are_added_up() -> None:
+    """The pods of a workload that is deleted may still exist when one of its name needs all its pods."""
+    jobs = [create_named(uid, 2, workload=WorkloadTerms("batch/v1/Job")) for uid in ("j1", "j2")]
+    assert reserve_each(empty_ledger(), *jobs).compute_charged() == gpus(4)
+
+
+def test_a_pod_that_takes_over_amounts_is_charged_beside_another_attempt_of_its_name() -> None:
+    """Both give their amounts back if they are not stored: had one taken over nothing, it would give back too much."""
+    job = create_request("j1", 2, workload=WorkloadTerms("batch/v1/Job"))
+    pods = [create_named(uid, workload=WorkloadTerms(owner_uids=("j1",)), by=uid) for uid in ("u1", "u2")]
+    ledger = reserve_each(empty_ledger(2), replace(job, hard=gpus(2)), *(replace(each, hard=gpus(2)) for each in pods))
+    assert ledger.compute_charged() == gpus(2)
+    assert [ledger.reservations[uid].taken for uid in ("u1", "u2")] == [gpus(1), gpus(1)]
+    for uid in ("u1", "u2"):
+        ledger = release(ledger, uid, uid)
+        assert ledger.compute_charged() == gpus(2)
+
+
+uids = st.sampled_from("abcdef")
+names = st.sampled_from(["", "n", "m"])
+amounts = st.builds(lambda gpu, ips: Amounts({GPU: gpu, IPS: ips}), st.integers(0, 3), st.integers(0, 3))
+kinds = st.sampled_from([ConsumerKind.POD, ConsumerKind.CLAIM, ConsumerKind.WORKLOAD])
+reservations = st.builds(
+    Reservation,
+    st.sampled_from(["team-a", "team-b"]),
+    names,
+    counted=amounts,
+    requested=amounts,
+    attempt=st.just("n"),
+    single_attempt=st.booleans(),
+    operation=st.sampled_from(list(Operation)),
+    kind=kinds,
+    workload=st.sampled_from(["", "", "j"]),
+    pod_uid=st.sampled_from(["", "", "p"]),
+)
+
+
+@given(st.lists(st.tuples(uids, st.none() | reservations)))
+def test_the_sums_are_those_of_the_largest_amounts_of_each_name(steps: list[tuple[str, Reservation | None]]) -> None:
+    ledger = empty_ledger()
+    for uid, reservation in steps:
+        ledger = ledger.with_reservation(uid, reservation)
+        largest: dict[object, Amounts] = {}
+        for other, each in ledger.reservations.items():
+            is_alone = each.kind is ConsumerKind.WORKLOAD or each.workload or each.pod_uid or not each.name
+            key = other if is_alone else (each.namespace, each.kind, each.name)
+            largest[key] = largest.get(key, Amounts()).merge_max(each.compute_reserved())
+        assert ledger.reserved == sum(largest.values(), Amounts())
+        summed = empty_ledger().with_reservations(ledger.reservations.items())
+        assert (summed.reserved, summed.reserved_by_namespace) == (ledger.reserved, ledger.reserved_by_namespace)
+        assert sum((reserved for _, reserved in ledger.list_reserved()), Amounts()) == ledger.reserved
