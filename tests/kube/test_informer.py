@@ -69,16 +69,16 @@ def test_an_informer_stops_at_once_while_it_waits_for_a_retry(tmp_path: Path) ->
 
 def test_informers_stop_within_a_second_while_the_server_does_not_answer(tmp_path: Path) -> None:
     with raw_server([]) as server:
-        server.responses = [[server.stall]] * 8
+        server.responses = [[server.stall]] * 9
         informers = ClusterInformers(load_config(server, tmp_path))
         informers.start()
-        wait_until(lambda: len(server.requests) == 8)
+        wait_until(lambda: len(server.requests) == 9)
         started_at = time.monotonic()
         informers.stop()
         assert time.monotonic() - started_at < 1.5
         names = {status.name for status in informers.list_statuses()}
-        devices, pools = {"deviceclasses", "resourceclaims", "resourceslices"}, {"nodeclaims", "nodepools"}
-        assert names == {"namespaces", "nodes", "pods"} | devices | pools
+        devices = {"deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices"}
+        assert names == {"namespaces", "nodes", "pods", "nodeclaims", "nodepools"} | devices
 
 
 def test_an_internal_error_is_reported_and_followed_by_a_new_list(

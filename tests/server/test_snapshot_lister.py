@@ -12,6 +12,7 @@ from tallygate.webhook.kube.informer import InformerStatus
 from tallygate.webhook.server.controllers.informers import InformerSnapshotProvider
 from tallygate.webhook.server.serve import SkippedNodeRules
 from tests.server.app_harness import Log
+from tests.state.informers.device_watches import DeviceWatches
 from tests.state.informers.test_scheduler_cache import ClusterStores as Views
 
 
@@ -107,3 +108,21 @@ def test_without_a_cluster_every_request_is_allowed_and_that_is_logged_once() ->
     evaluate = SkippedNodeRules(log.logger)
     assert [evaluate(decoded, RuleSelection((), ())) for _ in range(2)] == [ALLOWED, ALLOWED]
     assert list_events(log) == [("warning", "node-rules-not-evaluated")]
+
+
+@pytest.mark.parametrize(("git_version", "is_known"), [("v1.37.2", False), ("v1.36.3", True)])
+def test_stale_taint_rules_leave_devices_unknown_where_the_scheduler_reads_them(
+    git_version: str, *, is_known: bool
+) -> None:
+    views, log = DeviceWatches(git_version), Log("info")
+    views.device_cache.build()
+    resources = ("nodes", "pods", "deviceclasses", "resourceslices", "resourceclaims", "resourceclaimtemplates")
+    statuses = [create_status(name, 1.0) for name in resources]
+    statuses.append(create_status("devicetaintrules", 300.0, "devicetaintrules: forbidden"))
+    provider = InformerSnapshotProvider(views.scheduler_cache, lambda: statuses, log.logger, views.device_cache)
+    provider.request_devices()
+    with provider.open_snapshot(pods=True) as snapshot:
+        assert snapshot is not None
+        assert (snapshot.cluster.devices is not None) is is_known
+    assert ("warning", "pods-with-devices-not-evaluated") in list_events(log) or is_known
+    assert is_known or "devicetaintrules: forbidden" in log.lines[-1]["message"]

@@ -253,6 +253,54 @@ def test_without_one_kind_about_devices_a_pod_with_a_claim_is_unknown(
     assert stored["unknown"][0].startswith(known)
 
 
+_MAINTENANCE: Object = {
+    "metadata": {"name": "upkeep", "uid": "rule", "resourceVersion": "9"},
+    "spec": {"deviceSelector": {"device": "gpu-1"}, "taint": {"key": "upkeep", "effect": "NoSchedule"}},
+}
+
+
+def test_taint_rules_are_read_from_a_cluster_and_from_its_snapshot(tmp_path: Path) -> None:
+    plays = _ALL_DEVICES | {"devicetaintrules": page([_MAINTENANCE])}
+    live, _ = run(tmp_path, _create_plays([_create_claiming_pod()], **plays), *_ARGUMENTS)
+    (found,) = _read_json(live)["items"]
+    (shortfall,) = found["closestNodes"][0]["deviceShortfalls"]
+    assert shortfall["pools"][0]["unsuitable"] == [
+        {"reason": "has the taint sick:NoExecute", "devices": 1},
+        {"reason": "has the taint upkeep:NoSchedule of DeviceTaintRule upkeep", "devices": 1},
+    ]
+    path = tmp_path / "now.json"
+    run(tmp_path, [VERSION, *_create_snapshot_plays([_create_claiming_pod()], **plays)], "snapshot", str(path))
+    stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
+    assert (stored.exit_code, stored.stdout, stored.stderr) == (live.exit_code, live.stdout, "")
+
+
+@pytest.mark.parametrize(
+    ("version", "unknown"),
+    [
+        pytest.param(VERSION, ["you may not list devicetaintrules"], id="1.37"),
+        pytest.param(respond_json(200, gitVersion="v1.36.3"), [], id="1.36, whose scheduler reads none"),
+    ],
+)
+def test_taint_rules_that_may_not_be_listed_leave_devices_unknown(
+    tmp_path: Path, version: Responder, unknown: list[str]
+) -> None:
+    plays = _create_plays_after_version([_create_claiming_pod()], **_ALL_DEVICES, devicetaintrules=_FORBIDDEN)
+    live, _ = run(tmp_path, [version, *plays], *_ARGUMENTS)
+    (found,) = _read_json(live)["items"]
+    assert [each.partition("not known: ")[2] for each in found["unknown"]] == unknown
+    assert "devicetaintrules may not be listed" in live.stderr
+
+
+def test_a_snapshot_without_taint_rules_is_reported(tmp_path: Path) -> None:
+    """Evaluate devices by the taints of their drivers: the file may be written by an older version, or by kubectl."""
+    path = tmp_path / "now.json"
+    plays = _ALL_DEVICES | {"devicetaintrules": _FORBIDDEN}
+    run(tmp_path, [VERSION, *_create_snapshot_plays([_create_claiming_pod()], **plays)], "snapshot", str(path))
+    stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
+    assert stored.stderr == "tallygate: the snapshot has no devicetaintrules: only the taints of drivers count\n"
+    assert json.loads(stored.stdout)["items"][0]["verdict"] == "not now"
+
+
 @pytest.mark.parametrize(
     ("pods", "found", "sentence"),
     [
