@@ -90,5 +90,6 @@ def _command(listen: str, monitor: int, certificates: Path, policies: Path) -> t
         f"--tls-cert={certificates / 'tls.crt'}",
         f"--tls-key={certificates / 'tls.key'}",
         f"--policies={policies}",
+        "--log-level=debug",  # cases read what was allowed
         "--drain-delay=1s",  # a busy client notices it well before
     )

@@ -72,3 +72,40 @@ def test_a_crash_ends_when_the_files_can_be_read(harness: _Harness) -> None:
     assert "crash" not in harness.reloader.check().detail
     assert harness.log.lines[-1]["event"] == "policies-loaded"
     assert harness.count("tallygate_policy_broken") == 0
+
+
+_CAP = """---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec: {namespaces: {include: ["team-*"]}, hard: {nvidia.com/gpu: 4}}
+"""
+_CHANGES: dict[str, tuple[str, str, dict[str, list[str]], list[str]]] = {
+    "a cap is added": (POLICY, POLICY + _CAP, {"added": ["cap gpus"]}, []),
+    "a limit is changed": (POLICY + _CAP, POLICY + _CAP.replace("4", "8"), {"changed": ["cap gpus"]}, []),
+    "a comment and lines are added": (POLICY + _CAP, "# why\n" + POLICY + "\n" + _CAP, {}, []),
+    "a rule is renamed": (
+        POLICY + _CAP,
+        POLICY.replace("dongles", "renamed") + _CAP,
+        {"added": ["rule renamed"], "removed": ["rule dongles"]},
+        [],
+    ),
+    "a cap is removed": (POLICY + _CAP, POLICY, {"removed": ["cap gpus"]}, ["gpus"]),
+}
+
+
+@pytest.mark.parametrize("case", _CHANGES)
+def test_a_new_set_is_logged_with_its_changes_and_with_each_cap_that_it_lacks(case: str, tmp_path: Path) -> None:
+    before, after, changes, removed_caps = _CHANGES[case]
+    harness = _Harness(tmp_path)
+    harness.file.write_text(before)
+    harness.reloader.store.reload()
+    known = len(harness.log.lines)
+    harness.file.write_text(after)
+    harness.reloader.store.reload()
+    loaded, *others = harness.log.lines[known:]
+    assert (loaded["event"], loaded["level"]) == ("policies-loaded", "info")
+    assert {name: loaded[name] for name in ("added", "changed", "removed") if name in loaded} == changes
+    assert [(each["event"], each["level"], each["cap"]) for each in others] == [
+        ("cap-removed", "warning", cap) for cap in removed_caps
+    ]

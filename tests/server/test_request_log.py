@@ -36,7 +36,7 @@ def log_record(record: DecisionRecord, seconds: float = 0.0012345) -> dict[str, 
 def test_a_decision_is_one_line() -> None:
     assert log_record(RECORD) == {
         "time": "2023-11-14T22:13:20.123Z",
-        "level": "info",
+        "level": "debug",
         "event": "decided",
         "phase": "validate",
         "uid": "u-1",
@@ -49,6 +49,13 @@ def test_a_decision_is_one_line() -> None:
 
 
 MORE: dict[str, tuple[dict[str, Any], str, object]] = {
+    "what denied": ({"policies": ("cap gpus",), "verdict": "deny"}, "policies", ["cap gpus"]),
+    "the reason of a retry": (
+        {"message": "cap gpus: counted first", "verdict": "retry"},
+        "message",
+        "cap gpus: counted first",
+    ),
+    "a reason that is cut": ({"message": "x" * 2000, "verdict": "deny"}, "message", "x" * 1024),
     "codes, each once": ({"codes": ("TG101", "TG103", "TG101"), "verdict": "deny"}, "codes", ["TG101", "TG103"]),
     "a dry run": ({"dry_run": True}, "dry_run", True),
     "warnings": ({"warnings": ("TG202",)}, "warnings", ["TG202"]),
@@ -108,8 +115,21 @@ def test_a_rejection_is_a_warning_without_a_traceback() -> None:
 @pytest.mark.parametrize(("level", "lines"), [("debug", 1), ("info", 1), ("warning", 0), ("error", 0)])
 def test_below_its_level_nothing_is_logged(level: str, lines: int) -> None:
     log = Log(level)
-    RequestLog(log.logger, ServerMetrics("0")).log_decision(RECORD, 0.0)
+    RequestLog(log.logger, ServerMetrics("0")).log_decision(replace(RECORD, verdict="deny"), 0.0)
     assert len(log.lines) == lines
+
+
+_REPORTED: list[dict[str, Any]] = [
+    {"verdict": "deny"},
+    {"verdict": "retry"},
+    *({name: ("x",)} for name in ("warnings", "audits", "unknown", "exceeded")),
+]
+
+
+@pytest.mark.parametrize("change", _REPORTED)
+def test_a_request_that_is_allowed_without_a_word_is_debug_and_every_other_one_info(change: dict[str, Any]) -> None:
+    assert log_record(RECORD)["level"] == "debug"
+    assert log_record(replace(RECORD, **change))["level"] == "info"
 
 
 def test_the_log_line_of_an_answer_costs_little() -> None:

@@ -18,13 +18,15 @@ from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tallygate.webhook.state.ports import StoreUnavailableError, StoreUnreachableError
 
 _RETRY_AFTER_SECONDS = 1
+_MAX_LOGGED_PROBLEMS = 8
 
 
 class DecisionRecord(msgspec.Struct, frozen=True):
-    """The record of one decision for logs and metrics: names and codes, never the object.
+    """The record of one decision for logs and metrics: names, codes and the reason, never the object.
 
-    `verdict` is `allow`, `deny` or `retry`; `rules` are the rules that denied, `exceeded` the caps that a privileged
-    user exceeded, `obstacles` the caps that gave no result.
+    `verdict` is `allow`, `deny` or `retry`; `rules` are the rules and caps that denied, `exceeded` the caps that a
+    privileged user exceeded, `obstacles` the caps that gave no result. `policies` are those that denied or gave no
+    result, as in `cap gpus`; `message` has the problems as the user gets them, or the reason of a retry.
     """
 
     uid: str
@@ -43,6 +45,8 @@ class DecisionRecord(msgspec.Struct, frozen=True):
     unknown: tuple[str, ...] = ()
     exceeded: tuple[str, ...] = ()
     obstacles: tuple[CapObstacle, ...] = ()
+    policies: tuple[str, ...] = ()
+    message: str = ""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -93,7 +97,9 @@ def retry_later(context: ReviewContext, reason: str, obstacles: tuple[CapObstacl
     """Return a response without a decision that requests a retry, for this reason."""
     status = response.create_retry_status(context.request, _RETRY_AFTER_SECONDS, reason)
     body = response.encode_response(_create_message_context(context), Verdict(), context.phase, status)
-    return Decision(body, replace(_create_record(context, "retry"), obstacles=obstacles))
+    policies = tuple(dict.fromkeys(f"cap {each.cap}" for each in obstacles))
+    record = replace(_create_record(context, "retry"), obstacles=obstacles, policies=policies, message=reason)
+    return Decision(body, record)
 
 
 def deny_by_caps(
@@ -166,6 +172,8 @@ def _create_record(context: ReviewContext, verdict: str, problems: tuple[Problem
         audits=tuple(problem.code for problem in rule_verdict.audits),
         unknown=rule_verdict.unknown,
         exceeded=rule_verdict.exceeded,
+        policies=tuple(dict.fromkeys(f"{problem.policy_kind} {problem.rule}" for problem in problems if problem.rule)),
+        message="; ".join(map(str, problems[:_MAX_LOGGED_PROBLEMS])),
     )
 
 

@@ -192,7 +192,9 @@ class Settings:
         "A second signal gives them up at once. Let it be longer than body_timeout and decision_timeout together.",
     )
     log_level: str = _create_field(
-        create_choice("debug", "info", "warning", "error"), "info", "The least that is logged. Decisions are info."
+        create_choice("debug", "info", "warning", "error"),
+        "info",
+        "The least that is logged. Requests that are allowed without a warning are debug, all other decisions info.",
     )
 
 

@@ -10,7 +10,7 @@ from tallygate.webhook.server.web.http_errors import HttpError
 _MAX_LENGTH = 256
 _MAX_MESSAGE_LENGTH = 1024
 _MAX_ITEMS = 16
-_OPTIONAL_FIELDS = ("dry_run", "warnings", "audits", "unknown", "exceeded")
+_OPTIONAL_FIELDS = ("dry_run", "policies", "warnings", "audits", "unknown", "exceeded")
 
 
 class RequestLog:
@@ -39,7 +39,10 @@ class RequestLog:
         for name in _OPTIONAL_FIELDS:
             if value := getattr(record, name):
                 line[name] = value if value is True else tuple(dict.fromkeys(value))[:_MAX_ITEMS]
-        self._log.info("decided", **line, ms=round(seconds * 1000, 3))
+        if record.message:
+            line["message"] = record.message[:_MAX_MESSAGE_LENGTH]
+        log = self._log.debug if _is_plain(record) else self._log.info
+        log("decided", **line, ms=round(seconds * 1000, 3))
 
     def log_error(self, http_error: HttpError, error: BaseException | None = None) -> None:
         """Log and count a request without a decision; `error` is the exception, unless the sender caused the error."""
@@ -58,6 +61,11 @@ class RequestLog:
             self._log.error(
                 "undecided", reason=http_error.reason, code=http_error.code, message=message, exc_info=error
             )
+
+
+def _is_plain(record: DecisionRecord) -> bool:
+    """Return whether a request was allowed, and nothing is to be reported of it."""
+    return record.verdict == "allow" and not (record.warnings or record.audits or record.unknown or record.exceeded)
 
 
 def _format_object(record: DecisionRecord) -> str:
