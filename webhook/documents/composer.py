@@ -328,7 +328,7 @@ def compose_policies(text: str, limits: Limits) -> tuple[list[Node], list[Docume
         except yaml.YAMLError as raised:
             error = raised if isinstance(raised, yaml.MarkedYAMLError) else yaml.MarkedYAMLError(problem=str(raised))
             position = composer.get_position(error.problem_mark or error.context_mark)
-            composer.add_error(ErrorKind.SYNTAX, position, _describe_syntax_error(error, offset))
+            composer.add_error(ErrorKind.SYNTAX, position, _describe_syntax_error(error, offset, text))
             skipped = _find_next_document(text, position.line - offset)
             if skipped is None:
                 break
@@ -341,11 +341,50 @@ def compose_policies(text: str, limits: Limits) -> tuple[list[Node], list[Docume
     return composer.documents, composer.errors
 
 
-def _describe_syntax_error(error: yaml.MarkedYAMLError, offset: int) -> str:
-    """Return the message of the parser on one line, with the line of the file at which the invalid construct begins."""
+def _describe_syntax_error(error: yaml.MarkedYAMLError, offset: int, text: str) -> str:
+    """Return the message of the parser on one line, with the line of the file at which the invalid construct begins.
+
+    The two errors that a person makes most often, a tab and an uneven indentation, have a sentence of their own.
+    """
     begin: Any = error.context_mark
+    if error.problem_mark is not None:
+        lines, number = text.split("\n"), error.problem_mark.line
+        line = lines[number] if number < len(lines) else ""
+        if "\t" in line[: _measure_indentation(line)]:
+            return "not YAML: a tab cannot indent a line: use spaces"
+        if begin is not None and "expected <block end>" in str(error.problem):
+            uneven = _describe_indentation(lines, begin.line, number, offset)
+            if uneven:
+                return f"not YAML: {uneven}"
     where = f"{error.context} that began at line {offset + begin.line + 1}: " if error.context and begin else ""
     return f"not YAML: {where}{error.problem}".replace("\n", " ")
+
+
+def _describe_indentation(lines: list[str], first: int, number: int, offset: int) -> str:
+    """Return the sentence on a line that is indented less or more than those beside it, or an empty text.
+
+    The line is compared with the nearest line above it, from line `first` on, that is indented less, and with the one
+    that is indented most nearly like it: a key belongs to one of the columns that are open.
+    """
+    own = _measure_indentation(lines[number])
+    widths: dict[int, int] = {}
+    lowest = own + 1_000
+    for index in range(number - 1, first - 1, -1):
+        content = lines[index].strip()
+        width = _measure_indentation(lines[index])
+        if content and not content.startswith("#") and width < lowest:
+            widths[width], lowest = index, width
+    if not widths or own in widths:
+        return ""
+    nearest = min(widths, key=lambda width: (abs(width - own), -width))
+    return (
+        f"line {offset + number + 1} is indented by {own}, line {offset + widths[nearest] + 1} by {nearest}: "
+        "indent keys of one mapping alike"
+    )
+
+
+def _measure_indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
 
 
 def _find_next_document(text: str, line: int) -> tuple[int, str] | None:

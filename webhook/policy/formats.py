@@ -43,6 +43,7 @@ PODS_RESOURCE = "pods"
 MAX_WEIGHT = 1_000_000
 """The largest weight of a resource: amounts stay readable."""
 
+_DOT_FIRST = re.compile(r"(?:^|/)\.")
 _WEIGHT = re.compile(r"[0-9]{1,9}")
 _NAME_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _CAPACITY_NAME = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}")
@@ -140,6 +141,12 @@ def check_resource_pattern(text: str) -> None:
     glob = text.removeprefix("!")
     if not glob:
         raise FormatError(BAD_PATTERN, f"{quote_text(text)} names nothing; write a resource name or glob")
+    if _DOT_FIRST.search(glob):
+        suggestion = text.replace(".*", "*")
+        advice = f'; this is a glob and no regular expression: write "{suggestion}"' if ".*" in glob else ""
+        raise FormatError(
+            BAD_PATTERN, f"{quote_text(text)} can match no name: no part of a name begins with a dot{advice}"
+        )
     _check_glob(_RESOURCE_GLOB, text, glob, "letters, digits, '-', '_', '.' and '/'", "nvidia.com/*")
 
 

@@ -13,6 +13,7 @@ from tallygate.webhook.accounting.names import (
 )
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.documents.syntax_tree import join_path
+from tallygate.webhook.policy.amount_units import describe_odd_unit
 from tallygate.webhook.policy.coverage import (
     explain_empty_namespaces,
     is_every_user,
@@ -41,6 +42,7 @@ from tallygate.webhook.policy.policy_codes import (
     CLAIMS_NOT_COUNTED,
     FRACTIONAL,
     MATCHES_NOTHING,
+    ODD_UNIT,
     REPEATED,
     SAME_AS_PLAIN,
     SOFT_OVER_HARD,
@@ -67,7 +69,8 @@ def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) 
         overrides = (*check_overrides(cap), *_check_override_amounts(cap))
     if cap.annotation and not invalid_sections & _ANNOTATED:
         overrides += (*check_annotation(cap), *_check_annotation_amounts(cap, cap.annotation))
-    for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap), *surge, *devices, *overrides):
+    amounts = (*_check_cap_amounts(cap), *_check_units(cap), *_check_soft_limits(cap))
+    for problem in (*matching, *amounts, *surge, *devices, *overrides):
         yield create_finding(cap, problem)
 
 
@@ -116,6 +119,18 @@ def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
         for name, quantity in amounts.items():
             is_whole = quantity.is_whole or name not in own_names
             yield from _check_cap_amount(join_path(field, name), name, quantity, is_whole=is_whole)
+
+
+def _check_units(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    """Yield the limits whose unit does not fit their resource."""
+    own_names = list_own_names(cap)
+    limits = {"spec.hard": cap.hard, "spec.soft": cap.soft}
+    limits |= {f"spec.overrides[{index}].hard": override.hard for index, override in enumerate(cap.overrides)}
+    for field, amounts in limits.items():
+        for name, quantity in amounts.items():
+            text = "" if name in own_names else describe_odd_unit(name, quantity)
+            if text:
+                yield create_warning(join_path(field, name), ODD_UNIT, text)
 
 
 def _check_override_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:

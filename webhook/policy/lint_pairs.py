@@ -15,6 +15,7 @@ from tallygate.webhook.policy.coverage import (
     list_excluded,
     list_included,
     match_covers,
+    namespaces_cover,
     resources_cover,
     resources_overlap,
     select_device_patterns,
@@ -246,7 +247,17 @@ def _exceeds_pod_max(container: AmountBounds | None, pod: AmountBounds | None) -
 
 
 def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]:
-    """Yield a warning for each cap that another one on the same pods of the same namespaces makes redundant."""
+    """Yield a warning for each cap that another one makes redundant, and for each limit that never decides."""
+    redundant = list(_find_redundant_caps(caps))
+    for cap, covering in redundant:
+        text = f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; remove one'
+        yield create_finding(cap, create_warning("", SHADOWED, text))
+    names = {cap.name for cap, _ in redundant}
+    yield from _lint_idle_limits(caps, names)
+
+
+def _find_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[tuple[NamespaceCap, NamespaceCap]]:
+    """Yield each cap that decides nothing, with an earlier one on the same pods of the same namespaces."""
     groups: dict[str, list[NamespaceCap]] = {}
     for cap in caps:
         groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared, cap.group_by)), []).append(cap)
@@ -254,11 +265,39 @@ def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]
         for index, cap in enumerate(group):
             covering = next((earlier for earlier in group[:index] if _is_as_strict(earlier, cap)), None)
             if covering is not None:
+                yield cap, covering
+
+
+def _lint_idle_limits(caps: tuple[NamespaceCap, ...], redundant_names: set[str]) -> Iterator[LintFinding]:
+    """Yield a warning for each hard limit that never decides, since another cap limits all of its pods to less."""
+    for cap in caps:
+        if cap.name in redundant_names:
+            continue
+        for name in cap.hard:
+            tighter = next((each for each in caps if each is not cap and _is_always_tighter(each, cap, name)), None)
+            if tighter is not None:
                 text = (
-                    f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; '
-                    "remove one"
+                    f'{cap.hard[name]} never decides: cap "{tighter.name}" ({tighter.location}) limits the same pods '
+                    f"to {tighter.hard[name]}; to raise that for some namespaces, write `overrides` there"
                 )
-                yield create_finding(cap, create_warning("", SHADOWED, text))
+                yield create_finding(cap, create_warning(join_path("spec.hard", name), SHADOWED, text))
+
+
+def _is_always_tighter(tight: NamespaceCap, loose: NamespaceCap, name: str) -> bool:
+    """Return whether the first cap limits every pod of the second one to less under a name, at all times."""
+    if name not in tight.hard or tight.hard[name] >= loose.hard[name]:
+        return False
+    return (
+        tight.shared == loose.shared
+        and not (tight.group_by or loose.group_by)
+        and namespaces_cover(tight.namespaces, loose.namespaces)
+        and tight.pods == loose.pods
+        and tight.exceed == loose.exceed
+        and (tight.annotation, tight.surge) == (None, None)
+        and not any(name in override.hard for override in tight.overrides)
+        and tight.devices.get(name) == loose.devices.get(name)
+        and tight.counts.get(name) == loose.counts.get(name)
+    )
 
 
 def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:

@@ -14,6 +14,7 @@ from tallygate.webhook.accounting.names import (
     DEVICES_SUFFIX,
 )
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.policy.amount_units import describe_odd_unit
 from tallygate.webhook.policy.coverage import (
     explain_empty_namespaces,
     find_min_allowed,
@@ -26,7 +27,7 @@ from tallygate.webhook.policy.coverage import (
     pattern_covers,
     select_device_patterns,
 )
-from tallygate.webhook.policy.globs import covers
+from tallygate.webhook.policy.globs import covers, is_literal
 from tallygate.webhook.policy.lint_caps import lint_cap
 from tallygate.webhook.policy.lint_findings import (
     FieldProblem,
@@ -37,6 +38,7 @@ from tallygate.webhook.policy.lint_findings import (
 )
 from tallygate.webhook.policy.lint_implied import lint_implied_requests
 from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
+from tallygate.webhook.policy.matching import FAMILY_PATTERNS
 from tallygate.webhook.policy.model import (
     CLAIM_KINDS,
     AllocationMode,
@@ -54,6 +56,7 @@ from tallygate.webhook.policy.policy_codes import (
     FRACTIONAL,
     IMPOSSIBLE_BOUNDS,
     MATCHES_NOTHING,
+    ODD_UNIT,
     REPEATED,
 )
 
@@ -177,11 +180,23 @@ def _check_rule_bounds(rule: ResourceRule) -> Iterator[FieldProblem]:
     ):
         if bounds is not None:
             yield from _check_bounds(field, bounds)
+            yield from _check_units(field, rule.resources, bounds)
             yield from _check_fractions(field, bounds) if is_counted else ()
     min_allowed = find_min_allowed((container,)) if container is not None else None
     if pod is not None and pod.max is not None and min_allowed is not None and min_allowed > pod.max:
         text = f"{pod.max} is less than the minimum that one container must request, {min_allowed}; raise it"
         yield create_error("spec.checks.perPod.max", IMPOSSIBLE_BOUNDS, text)
+
+
+def _check_units(field: str, resources: tuple[str, ...], bounds: AmountBounds) -> Iterator[FieldProblem]:
+    """Yield the bounds whose unit does not fit a resource that the rule names; the step may be any part of a unit."""
+    names = [name for name in list_included(resources) if is_literal(name) and name not in FAMILY_PATTERNS]
+    amounts = {"min": bounds.min, "max": bounds.max}
+    amounts |= {f"oneOf[{index}]": amount for index, amount in enumerate(bounds.one_of)}
+    for bound, quantity in amounts.items():
+        texts = (describe_odd_unit(name, quantity) for name in names) if quantity is not None else ()
+        if text := next(filter(None, texts), ""):
+            yield create_warning(f"{field}.{bound}", ODD_UNIT, text)
 
 
 def _check_claim_scope(rule: ResourceRule) -> Iterator[FieldProblem]:

@@ -38,7 +38,13 @@ from tallygate.webhook.policy.model import (
 )
 from tallygate.webhook.policy.node_resource_definitions import build_node_resource, check_node_resource
 from tallygate.webhook.policy.node_resources import NodeResource
-from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_implied_request, build_rule
+from tallygate.webhook.policy.policy_builder import (
+    REASON_ANNOTATION,
+    Fields,
+    build_cap,
+    build_implied_request,
+    build_rule,
+)
 from tallygate.webhook.policy.policy_codes import (
     DUPLICATE_KEY,
     DUPLICATE_POLICY,
@@ -46,6 +52,7 @@ from tallygate.webhook.policy.policy_codes import (
     NAMED_TWICE,
     SYNTAX,
     TOO_LARGE,
+    UNKNOWN_ANNOTATION,
     UNREADABLE,
     YAML_FEATURE,
 )
@@ -302,6 +309,7 @@ def _parse_document(name: str, document: Node, state: _ParseState, reported: set
     state.findings.update(finding for finding in shape_findings if (finding.line, finding.column) not in reported)
     state.findings.update(check_ambiguous_numbers(name, document))
     _check_named_twice(name, document, state)
+    _check_annotations(name, document, state)
     fields = Fields(document)
     kind, spec = fields.get_text("kind"), fields.get_fields("spec")
     if kind in _DEFINITION_CHECKS:
@@ -369,6 +377,15 @@ def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
             if prefix == "requests." and bare in plain:
                 message = f'{section}: "{bare}" and "{key.text}" both mean what is requested; keep one'
                 state.add_finding(SourceLocation(name, *key.position), NAMED_TWICE, message)
+
+
+def _check_annotations(name: str, document: Node, state: _ParseState) -> None:
+    """Add a warning for each annotation of this project that nothing reads."""
+    for entry in Fields(document).get_fields("metadata").list_entries("annotations"):
+        key = entry.key.text
+        if key.partition("/")[0] == POLICY_GROUP and key != REASON_ANNOTATION:
+            message = f'metadata.annotations: nothing reads "{key}"; did you mean "{REASON_ANNOTATION}"?'
+            state.add_finding(SourceLocation(name, *entry.key.position), UNKNOWN_ANNOTATION, message, Severity.WARNING)
 
 
 def _limit_per_file(findings: list[LintFinding]) -> Iterator[LintFinding]:

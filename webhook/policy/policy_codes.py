@@ -46,6 +46,8 @@ KIND_IS_READ = "TG344"
 KIND_NOT_READ = "TG345"
 BAD_OVERRIDE = "TG346"
 OVERRIDE_ENDED = "TG347"
+ODD_UNIT = "TG348"
+UNKNOWN_ANNOTATION = "TG349"
 
 CODES: tuple[Code, ...] = (
     Code(
@@ -381,5 +383,22 @@ CODES: tuple[Code, ...] = (
         "It changes no limit any more. Messages and `usage` name it as long as it is in the file.",
         "overrides: [{hard: {nvidia.com/gpu: 12}, until: 2020-12-04}]",
         "no overrides",
+    ),
+    Code(
+        ODD_UNIT,
+        "policy-odd-unit",
+        "The unit of an amount does not fit its resource.",
+        "An amount of memory without a unit is bytes, m stands for thousandths, and a device has no Gi: the limit is "
+        "far from what was meant, and nothing reports it until pods are denied, or are not.",
+        "hard: {nvidia.com/gpu: 8Gi, memory: 512}",
+        "hard: {nvidia.com/gpu: 8, memory: 512Gi}",
+    ),
+    Code(
+        UNKNOWN_ANNOTATION,
+        "policy-unknown-annotation",
+        "A policy has an annotation of tallygate.dev that nothing reads.",
+        "It has no effect. The annotation with the reason that messages show is `tallygate.dev/why`.",
+        "metadata: {name: a, annotations: {tallygate.dev/wy: bought for this team}}",
+        "metadata: {name: a, annotations: {tallygate.dev/why: bought for this team}}",
     ),
 )

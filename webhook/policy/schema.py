@@ -32,7 +32,7 @@ from tallygate.webhook.policy.policy_codes import (
     UNKNOWN_VALUE,
     WRONG_TYPE,
 )
-from tallygate.webhook.policy.suggest import format_suggestion
+from tallygate.webhook.policy.suggest import find_nearest, format_suggestion
 
 SCHEMA_FILE_NAME = "schema.json"
 
@@ -184,11 +184,38 @@ def _describe_unknown_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
         if key.text not in known_fields:
             field = f"{error.path}.{truncate_text(key.text)}".removeprefix(".")
             advice = (
-                format_suggestion(key.text, known_fields)
+                _suggest_from_habit(error, key)
+                or format_suggestion(key.text, known_fields)
                 or _suggest_parent(error, key.text)
                 or (f"; known: {', '.join(known_fields)}")
             )
             yield key, UNKNOWN_FIELD, f"{field}: there is no such field here{advice}"
+
+
+_ENFORCEMENT = "; a cap denies by hard and warns by soft: write the limit there"
+_NAMESPACE_SELECTOR = "; write namespaces: {selector: %s}"
+_HABITS = {
+    ("NamespaceCap", "spec.enforcement"): _ENFORCEMENT,
+    ("NamespaceCap", "spec.enforcementAction"): _ENFORCEMENT,
+    ("NamespaceCap", "spec.validationFailureAction"): _ENFORCEMENT,
+    ("NamespaceCap", "spec.namespaceSelector"): _NAMESPACE_SELECTOR,
+    ("ResourceRule", "spec.match.namespaceSelector"): _NAMESPACE_SELECTOR,
+    ("ResourceRule", "spec.namespaceSelector"): "; write match: {namespaces: {selector: %s}}",
+    ("ResourceRule", "spec.enforcementAction"): "; write enforcement: deny, warn or audit",
+    ("ResourceRule", "spec.validationFailureAction"): "; write enforcement: deny, warn or audit",
+}
+"""The fields by which other admission tools say it, and what says it here; `%s` is the value."""
+
+
+def _suggest_from_habit(error: _SchemaError, key: Scalar) -> str:
+    """Return the advice on a field of another tool, or on labels that lack `matchLabels`, or an empty text."""
+    node = error.node.get(key.text) if isinstance(error.node, Mapping) else None
+    advice = _HABITS.get((error.kind, f"{error.path}.{key.text}"), "")
+    if "%s" in advice:
+        return advice % (_format_value(node.value) if isinstance(node, Mapping) else "{matchLabels: {team: x}}")
+    if not advice and "matchLabels" in error.schema_part["properties"] and isinstance(node, Scalar):
+        return f"; write matchLabels: {{{truncate_text(key.text)}: {truncate_text(node.text)}}}"
+    return advice
 
 
 def _suggest_parent(error: _SchemaError, name: str) -> str:
@@ -216,6 +243,9 @@ def _create_example(error: _SchemaError, name: str) -> str:
 
 
 def _describe_missing_limits(error: _SchemaError) -> Iterator[_ShapeProblem]:
+    names = [entry.key.text for entry in error.node.entries] if isinstance(error.node, Mapping) else []
+    if any(find_nearest(name, ("hard", "soft")) for name in names):
+        return  # another error reports the misspelt field
     text = 'a cap needs "hard" or "soft"; write hard: {nvidia.com/gpu: 8}'
     yield error.node, MISSING_FIELD, _prefix_path(error.path, text)
 
@@ -252,8 +282,13 @@ def _describe_node(node: Node) -> str:
 
 def _suggest_value(node: Node, types: list[str], schema_part: Any) -> str:
     """Return the advice for a value of a wrong type, or an empty text."""
+    fields = schema_part.get("properties", {})
+    if isinstance(node, Sequence) and types == ["object"] and "include" in fields:
+        return f"; write {{include: {_format_value(node.value)}}}"
     if not isinstance(node, Scalar):
         return ""
+    if types == ["object"] and isinstance(node.value, str):
+        return next((form % truncate_text(node.text) for name, form in _SHORT_FORMS.items() if name in fields), "")
     if node.value is None:
         return "; give it a value or remove the field"
     if "boolean" in types:
@@ -263,7 +298,8 @@ def _suggest_value(node: Node, types: list[str], schema_part: Any) -> str:
             else ""
         )
     if types == ["array"]:
-        return f"; write [{_format_value(node.value)}]"
+        items = ", ".join(item.strip() for item in _format_value(node.value).split(","))
+        return f"; write [{items}]"
     if types == ["string"] and schema_part.get("format") in _TIME_FORMATS:
         return f"; write a number and a unit, as in {node.text}s or {node.text}m"
     if types == ["string"] and schema_part.get("format") in {"end-time", "time"}:
@@ -273,9 +309,19 @@ def _suggest_value(node: Node, types: list[str], schema_part: Any) -> str:
     return f'; write "{node.text}" in quotes' if types == ["string"] else ""
 
 
+_SHORT_FORMS = {"label": "; write {label: %s}", "include": "; write {include: [%s]}"}
+"""The mapping that a text in its place stands for, by a field that the mapping has."""
 _TIME_FORMATS = frozenset({"duration", "period"})
 _TRUE_TEXTS = frozenset({"yes", "on", "y", "true", "1"})
 _FALSE_TEXTS = frozenset({"no", "off", "n", "false", "0"})
+
+
+_ENFORCEMENTS = {
+    **dict.fromkeys(("enforce", "enforced"), "deny"),
+    **dict.fromkeys(("dryrun", "dry-run", "log", "report"), "audit"),
+    "warning": "warn",
+}
+"""The values of other admission tools, and those of `enforcement`."""
 
 
 def _describe_unknown_value(error: _SchemaError) -> Iterator[_ShapeProblem]:
@@ -284,6 +330,8 @@ def _describe_unknown_value(error: _SchemaError) -> Iterator[_ShapeProblem]:
     known_values = error.expected
     texts = [value for value in known_values if isinstance(value, str)]
     hint = format_suggestion(error.node.text, texts) if isinstance(error.node, Scalar) else ""
+    if isinstance(error.node, Scalar) and (meant := _ENFORCEMENTS.get(error.node.text.lower())) in texts:
+        hint = f'; write "{meant}"'
     text = f"must be {_format_alternatives(known_values)}, not {_describe_node(error.node)}{hint}"
     yield error.node, UNKNOWN_KIND if error.path in _HEAD_FIELDS else UNKNOWN_VALUE, _prefix_path(error.path, text)
 
