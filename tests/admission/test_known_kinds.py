@@ -447,8 +447,8 @@ def test_a_problem_of_the_gpus_of_spark_is_at_their_quantity() -> None:
             "InferenceService.serving.kserve.io",
             {"predictor": {"sklearn": CONTAINER}},
             f"spec.predictor.sklearn.resources.limits[{GPU}]",
-            "/spec/predictor/sklearn/resources/requests",
-            id="a model of KServe",
+            "",
+            id="a model of KServe, which its runtime completes",
         ),
         pytest.param(
             "AppWrapper.workload.codeflare.dev",
@@ -464,7 +464,7 @@ def test_problems_and_patches_have_the_place_in_the_object(
 ) -> None:
     assert evaluate(name, spec, Phase.VALIDATING)[0] == [problem]
     filled = json.loads(json.dumps(spec).replace('"1"', '"2"'))
-    assert evaluate(name, filled, Phase.MUTATING)[1] == [patched]
+    assert evaluate(name, filled, Phase.MUTATING)[1] == ([patched] if patched else [])
 
 
 @pytest.mark.parametrize(

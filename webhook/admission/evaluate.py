@@ -42,7 +42,7 @@ from tallygate.webhook.admission.object_checks import (
     check_object,
     relocate_amounts,
 )
-from tallygate.webhook.admission.pod_view import PodView
+from tallygate.webhook.admission.pod_view import Completeness, PodView
 from tallygate.webhook.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
 from tallygate.webhook.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix
 from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
@@ -189,7 +189,8 @@ class _Evaluation:
             written_fields = resource_fields
             if written_view is not pod_view:
                 written_fields = list_resource_fields(decoded_object, written_view)
-            fill = self._create_patch(written_fields, selection) if phase is Phase.MUTATING else ()
+            can_fill = written_view is None or written_view.completeness is Completeness.WHOLE
+            fill = self._create_patch(written_fields, selection) if phase is Phase.MUTATING and can_fill else ()
             found = check_object(resource_fields, pod_view, selection, fills_limits=bool(fill))
             if found and self.request.old_object is not None:
                 found = check_object(

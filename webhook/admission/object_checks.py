@@ -83,6 +83,7 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
     names: set[str] = set()
     too_large_names: set[str] = set()
     has_large = False
+    is_partial = pod_view is not None and pod_view.is_partial
     for resource_field in resource_fields:
         path, identity, context, lists, requests_and_limits, is_container = resource_field
         is_quota = context is NameContext.QUOTA
@@ -112,7 +113,8 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
                     if collector.is_full:
                         return collector.violations
         if requests_and_limits:
-            collector.add(_check_equality(resource_field, requests_and_limits, selection, fills_limits=fills_limits))
+            violations = _check_equality(resource_field, requests_and_limits, selection, fills_limits=fills_limits)
+            collector.add(violations if not is_partial else _drop_missing_limits(violations))
     if pod_view is not None and pod_view.pod.spec is not None and (has_large or selection.has_pod_bounds):
         collector.add(_check_pod_requests(pod_view, pod_view.pod.spec, names - too_large_names, selection))
     return collector.violations
@@ -175,6 +177,11 @@ def _check_equality(
                 )
 
 
+def _drop_missing_limits(violations: Iterable[RuleViolation]) -> Iterator[RuleViolation]:
+    """Yield the violations of a template that is a part: another object may have the limits that it lacks."""
+    return (each for each in violations if each.problem.code != LIMIT_MISSING.number)
+
+
 def _create_missing_limit_failure(checks: CompiledChecks, request: bytes) -> CheckFailure | None:
     try:
         requested = Quantity.from_json(request)
@@ -227,6 +234,8 @@ def _check_pod_requests(
                     key,
                 )
         for rule, bounds in checks.pod_bounds:
+            if pod_view.is_partial:  # further containers may add to it
+                bounds = AmountBounds(max=bounds.max)  # noqa: PLW2901
             for message in _describe_bound_violations(
                 f"the pod requests {total} {name} in all ({explain_request(effective, name)})", total, bounds
             ):

@@ -3,11 +3,13 @@
 The places of a composed template are the paths in the object of those fields of the template that are elsewhere.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
+from tallygate.webhook.admission.pod_view import Completeness
+from tallygate.webhook.admission.workflow_templates import NO_SPEC, PlacedSpec, compose_workflow_template
 from tallygate.webhook.policy.workload_kinds import PodForm
 
 _NULL = b"null"
@@ -34,16 +36,19 @@ class ComposedTemplate:
     """The JSON of a pod template, and the paths of its fields in the object.
 
     `places` are those of the fields that are not below the path of the template, `amounts` those of the fields that
-    state one amount without its name.
+    state one amount without its name. `completeness` tells whether it is the whole template.
     """
 
     content: msgspec.Raw
     places: Mapping[str, str] = field(default_factory=dict)
     amounts: Mapping[str, str] = field(default_factory=dict)
+    completeness: Completeness = Completeness.WHOLE
 
 
-def compose_template(form: PodForm, content: msgspec.Raw, path: str) -> ComposedTemplate:
-    """Return the pod template in the value at a path.
+def compose_template(
+    form: PodForm, content: msgspec.Raw, path: str, workflow: PlacedSpec = NO_SPEC
+) -> ComposedTemplate:
+    """Return the pod template in the value at a path; `workflow` is the spec of the Workflow of a template.
 
     Raises:
         ValueError: if a field has another type.
@@ -53,9 +58,11 @@ def compose_template(form: PodForm, content: msgspec.Raw, path: str) -> Composed
             return ComposedTemplate(msgspec.Raw(b'{"spec":' + bytes(content) + b"}"), {"spec": path})
         case PodForm.RESOURCES:
             body = b'{"spec":{"containers":[{"name":"","resources":' + bytes(content) + b"}]}}"
-            return ComposedTemplate(msgspec.Raw(body), {"spec.containers[0].resources": path})
+            places = {"spec.containers[0].resources": path}
+            return ComposedTemplate(msgspec.Raw(body), places, completeness=Completeness.PARTIAL)
         case PodForm.WORKFLOW:
-            return _compose_workflow_template(content, path)
+            composed, places, completeness = compose_workflow_template(content, path, workflow)
+            return ComposedTemplate(_encode(composed), places, completeness=completeness)
         case PodForm.COMPONENT:
             return _compose_component(content, path)
         case PodForm.SPARK_POD:
@@ -70,60 +77,15 @@ def compose_template(form: PodForm, content: msgspec.Raw, path: str) -> Composed
             return ComposedTemplate(content)
 
 
-class _ContainerSet(msgspec.Struct):
-    containers: list[msgspec.Raw] | None = None
-
-
-class _WorkflowTemplate(msgspec.Struct, rename="camel"):
-    """A template of an Argo Workflow (pkg/apis/workflow/v1alpha1/workflow_types.go, Template)."""
-
-    metadata: msgspec.Raw = _RAW_NULL
-    container: msgspec.Raw = _RAW_NULL
-    script: msgspec.Raw = _RAW_NULL
-    container_set: _ContainerSet | None = None
-    sidecars: list[msgspec.Raw] | None = None
-    init_containers: list[msgspec.Raw] | None = None
-    node_selector: msgspec.Raw = _RAW_NULL
-    affinity: msgspec.Raw = _RAW_NULL
-    tolerations: msgspec.Raw = _RAW_NULL
-    priority_class_name: msgspec.Raw = _RAW_NULL
-    scheduler_name: msgspec.Raw = _RAW_NULL
-
-
-_WORKFLOW_TEMPLATE_DECODER = msgspec.json.Decoder(_WorkflowTemplate)
-
-
-def _compose_workflow_template(content: msgspec.Raw, path: str) -> ComposedTemplate:
-    template = _WORKFLOW_TEMPLATE_DECODER.decode(content)
-    main = (("container", template.container), ("script", template.script))
-    in_set = (template.container_set.containers if template.container_set else None) or ()
-    written = [
-        *((f"{path}.{name}", each) for name, each in main if bytes(each) != _NULL),
-        *((f"{path}.containerSet.containers[{index}]", each) for index, each in enumerate(in_set)),
-        *((f"{path}.sidecars[{index}]", each) for index, each in enumerate(template.sidecars or ())),
-    ]
-    places = _list_places(written) | {
-        f"spec.initContainers[{index}]": f"{path}.initContainers[{index}]"
-        for index in range(len(template.init_containers or ()))
-    }
-    spec = {
-        "containers": [each for _, each in written],
-        "initContainers": template.init_containers or [],
-        "nodeSelector": template.node_selector,
-        "affinity": template.affinity,
-        "tolerations": template.tolerations,
-        "priorityClassName": template.priority_class_name,
-        "schedulerName": template.scheduler_name,
-    }
-    return ComposedTemplate(_encode({"metadata": template.metadata, "spec": spec}), {**places, "spec": path})
-
-
 _MAPPING_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CONTAINERS_DECODER = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
 
 def _compose_component(content: msgspec.Raw, path: str) -> ComposedTemplate:
-    """Return the template of a component of KServe: its containers, and those of its model."""
+    """Return the template of a component of KServe: its containers, and those of its model.
+
+    A model is merged with the container of a ServingRuntime (pkg/controller/v1beta1/inferenceservice/components).
+    """
     spec = _MAPPING_DECODER.decode(content)
     containers = _CONTAINERS_DECODER.decode(spec.get("containers", _RAW_NULL)) or ()
     written = [
@@ -132,7 +94,12 @@ def _compose_component(content: msgspec.Raw, path: str) -> ComposedTemplate:
     ]
     metadata = {name: spec[name] for name in ("labels", "annotations") if name in spec}
     template = {"metadata": metadata, "spec": {**spec, "containers": [each for _, each in written]}}
-    return ComposedTemplate(_encode(template), {**_list_places(written), "spec": path})
+    is_partial = len(written) > len(containers)
+    return ComposedTemplate(
+        _encode(template),
+        {**_list_places(written), "spec": path},
+        completeness=Completeness.PARTIAL if is_partial else Completeness.WHOLE,
+    )
 
 
 class _Gpu(msgspec.Struct):
@@ -301,7 +268,8 @@ _PlacedResources = tuple[str, msgspec.Raw]
 
 def _compose_task(content: msgspec.Raw, path: str) -> ComposedTemplate:
     """Return the template of a task: one container for each step and sidecar."""
-    return _compose_task_pod(_list_task_resources(_TASK_DECODER.decode(content) or _Task(), path), {}, path)
+    task = _TASK_DECODER.decode(content) or _Task()
+    return _compose_task_pod(task, _list_task_resources(task, path), {}, path)
 
 
 def _compose_task_run(content: msgspec.Raw, path: str) -> ComposedTemplate:
@@ -328,7 +296,7 @@ def _compose_task_run(content: msgspec.Raw, path: str) -> ComposedTemplate:
     if bytes(run.compute_resources) != _NULL:
         written.insert(0, (f"{path}.computeResources", run.compute_resources))
     settings = run.pod_template or {}
-    return _compose_task_pod(written, {name: settings[name] for name in _POD_SETTINGS if name in settings}, path)
+    return _compose_task_pod(task, written, {name: settings[name] for name in _POD_SETTINGS if name in settings}, path)
 
 
 _NO_OVERRIDES: Mapping[str, Mapping[str, _PlacedResources]] = {}
@@ -365,12 +333,15 @@ def _merge_amounts(base: _Amounts, changes: _Amounts) -> _Amounts:
 
 
 def _compose_task_pod(
-    written: Iterable[_PlacedResources], settings: Mapping[str, msgspec.Raw], path: str
+    task: _Task, written: Sequence[_PlacedResources], settings: Mapping[str, msgspec.Raw], path: str
 ) -> ComposedTemplate:
-    listed = list(written)
-    containers = [{"name": "", "resources": resources} for _, resources in listed]
-    places = {f"spec.containers[{index}].resources": place for index, (place, _) in enumerate(listed)}
-    return ComposedTemplate(_encode({"spec": {**settings, "containers": containers}}), {**places, "spec": path})
+    containers = [{"name": "", "resources": resources} for _, resources in written]
+    places = {f"spec.containers[{index}].resources": place for index, (place, _) in enumerate(written)}
+    return ComposedTemplate(
+        _encode({"spec": {**settings, "containers": containers}}),
+        {**places, "spec": path},
+        completeness=Completeness.WHOLE if task.step_template is None else Completeness.MERGED,
+    )
 
 
 def _list_places(written: Iterable[tuple[str, msgspec.Raw]]) -> dict[str, str]:

@@ -19,12 +19,15 @@ from tallygate.webhook.admission.object_values import (
 )
 from tallygate.webhook.admission.pod_counts import PodCounter
 from tallygate.webhook.admission.pod_forms import compose_template
-from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
+from tallygate.webhook.admission.pod_view import Completeness, PodView, ReplicaCount, read_template
+from tallygate.webhook.admission.workflow_templates import NO_SPEC, PlacedSpec
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.policy.workload_kinds import PodForm, PodSetDefinition, WorkloadKind
+from tallygate.webhook.policy.workload_kinds import FieldPath, PodForm, PodSetDefinition, WorkloadKind
 
 _POD_DECODER = msgspec.json.Decoder(Pod)
+_EMPTY = frozenset({b"null", b"[]", b"{}", b'""'})
+_DECLARED_TEMPLATE = PodSetDefinition(())
 _FORMS_WITHOUT_PODS = frozenset({PodForm.WORKFLOW, PodForm.TASK, PodForm.TASK_RUN})
 """The forms of templates that may start others, or be elsewhere, and then have no containers."""
 _DECLARED_STEP_PATTERN = re.compile(r"\[(\d{1,9})\]|\.?([^.\[\]]+)", re.ASCII)
@@ -79,6 +82,7 @@ class _Reader:
         self._counter = PodCounter(self._values)
         self._read_object = read_object
         self._named = named  # the templates without wildcards in their paths
+        self._workflows: dict[Place, PlacedSpec] = {}
 
     def read_pod_sets(self, kind: WorkloadKind) -> Iterator[PodView]:
         """Yield the pods of each template of a kind."""
@@ -105,15 +109,18 @@ class _Reader:
                 replicas = None
                 if definition.is_used:
                     replicas = self._counter.count(definition, place, bound, is_suspended=stops)
-                view = self._create_view(definition.form, place, content, replicas)
+                view = self._create_view(definition, place, content, replicas)
                 if definition.form not in _FORMS_WITHOUT_PODS or _has_containers(view.pod):
                     yield view
 
-    def _create_view(self, form: PodForm, place: Place, content: msgspec.Raw, replicas: ReplicaCount | None) -> PodView:
+    def _create_view(
+        self, definition: PodSetDefinition, place: Place, content: msgspec.Raw, replicas: ReplicaCount | None
+    ) -> PodView:
         path = format_place(place)
         places: Mapping[str, str] = {}
+        workflow = NO_SPEC if definition.workflow is None else self._read_workflow(definition.workflow)
         try:
-            composed = compose_template(form, content, path)
+            composed = compose_template(definition.form, content, path, workflow)
             places = composed.places
             pod = _POD_DECODER.decode(composed.content)
         except msgspec.ValidationError as error:
@@ -127,7 +134,24 @@ class _Reader:
             content=composed.content,
             places=composed.places,
             amounts=composed.amounts,
+            completeness=Completeness.PARTIAL if self._is_part(definition) else composed.completeness,
         )
+
+    def _is_part(self, definition: PodSetDefinition) -> bool:
+        """Return whether another object has further parts of the templates of a definition."""
+        content = self._values.find(bind(definition.completed_by, ())) if definition.completed_by is not None else None
+        return definition.is_part or (content is not None and bytes(content) not in _EMPTY)
+
+    def _read_workflow(self, path: FieldPath) -> PlacedSpec:
+        """Return the spec of the Workflow at a path, decoded once."""
+        place = bind(path, ())
+        if place not in self._workflows:
+            content, text = self._values.find(place), format_place(place)
+            try:
+                self._workflows[place] = NO_SPEC if content is None else PlacedSpec.decode(content, text)
+            except msgspec.ValidationError as error:
+                raise locate_error(error, text, {}) from error
+        return self._workflows[place]
 
     def _read_contained(
         self, definition: PodSetDefinition, place: Place, content: msgspec.Raw, *, is_suspended: bool
@@ -167,9 +191,8 @@ class _Reader:
             template_place = (*place[:-1], *steps)
             if (template := self._values.find(template_place)) is not None:
                 count = 0 if is_suspended else max(1 if each.replicas is None else each.replicas, 0)
-                yield self._create_view(
-                    PodForm.TEMPLATE, template_place, template, ReplicaCount(count, definition.noun)
-                )
+                replicas = ReplicaCount(count, definition.noun)
+                yield self._create_view(_DECLARED_TEMPLATE, template_place, template, replicas)
 
 
 def _has_containers(pod: Pod) -> bool:

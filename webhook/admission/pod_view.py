@@ -8,6 +8,7 @@ pkg/controller/job/job_controller.go, and the defaults of pkg/apis/apps/v1/defau
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -43,13 +44,27 @@ class ReplicaCount:
     is_first: bool = False
 
 
+class Completeness(StrEnum):
+    """Whether a template in an object is the whole template of its pods.
+
+    A `whole` template is one value. A `merged` one is put together of several fields of the object, as its controller
+    does, so that nothing can be filled in. A `partial` one is completed by another object, or by a text that is not
+    known before: what it lacks may be there.
+    """
+
+    WHOLE = "whole"
+    MERGED = "merged"
+    PARTIAL = "partial"
+
+
 class PodView(msgspec.Struct, frozen=True):
     """A pod or pod template inside an object: `path` is empty for a pod, else it ends in a dot.
 
     `replicas` is the number of pods that a controller makes of a template; None if it makes none. `identity` names the
     template among several in one object, also after a change of their order. `content` is the JSON of the template, if
     the object has not that of a pod at `path`; `places` are the paths of those fields of the pod that are elsewhere,
-    and `amounts` the fields that state an amount, by the path that it would have as one of a container.
+    and `amounts` the fields that state an amount, by the path that it would have as one of a container. `completeness`
+    tells whether it is the whole template.
     """
 
     path: str
@@ -60,6 +75,12 @@ class PodView(msgspec.Struct, frozen=True):
     content: msgspec.Raw | None = None
     places: Mapping[str, str] | None = None
     amounts: Mapping[str, str] | None = None
+    completeness: Completeness = Completeness.WHOLE
+
+    @property
+    def is_partial(self) -> bool:
+        """True if another object may have what the template lacks."""
+        return self.completeness is Completeness.PARTIAL
 
     def locate(self, pod_field: str) -> str:
         """Return the path in the object of a field of the pod, such as `spec.containers[0].resources.limits`."""

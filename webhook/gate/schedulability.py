@@ -113,6 +113,8 @@ def _check_incoming_pods(
     """Return the verdict on the pods of one template."""
     labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
     rules = selection.for_user(request.user, labels).node_rules
+    if incoming_pods.view.is_partial:  # another object may have the tolerations and nodes of the pods
+        rules = tuple(replace(rule, checks=replace(rule.checks, schedulable=None)) for rule in rules)
     complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
     if complexity is None or (rules and _count_claims(incoming_pods) > _MAX_CLAIMS):
         return Verdict(unknown=tuple(map(_describe_too_complex, rules)))

@@ -315,7 +315,7 @@ def forecast_cap(
         least = pods.claims.compute_least(cap)
         claimed = pods.claims.compute_charge(cap) + least
         charged_pods.append(ChargedPods(pods, charge.amounts + claimed, claimed, frozenset(least)))
-        if pods.replicas.count:
+        if pods.replicas.count and not pods.view.is_partial:
             yield from _forecast_missing_limits(pods, cap, charge, compute_charge, workload.defaults)
             yield from _forecast_unknown_products(pods, cap)
 

@@ -49,6 +49,8 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     declared: str = "",
     workflow: str = "",
     references: Iterable[TemplateReference] = (),
+    is_part: bool = False,
+    completed_by: str = "",
 ) -> PodSetDefinition:
     """Return the definition of the pods of one template."""
     return PodSetDefinition(
@@ -68,6 +70,8 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
         tuple(expected),
         doubled,
         tuple(references),
+        is_part,
+        FieldPath.parse(completed_by) if completed_by else None,
     )
 
 

@@ -33,6 +33,7 @@ _NIM = "github.com/NVIDIA/k8s-nim-operator v3.1.2, api/apps/v1alpha1/nimservice_
 _TEKTON = "github.com/tektoncd/pipeline v1.15.0, pkg/pod/pod.go"
 _NOTEBOOK = "github.com/kubeflow/kubeflow v1.10.0, components/notebook-controller/controllers/notebook_controller.go"
 
+_BASES = "spec.baseRefs"
 _TERMINATE = ("spec.terminate",)
 _SUSPEND = ("spec.suspend",)
 _STOPPED_MODEL = ('metadata.annotations["serving.kserve.io/stop"]',)
@@ -87,10 +88,18 @@ def _list_workflow_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefin
     template = f"{spec}.templates[*]"
     return (
         *(
-            create_pod_set(path, form=PodForm.WORKFLOW, is_separate=True, workflow=spec, is_used=is_used)
+            create_pod_set(
+                path,
+                form=PodForm.WORKFLOW,
+                is_separate=True,
+                workflow=spec,
+                is_used=is_used,
+                is_part=not is_used,
+                completed_by=f"{spec}.workflowTemplateRef",
+            )
             for path in (template, f"{template}.steps[*][*].inline", f"{template}.dag.tasks[*].inline")
         ),
-        create_pod_set(f"{spec}.templateDefaults", form=PodForm.WORKFLOW, is_used=False),
+        create_pod_set(f"{spec}.templateDefaults", form=PodForm.WORKFLOW, is_used=False, is_part=True),
     )
 
 
@@ -105,14 +114,21 @@ def _create_component(component: str, noun: str, *, is_scaled: bool = True) -> P
     )
 
 
-def _list_model_pods(spec: str, noun: str, *, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
+def _list_model_pods(spec: str, noun: str, *, is_used: bool) -> tuple[PodSetDefinition, ...]:
     """Return the pods of a model by LLMInferenceService; those of data-parallel workers are not counted."""
     replicas = create_count(f"{spec}.replicas", floors=(f"{spec}.scaling.minReplicas",))
     most = create_count(f"{spec}.scaling.maxReplicas", 0)
     workers = create_count(f"{spec}.parallelism.pipeline", minus=1)
     return (
         create_pod_set(
-            f"{spec}.template", counts=[replicas], most=[most], form=PodForm.SPEC, noun=f"{noun} pods", is_used=is_used
+            f"{spec}.template",
+            counts=[replicas],
+            most=[most],
+            form=PodForm.SPEC,
+            noun=f"{noun} pods",
+            is_used=is_used,
+            is_part=not is_used,
+            completed_by=_BASES,
         ),
         create_pod_set(
             f"{spec}.worker",
@@ -121,6 +137,8 @@ def _list_model_pods(spec: str, noun: str, *, is_used: bool = True) -> tuple[Pod
             form=PodForm.SPEC,
             noun=f"{noun} workers",
             is_used=is_used,
+            is_part=not is_used,
+            completed_by=_BASES,
         ),
     )
 
@@ -136,6 +154,8 @@ def _list_llm_pods(*, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
             form=PodForm.SPEC,
             noun="scheduler pods",
             is_used=is_used,
+            is_part=not is_used,
+            completed_by=_BASES,
         ),
     )
 
@@ -204,6 +224,7 @@ def _list_role_pods(roles: str) -> tuple[PodSetDefinition, ...]:
             references=[
                 TemplateReference(FieldPath.parse(f"{each}.templateRef.name"), counts) for each, counts in sized.items()
             ],
+            is_part=True,
         ),
     )
 
@@ -211,7 +232,14 @@ def _list_role_pods(roles: str) -> tuple[PodSetDefinition, ...]:
 def _list_pipeline_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
     """Return the pods of the tasks in a pipeline of Tekton: one for each, at different times."""
     return tuple(
-        create_pod_set(f"{spec}.{tasks}[*].taskSpec", form=PodForm.TASK, is_separate=True, is_used=is_used)
+        create_pod_set(
+            f"{spec}.{tasks}[*].taskSpec",
+            form=PodForm.TASK,
+            is_separate=True,
+            is_used=is_used,
+            is_part=not is_used,
+            completed_by="spec.taskRunSpecs",
+        )
         for tasks in ("tasks", "finally")
     )
 
@@ -336,6 +364,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
             ],
             form=PodForm.SPEC,
             noun="workers",
+            is_part=True,
         ),
         source=f"{_KSERVE}/v1beta1/component.go, predictor.go",
         suspended=_STOPPED_MODEL,
@@ -360,7 +389,10 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
             f"{kind}.serving.kserve.io",
             f"{kind.lower()}s",
             "v1alpha1",
-            *(create_pod_set(each, form=PodForm.SPEC, is_used=False) for each in ("spec", "spec.workerSpec")),
+            *(
+                create_pod_set(each, form=PodForm.SPEC, is_used=False, is_part=True)
+                for each in ("spec", "spec.workerSpec")
+            ),
             source=f"{_KSERVE}/v1alpha1/servingruntime_types.go",
             is_namespaced=not kind.startswith("Cluster"),
         )
@@ -506,7 +538,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "Task.tekton.dev",
         "tasks",
         "v1 v1beta1",
-        create_pod_set("spec", form=PodForm.TASK, is_used=False),
+        create_pod_set("spec", form=PodForm.TASK, is_used=False, is_part=True),
         source=_TEKTON,
     ),
     create_kind(

@@ -33,9 +33,10 @@ _TRAINING_OPERATOR = "kubeflow.org/training-operator"
 
 
 def _create_job_set(spec: str, *, is_used: bool = True) -> PodSetDefinition:
+    """Return the pods of a JobSet; a runtime that is not used has a part of them, and a TrainJob the others."""
     jobs = f"{spec}.replicatedJobs[*]"
     counts = [create_count(f"{jobs}.replicas"), *create_job_counts(f"{jobs}.template.spec")]
-    return create_pod_set(f"{jobs}.template.spec.template", counts=counts, is_used=is_used)
+    return create_pod_set(f"{jobs}.template.spec.template", counts=counts, is_used=is_used, is_part=not is_used)
 
 
 def _create_training_kind(

@@ -171,6 +171,9 @@ class PodSetDefinition:
     Workflow whose steps say when and how often. A template that is not `used` makes no pods by itself. If there are
     `references`, the pods are those of the items that refer to the template by its name. `declared` lists paths of
     templates in an object that is contained, with their replicas, for kinds that are not read.
+
+    A template `is_part` of that of the pods if another object has further parts, always or where the field
+    `completed_by` names one.
     """
 
     templates: tuple[FieldPath, ...]
@@ -189,6 +192,8 @@ class PodSetDefinition:
     expected: tuple[ExpectedValue, ...] = ()
     doubled: ExpectedValue | None = None
     references: tuple[TemplateReference, ...] = ()
+    is_part: bool = False
+    completed_by: FieldPath | None = None
 
 
 @dataclass(frozen=True, slots=True)

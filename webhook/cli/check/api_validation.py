@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from tallygate.webhook.accounting.kubernetes_codes import CLAIM_UNKNOWN, LIMIT_MISSING
+from tallygate.webhook.accounting.lenient_codes import OPAQUE_LIMIT_MISSING
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.validation.claims import validate_admin_access
 from tallygate.webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
@@ -26,6 +28,8 @@ from tallygate.webhook.objects.core import LimitRange, Node, ResourceQuota
 from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
 
 _Fields = dict[str, msgspec.Raw]
+_OF_OTHER_PARTS = frozenset({CLAIM_UNKNOWN.number, LIMIT_MISSING.number, OPAQUE_LIMIT_MISSING.number})
+"""The codes of problems of which another part of a template may have the remedy."""
 
 
 def apply_patch(body: bytes, patch: Sequence[PatchOperation]) -> bytes:
@@ -88,8 +92,13 @@ def validate_admin_access_of(
 
 
 def _locate_problems(view: PodView, problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the problems of a pod with their fields in the object."""
+    """Yield the problems of a pod with their fields in the object.
+
+    A template that is a part lacks what another object may have: claims, and limits of its requests.
+    """
     for problem in problems:
+        if view.is_partial and problem.code in _OF_OTHER_PARTS:
+            continue
         yield replace(problem, field=view.locate(problem.field))
 
 

@@ -266,7 +266,7 @@ class CapChecker:
             )
             for cap in caps
             for pods in pod_sets
-            if pods.replicas.count
+            if pods.replicas.count and not pods.view.is_partial
             for name, names in list_unlimited(cap.compute_charge(pods.template), pods.template, defaults)
         )
         if any(each.severity is FindingSeverity.ERROR for each in missing_limits):

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from tallygate.webhook.accounting.names import is_overcommit_allowed
 from tallygate.webhook.admission.kinds import ReviewTarget, ReviewTargets
 from tallygate.webhook.admission.pod_view import PodView, read_template
 from tallygate.webhook.admission.request import UserInfo
@@ -125,6 +126,8 @@ class PodSetController:
         spec = dict(template.get("spec") or {})
         containers = spec.get("containers") or ()
         spec["containers"] = [{**each, "name": each.get("name") or _MAIN_CONTAINER} for each in containers]
+        if view.is_partial:
+            spec["containers"] = [_complete(each, spec) for each in spec["containers"]]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def _choose_name(self, key: ObjectKey, set_name: str) -> str:
@@ -132,6 +135,21 @@ class PodSetController:
         while ObjectKey("Pod", key.namespace, f"{set_name}-{number}") in self._store:
             number += 1
         return f"{set_name}-{number}"
+
+
+def _complete(container: JsonObject, spec: JsonObject) -> JsonObject:
+    """Return a container of a template that is a part, with the limits that its pods have by another object.
+
+    Claims that the part does not name are left out: nothing is known of them.
+    """
+    resources: JsonObject = container.get("resources") or {}
+    known = {each.get("name") for each in spec.get("resourceClaims") or ()}
+    limits = dict(resources.get("limits") or {})
+    for name, amount in (resources.get("requests") or {}).items():
+        if not is_overcommit_allowed(name):
+            limits.setdefault(name, amount)
+    claims = [each for each in resources.get("claims") or () if each.get("name") in known]
+    return {**container, "resources": {**resources, "limits": limits, "claims": claims}}
 
 
 def _name_pod_sets(key: ObjectKey, body: JsonObject, target: ReviewTarget) -> Mapping[str, PodView]:
