@@ -98,7 +98,14 @@ def _render_field(field: CountField) -> str:
     floors = "".join(f", at least `{path.text}`" for path in field.floors)
     minus = f" - {field.minus}" if field.minus else ""
     assigned = f", or that of its name in `{field.assigned.text}`" if field.assigned else ""
-    return f"`{field.path.text}`{default}{floors}{minus}{assigned}"
+    return f"`{field.path.text}`{default}{floors}{_render_quotient(field)}{minus}{assigned}"
+
+
+def _render_quotient(field: CountField) -> str:
+    if field.quotient is None:
+        return ""
+    whole, part = field.quotient
+    return f", or `{whole.text}` / `{part.text}` where one of them is set"
 
 
 def update_kinds(document: str) -> str:

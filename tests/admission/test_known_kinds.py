@@ -123,6 +123,22 @@ def wrap(template: dict[str, Any], pod_sets: list[dict[str, Any]] | None = None,
             },
             id="a language model has replicas of a pipeline",
         ),
+        *(
+            pytest.param(
+                "LLMInferenceService.serving.kserve.io",
+                {"replicas": 2, "parallelism": parallelism, "template": POD, "worker": POD},
+                {"spec.template.containers[0]": 2, "spec.worker.containers[0]": workers},
+                id=f"a group of a language model with {text}",
+            )
+            for parallelism, workers, text in (
+                ({"data": 16, "dataLocal": 8}, 2, "data parallelism has a pod for each local part"),
+                ({"data": 16, "dataLocal": 8, "pipeline": 5}, 2, "data parallelism ignores the pipeline"),
+                ({"data": 4}, 6, "data alone has a pod for each part"),
+                ({"dataLocal": 8}, 0, "a local part alone has one pod"),
+                ({"data": 20, "dataLocal": 8}, 2, "parts that do not divide has whole ones"),
+                ({"data": 0, "pipeline": 3}, 4, "no data has its pipeline"),
+            )
+        ),
         pytest.param(
             "Sandbox.agents.x-k8s.io",
             {"replicas": 0, "podTemplate": create_template()},

@@ -114,10 +114,17 @@ class PodCounter:
         count = field.default if count is None else count
         if field.assigned is not None:
             count = self._find_assigned(field.assigned, bound, count)
+        if field.quotient is not None:
+            count = self._divide(field.quotient, bound) or count
         if count is None:
             return None
         floors = [number for each in field.floors if (number := self._read_number(each, bound)) is not None]
         return min(max((count, *floors)), MAX_COUNT) - field.minus
+
+    def _divide(self, fields: tuple[FieldPath, FieldPath], bound: Place) -> int:
+        """Return the quotient of two fields, at least 1; 0 if none of them is positive."""
+        whole, part = (max(self._read_number(each, bound) or 0, 0) for each in fields)
+        return max(max(whole, 1) // max(part, 1), 1) if whole or part else 0
 
     def _find_assigned(self, path: FieldPath, bound: Place, count: int | None) -> int | None:
         """Return the count of the assignment with the name of an item; else the count of the item."""

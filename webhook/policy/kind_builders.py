@@ -15,11 +15,18 @@ from tallygate.webhook.policy.workload_kinds import (
 
 
 def create_count(
-    path: str, default: int | None = 1, *, minus: int = 0, floors: Iterable[str] = (), assigned: str = ""
+    path: str,
+    default: int | None = 1,
+    *,
+    minus: int = 0,
+    floors: Iterable[str] = (),
+    assigned: str = "",
+    quotient: tuple[str, str] | None = None,
 ) -> CountFactor:
     """Return the factor of one field."""
     assignments = FieldPath.parse(assigned) if assigned else None
-    return (CountField(FieldPath.parse(path), default, minus, create_paths(*floors), assignments),)
+    fields = (FieldPath.parse(quotient[0]), FieldPath.parse(quotient[1])) if quotient is not None else None
+    return (CountField(FieldPath.parse(path), default, minus, create_paths(*floors), assignments, fields),)
 
 
 def create_expectation(path: str, *values: str) -> ExpectedValue:

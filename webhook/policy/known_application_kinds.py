@@ -115,10 +115,13 @@ def _create_component(component: str, noun: str, *, is_scaled: bool = True) -> P
 
 
 def _list_model_pods(spec: str, noun: str, *, is_used: bool) -> tuple[PodSetDefinition, ...]:
-    """Return the pods of a model by LLMInferenceService; those of data-parallel workers are not counted."""
+    """Return the pods of a model by LLMInferenceService: a leader for each replica, and the others of its group."""
     replicas = create_count(f"{spec}.replicas", floors=(f"{spec}.scaling.minReplicas",))
     most = create_count(f"{spec}.scaling.maxReplicas", 0)
-    workers = create_count(f"{spec}.parallelism.pipeline", minus=1)
+    parallelism = f"{spec}.parallelism"
+    workers = create_count(
+        f"{parallelism}.pipeline", minus=1, quotient=(f"{parallelism}.data", f"{parallelism}.dataLocal")
+    )
     return (
         create_pod_set(
             f"{spec}.template",

@@ -99,7 +99,8 @@ class CountField:
 
     If it is absent, it counts as `default`; without a default it does not count at all. A text with a number, as in
     annotations, counts as this number. `assigned` is a list of items with `name` and `count`: the count of the item
-    with the name of the pod set replaces the number.
+    with the name of the pod set replaces the number. `quotient` are two fields: if one of them is positive, the first
+    divided by the second replaces the number, rounded down to at least 1; one that is absent counts as 1.
     """
 
     path: FieldPath
@@ -107,6 +108,7 @@ class CountField:
     minus: int = 0
     floors: tuple[FieldPath, ...] = ()
     assigned: FieldPath | None = None
+    quotient: tuple[FieldPath, FieldPath] | None = None
 
 
 @dataclass(frozen=True, slots=True)
