@@ -14,7 +14,7 @@ from tallygate.webhook.policy.workload_kinds import (
 )
 
 
-def create_count(
+def create_count(  # noqa: PLR0913  # each is a part of the definition
     path: str,
     default: int | None = 1,
     *,
