@@ -107,12 +107,12 @@ _STATUS_DECODER: Final = msgspec.json.Decoder(_ExpiredStatus)
 
 
 def list_raw_pages(
-    transport: Transport, path: str, size: int, wait: WaitFunction, selectors: Mapping[str, str] | None = None
+    transport: Transport, path: str, size: int, wait: WaitFunction | None, selectors: Mapping[str, str] | None = None
 ) -> Iterator[list[msgspec.Raw]]:
     """Yield the pages of a list, `size` objects each; no page if the API server does not serve the resource.
 
     `selectors` are the `labelSelector` and `fieldSelector` of the list.
-    Transient failures, such as those of a busy API server, are retried after `wait`.
+    Transient failures, such as those of a busy API server, are retried after `wait`; without it no request is.
 
     Raises:
         ApiError: if the list fails.
@@ -141,7 +141,7 @@ def list_raw_pages(
         continue_token = page.metadata.continue_
 
 
-def _get_with_retry(transport: Transport, path: str, query: dict[str, str], wait: WaitFunction) -> Response:
+def _get_with_retry(transport: Transport, path: str, query: dict[str, str], wait: WaitFunction | None) -> Response:
     """Return a response with status 200, 404 or 410."""
     pauses = iter(_RETRY_PAUSES)
     while True:
@@ -154,7 +154,7 @@ def _get_with_retry(transport: Transport, path: str, query: dict[str, str], wait
                 return response
             failure = create_response_error(response)
         pause = next(pauses, None)
-        if pause is None or failure.reason not in _TRANSIENT_REASONS:
+        if wait is None or pause is None or failure.reason not in _TRANSIENT_REASONS:
             raise failure
         wait(pause if failure.retry_after is None else min(failure.retry_after, _MAX_PAUSE))
 

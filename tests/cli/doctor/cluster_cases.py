@@ -58,6 +58,7 @@ CASES: Cases = {
         {
             "permissions": WARN,
             "failure-policy": UNKNOWN,
+            "callers": UNKNOWN,
             "replicas": UNKNOWN,
             "policies": UNKNOWN,
             "watches": UNKNOWN,

@@ -18,6 +18,7 @@ from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
     GateDisruptionBudget,
+    GateNetworkPolicy,
     GatePod,
     LabelledNamespace,
     LeaderLease,
@@ -130,6 +131,12 @@ def budget(allowed: int = 1, labels: dict[str, str] = LABELS) -> GateDisruptionB
     )
 
 
+def create_network_policy(labels: dict[str, str] = LABELS, types: tuple[str, ...] = ("Ingress",)) -> GateNetworkPolicy:
+    """Return a NetworkPolicy for pods with these labels."""
+    spec = {"podSelector": {"matchLabels": labels}, "policyTypes": types}
+    return msgspec.convert({"metadata": {"name": "tallygate"}, "spec": spec}, GateNetworkPolicy)
+
+
 def create_definition(change: Callable[[Object], None] = lambda _: None) -> CustomResourceDefinition:
     """Return the CRD of CapLedger as an API server stores it, after a change of its JSON."""
     stored = create_crd() | {
@@ -221,6 +228,7 @@ def create_facts(**changes: Any) -> GateFacts:
         cap_limits=(),
         policies=PolicySet(),
         opaque_name_users=(),
+        network_policies=(create_network_policy(),),
     )
     return replace(facts, **changes)
 

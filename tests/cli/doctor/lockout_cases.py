@@ -11,7 +11,7 @@ from tests.cli.doctor.fact_changes import (
     Cases,
     change_webhook,
 )
-from tests.cli.doctor.healthy_gate import budget, deployment
+from tests.cli.doctor.healthy_gate import ARGUMENTS, budget, create_network_policy, deployment
 
 LIMITS = "limits.validate.tallygate.dev"
 NODES = "nodes.validate.tallygate.dev"
@@ -35,8 +35,30 @@ CASES: Cases = {
     ),
     "one replica": ({"deployment": deployment(1, 1)}, {"failure-policy": WARN}),
     "no replica is ready": ({"deployment": deployment(2, 0)}, {"failure-policy": FAIL, "replicas": WARN}),
-    "the Deployment is missing": ({"deployment": None}, {"failure-policy": FAIL}),
-    "the Deployment cannot be read": ({"deployment": UNAVAILABLE}, {"failure-policy": UNKNOWN}),
+    "the Deployment is missing": ({"deployment": None}, {"failure-policy": FAIL, "callers": UNKNOWN}),
+    "the Deployment cannot be read": ({"deployment": UNAVAILABLE}, {"failure-policy": UNKNOWN, "callers": UNKNOWN}),
+    "no client of the port of reviews is kept out": ({"network_policies": ()}, {"callers": WARN}),
+    "NetworkPolicies cannot be listed": ({"network_policies": UNAVAILABLE}, {"callers": UNKNOWN}),
+    "a NetworkPolicy limits other pods": (
+        {"network_policies": (create_network_policy({"app": "other"}),)},
+        {"callers": WARN},
+    ),
+    "a NetworkPolicy limits what the gate may call": (
+        {"network_policies": (create_network_policy(types=("Egress",)),)},
+        {"callers": WARN},
+    ),
+    "an argument for client certificates is empty": (
+        {"network_policies": (), "deployment": deployment(arguments=(*ARGUMENTS, "--client-ca-file="))},
+        {"callers": WARN},
+    ),
+    "client certificates are verified": (
+        {"network_policies": (), "deployment": deployment(arguments=(*ARGUMENTS, "--client-ca-file=/ca.crt"))},
+        {},
+    ),
+    "reviews need a token, and NetworkPolicies cannot be listed": (
+        {"network_policies": UNAVAILABLE, "deployment": deployment(arguments=(*ARGUMENTS, "--token-file=/token"))},
+        {},
+    ),
     "no budget": ({"disruption_budgets": ()}, {"failure-policy": WARN}),
     "a budget for other pods": ({"disruption_budgets": (budget(labels={"app": "other"}),)}, {"failure-policy": WARN}),
     "a budget that allows no disruption": ({"disruption_budgets": (budget(0),)}, {"failure-policy": WARN}),

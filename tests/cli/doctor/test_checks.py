@@ -89,6 +89,7 @@ def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expecte
         {
             "policies": cluster_cases.ANNOTATED,
             "namespaces": cluster_cases.annotate("nvidia.com/gpu=8 until=2027-01-01"),
+            "limit_records": {"uid-team-a": {"gpus": "nvidia.com/gpu=8 until=2027-01-01"}},
         },
         {"namespaces": (LabelledNamespace("default", {}), LabelledNamespace("kube-system", {}))},
         {

@@ -175,6 +175,12 @@ class GateCluster:
             "/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate": object_response(
                 _deployment(LABELS, spec)
             ),
+            "/apis/networking.k8s.io/v1/namespaces/tallygate-system/networkpolicies": list_response(
+                {
+                    "metadata": {"name": "tallygate"},
+                    "spec": {"podSelector": {"matchLabels": LABELS}, "policyTypes": ["Ingress"]},
+                }
+            ),
             "/apis/policy/v1/namespaces/tallygate-system/poddisruptionbudgets": list_response(
                 {"metadata": {"name": "tallygate"}, "spec": {"selector": {"matchLabels": LABELS}}}
             ),
@@ -348,11 +354,28 @@ def test_a_failure_has_exit_code_1_and_a_fix_command_of_one_line(cluster: GateCl
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     (at,) = [number for number, line in enumerate(lines) if line.startswith("FAIL ")]
-    assert lines[at + 1] == (
+    command_at = next(number for number in range(at, len(lines)) if lines[number].lstrip().startswith("$ "))
+    assert lines[command_at] == (
         f"         $ kubectl --kubeconfig={kubeconfig} apply --server-side --force-conflicts "
         "--filename=deploy/kustomize/components/cluster-access/crd.yaml"
     )
-    assert len(lines) == len(CHECKS) + 1
+    others = [line for number, line in enumerate(lines) if number != command_at]
+    assert max(map(len, others)) <= 80
+    assert sum(not line.startswith(" ") for line in others) == len(CHECKS)
+
+
+@pytest.mark.parametrize("answer", [403, 503])
+def test_an_unknown_registration_has_exit_code_1_at_once(cluster: GateCluster, kubeconfig: Path, answer: int) -> None:
+    """Refuse everything but the version: no request is sent again and again, so that the command soon ends."""
+    for path in list(cluster.responses):
+        if path != "/version":
+            cluster.responses[path] = Response(answer, b'{"kind":"Status","message":"no"}')
+    result = doctor(kubeconfig, "-o", "json")
+    assert result.exit_code == 1
+    statuses = {each["check"]: each["result"] for each in json.loads(result.stdout)["checks"]}
+    assert (statuses["registered"], statuses["reachable"]) == ("UNKNOWN", "UNKNOWN")
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert sum(path.startswith(f"{definitions}?") for path in cluster.requested_paths) == 1
 
 
 def test_a_terminal_gets_colours_and_unfolded_commands(cluster: GateCluster, kubeconfig: Path) -> None:

@@ -247,6 +247,20 @@ class GateDisruptionBudget(msgspec.Struct, rename="camel", frozen=True):
     status: _GateDisruptionBudgetStatus = _GateDisruptionBudgetStatus()
 
 
+class _GateNetworkPolicySpec(msgspec.Struct, rename="camel", frozen=True):
+    """The selected pods of a NetworkPolicy and the directions that it limits."""
+
+    pod_selector: LabelSelector = LabelSelector()
+    policy_types: tuple[str, ...] = ()
+
+
+class GateNetworkPolicy(msgspec.Struct, rename="camel", frozen=True):
+    """A NetworkPolicy (networking.k8s.io/v1)."""
+
+    metadata: ObjectMeta
+    spec: _GateNetworkPolicySpec = _GateNetworkPolicySpec()
+
+
 class ResourceDefinitionVersion(msgspec.Struct, rename="camel", frozen=True):
     """One version of a CustomResourceDefinition."""
 

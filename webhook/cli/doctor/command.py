@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.cli.connection import Connection
 from tallygate.webhook.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
 from tallygate.webhook.cli.doctor.checks import (
+    callers,
     certificates,
     conflicts,
     device_classes,
@@ -47,6 +49,7 @@ from tallygate.webhook.cli.sources.options import load_usable_policies, require_
 CHECKS: tuple[Check[GateFacts], ...] = (
     *registration.CHECKS,
     *reachability.CHECKS,
+    *callers.CHECKS,
     *certificates.CHECKS,
     *lockout.CHECKS,
     *replicas.CHECKS,
@@ -81,23 +84,37 @@ def _collapse_whitespace(result: CheckResult) -> CheckResult:
 _STATUS_WIDTH = max(map(len, CheckStatus)) + 2
 _NAME_WIDTH = max(len(check.name) for check in CHECKS) + 2
 _INDENT = " " * _STATUS_WIDTH
+_MAX_WIDTH = 80  # characters, also in a pipe
+_MIN_REASON_WIDTH = 30
+_DECISIVE_CHECKS = frozenset({"registered", "reachable"})
+"""The checks without which nothing is known of the gate, so that UNKNOWN is a finding."""
 
 
-def render_reports(reports: Sequence[CheckReport]) -> Group:
-    """Render one paragraph for each check: status, reason, and one line for each fix command."""
-    return Group(*(part for report in reports for part in _render_report(report)))
+def render_reports(reports: Sequence[CheckReport], width: int) -> Group:
+    """Render one paragraph for each check: status, reason in lines of this width, and one line for each fix command."""
+    return Group(*(part for report in reports for part in _render_report(report, width)))
 
 
 def print_reports(reports: Sequence[CheckReport]) -> None:
     """Print the reports. Fix commands are never wrapped, so that a user can copy them from a terminal of any width."""
     terminal = tables.create_console(sys.stdout)
-    terminal.print(render_reports(reports), soft_wrap=True)
+    width = min(terminal.width, _MAX_WIDTH)
+    terminal.print(render_reports(reports, width), soft_wrap=True)
 
 
-def _render_report(report: CheckReport) -> Iterator[RenderableType]:
+def _render_report(report: CheckReport, width: int) -> Iterator[RenderableType]:
     result = report.result
     status = (f"{result.status:<{_STATUS_WIDTH}}", _STYLES[result.status])
-    yield Text.assemble(status, (f"{report.name:<{_NAME_WIDTH}}", "bold"), escape_control(result.reason))
+    indent = _STATUS_WIDTH + _NAME_WIDTH
+    first, *rest = wrap(
+        escape_control(result.reason),
+        max(width - indent, _MIN_REASON_WIDTH),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
+    yield Text.assemble(status, (f"{report.name:<{_NAME_WIDTH}}", "bold"), first)
+    for line in rest:
+        yield Text(f"{'':<{indent}}{line}")
     for command in result.fix_commands:
         yield Text(f"{_INDENT}$ {escape_control(command)}")
 
@@ -131,15 +148,19 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
     cls=Command,
     examples=(
         ("tallygate doctor", "the gate in the cluster of your kubeconfig"),
-        ("tallygate doctor --policies policies/", "... with these policies, not those that the gate mounts"),
+        ("tallygate doctor --policies policies/", "the same with these policies, not those that the gate mounts"),
         ("tallygate doctor --monitor http://127.0.0.1:9090", "a gate that is called by URL and runs elsewhere"),
-        ("tallygate doctor --strict -o json", "for a program; what is not PASS is exit code 1"),
+        ("tallygate doctor --strict -o json", "for a program; exit code 1 if a check is not PASS"),
     ),
 )
 @click.option(
-    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
+    "--name",
+    metavar="NAME",
+    default=CONFIGURATION_NAME,
+    show_default=True,
+    help="The name of the webhook configurations.",
 )
-@namespace_option("Where the gate runs. Default: where the Service is by which it is called, else tallygate-system.")
+@namespace_option("The gate's namespace. Default: that of the Service by which it is called, else tallygate-system.")
 @click.option(
     "--policies",
     metavar="PATH",
@@ -171,14 +192,14 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
     connection: Connection,
     output: str,
 ) -> None:
-    """Read a cluster and say of each point PASS, WARN, FAIL or UNKNOWN: why, with figures, and what to type to mend it.
+    """Check the gate in a cluster. Each check prints PASS, WARN, FAIL or UNKNOWN, the reason, and commands that help.
 
-    Nothing is changed. Two pods, tallygate-doctor-refused and tallygate-doctor-let-in, are sent as a dry run: that is
-    how it is seen whether the API server reaches the gate. Health and metrics of each replica come through the API
-    server. What you may not read is UNKNOWN, and never taken for good.
+    The command changes nothing. It sends two pods, tallygate-doctor-rejected and tallygate-doctor-accepted, as a dry
+    run, which shows whether the API server reaches the gate. It reads health and metrics of each replica through the
+    API server. A check is UNKNOWN if you may not read what it needs.
 
-    Exit codes: 0 nothing is FAIL, 1 something is (with --strict: something is not PASS), 2 misuse, or the cluster
-    cannot be reached.
+    Exit codes: 0 no check is FAIL, 1 a check is FAIL, or `registered` or `reachable` is UNKNOWN (with --strict: a check
+    is not PASS), 2 a usage error, or the cluster cannot be reached.
     """
     _check_urls(monitors)
     given = load_usable_policies(policies) if policies else None
@@ -194,8 +215,14 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
         click.echo(format_summary(reports), err=True)
     else:
         tables.print_object("DoctorReport", convert_reports(reports), output)
-    statuses = {report.result.status for report in reports}
-    ctx.exit(EXIT_FINDINGS if CheckStatus.FAIL in statuses or (strict and statuses != {CheckStatus.PASS}) else 0)
+    ctx.exit(EXIT_FINDINGS if any(_is_finding(report, strict=strict) for report in reports) else 0)
+
+
+def _is_finding(report: CheckReport, *, strict: bool) -> bool:
+    status = report.result.status
+    if strict:
+        return status is not CheckStatus.PASS
+    return status is CheckStatus.FAIL or (status is CheckStatus.UNKNOWN and report.name in _DECISIVE_CHECKS)
 
 
 def _check_urls(monitors: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
     GateDisruptionBudget,
+    GateNetworkPolicy,
     GatePod,
     LabelledNamespace,
     LeaderLease,
@@ -210,6 +211,7 @@ class GateFacts:
     device_classes: Mapping[str, str] | Unavailable = field(default_factory=dict)
     published_devices: int | Unavailable | None = None
     limit_records: LimitRecords | Unavailable = field(default_factory=dict)
+    network_policies: tuple[GateNetworkPolicy, ...] | Unavailable = ()
     workloads: WorkloadFacts = WorkloadFacts()
 
     def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:

@@ -20,6 +20,7 @@ from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
     GateDisruptionBudget,
+    GateNetworkPolicy,
     GatePod,
     LabelledNamespace,
     LeaderLease,
@@ -338,6 +339,9 @@ class _Gatherer:
             policies=policies,
             published_devices=self._paged_lists.count_published_devices(caps),
             limit_records=self._read_limit_records(),
+            network_policies=self._api.list_objects(
+                f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies", GateNetworkPolicy
+            ),
             workloads=read_workload_facts(self._client, (*KNOWN_KINDS, *kinds)),
         )
 

@@ -36,7 +36,7 @@ from tallygate.webhook.kube.client import ClientConfig
 _AUTHORIZATION_API = "/apis/authorization.k8s.io/v1"
 _CREATED = 201
 _FORBIDDEN = 403
-DENIED_POD, ALLOWED_POD = "tallygate-doctor-refused", "tallygate-doctor-let-in"
+DENIED_POD, ALLOWED_POD = "tallygate-doctor-rejected", "tallygate-doctor-accepted"
 _FRACTIONAL_AMOUNTS = {f"{OPAQUE_PREFIX}probes": "1500m"}
 _SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
 _DRY_RUN_PODS: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -4,7 +4,6 @@ The first are found by discovery, the second by the schemas of CustomResourceDef
 items have an `image`, or a field of any content that is called a template.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -79,7 +78,7 @@ def _list_unread_kinds(client: ApiClient, kinds: Iterable[WorkloadKind]) -> tupl
     try:
         return tuple(
             unread
-            for page in list_raw_pages(client, _DEFINITIONS, _PAGE_SIZE, time.sleep)
+            for page in list_raw_pages(client, _DEFINITIONS, _PAGE_SIZE, None)
             for item in page
             if (unread := _find_unread(_DECODER.decode(item).spec, read)) is not None
         )

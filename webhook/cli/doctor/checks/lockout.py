@@ -84,11 +84,11 @@ def _find_open_webhooks(facts: GateFacts) -> Iterator[CheckResult]:
     for kind, configuration in facts.list_configurations():
         for webhook in configuration.webhooks:
             if is_called_for_pods(webhook) and webhook.failure_policy != _FAIL_POLICY:
-                reason = f"{webhook.name} has failurePolicy Ignore: while the gate is away, pods pass unjudged"
+                reason = f"{webhook.name} has failurePolicy Ignore: all pods are accepted while no gate answers"
                 yield create_warning(reason, _format_policy_fix(facts, kind, configuration, webhook))
             elif webhook.name == LIMITS_WEBHOOK and webhook.failure_policy != _FAIL_POLICY:
                 reason = (
-                    f"{webhook.name} has failurePolicy {webhook.failure_policy}: while the gate is away, annotations "
+                    f"{webhook.name} has failurePolicy {webhook.failure_policy}: while no gate answers, annotations "
                     "that set limits are accepted from each user who may update namespaces"
                 )
                 patch = format_webhook_patch(
@@ -169,7 +169,8 @@ def _check_disruption_budgets(facts: GateFacts, deployment: GateDeployment) -> I
     for budget in matching:
         if budget.status.expected_pods > 0 and budget.status.disruptions_allowed == 0:
             yield create_warning(
-                f"the PodDisruptionBudget {budget.metadata.name} lets no replica go: a drain of its node waits for ever"
+                f"the PodDisruptionBudget {budget.metadata.name} allows no disruption: a drain of the node of a "
+                "replica never ends"
                 if deployment.status.ready_replicas >= deployment.spec.replicas
                 else f"{deployment.status.ready_replicas} of {deployment.spec.replicas} replicas are ready, and the "
                 f"PodDisruptionBudget {budget.metadata.name} lets none of them go"
@@ -185,7 +186,7 @@ def _is_budget_for(budget: GateDisruptionBudget, deployment: GateDeployment) -> 
 
 def _format_failure_policy(facts: GateFacts) -> str:
     if facts.is_called_by_url:
-        return "Fail; the gate is called by URL, and how many answer there is not to be seen from here"
+        return "Fail; the gate is called by URL, and the number of its replicas is unknown"
     deployment = facts.deployment
     ready = deployment.status.ready_replicas if isinstance(deployment, GateDeployment) else 0
     return f"Fail, with {ready} ready replicas and a PodDisruptionBudget"
@@ -197,8 +198,8 @@ def _check_exempt_namespaces(facts: GateFacts) -> CheckResult:
     exempt = _list_exempt_namespaces(facts)
     results = [
         create_failure(
-            f"{webhook.name} asks the gate about pods in {format_names(selected)} with failurePolicy Fail: "
-            "when the gate is away, what brings it back cannot be created",
+            f"{webhook.name} calls the gate for pods in {format_names(selected)} with failurePolicy Fail: "
+            "while no gate answers, the pods that would start it again cannot be created",
             _format_selector_patch(facts, kind, configuration, webhook),
         )
         for kind, configuration, webhook in _list_failing_webhooks(facts)
@@ -206,7 +207,7 @@ def _check_exempt_namespaces(facts: GateFacts) -> CheckResult:
         and (selected := [namespace.name for namespace in exempt if is_namespace_selected(webhook, namespace)])
     ]
     return combine_results(
-        results, create_pass(f"the gate is not asked about {' and '.join(each.name for each in exempt)}")
+        results, create_pass(f"the gate is not called for {' and '.join(each.name for each in exempt)}")
     )
 
 
@@ -240,12 +241,12 @@ def _check_lockout(facts: GateFacts) -> CheckResult:
         vital = [str(request) for request in _VITAL_REQUESTS if is_called_for(webhook, request)]
         if vital and not _is_narrowed(facts, kind, webhook):
             reason = (
-                f"{webhook.name} has failurePolicy Fail and speaks of {format_names(vital)}: without the gate "
-                "that fails"
+                f"{webhook.name} has failurePolicy Fail and matches {format_names(vital)}: these requests "
+                "fail while no gate answers"
             )
             results.append(create_failure(reason, *_list_unlock_commands(facts, kind, configuration, webhook)))
     return combine_results(
-        results, create_pass("without the gate nodes, leases and all that brings it back still work")
+        results, create_pass("nodes, leases and other requests that a restart needs do not wait for the gate")
     )
 
 
@@ -284,7 +285,9 @@ def _check_excluded_namespaces(facts: GateFacts) -> CheckResult:
     other_namespaces = [each for each in facts.namespaces if each.name not in exempt]
     excluded = sorted(each.name for each in other_namespaces if not _is_evaluated(pod_webhooks, each))
     if not excluded:
-        return create_pass(f"all {len(other_namespaces)} namespaces beside {' and '.join(sorted(exempt))} are judged")
+        return create_pass(
+            f"all {len(other_namespaces)} namespaces except {' and '.join(sorted(exempt))} are evaluated"
+        )
     fix_commands = [
         _format_selector_patch(facts, VALIDATING, configuration, webhook)
         for webhook in pod_webhooks

@@ -55,8 +55,8 @@ def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:
 
 def _format_proof(dry_run: DryRun) -> str:
     if dry_run.status == _CREATED:
-        return f"of a dry run, pod {dry_run.pod} would be let into {dry_run.namespace}"
-    return f"of a dry run, pod {dry_run.pod} was refused by the gate, as it should be"
+        return f"dry run: pod {dry_run.pod} would be accepted in {dry_run.namespace}"
+    return f"dry run: pod {dry_run.pod} was rejected by the gate, as expected"
 
 
 def _format_inconclusive(dry_run: DryRun) -> str:

@@ -56,7 +56,7 @@ def _check_registered(facts: GateFacts) -> CheckResult:
             results.append(create_unknown(f"the {kind} {facts.location.name} cannot be read: {configuration.reason}"))
         elif configuration is None:
             consequence = (
-                "requests pass unjudged" if kind == VALIDATING else ("nothing is filled in, and words are not ours")
+                "requests are accepted without evaluation" if kind == VALIDATING else "no missing limit is filled in"
             )
             results.append(
                 create_failure(f"there is no {kind} {facts.location.name}: {consequence}", _format_register(facts))
@@ -115,7 +115,8 @@ def _check_rules(facts: GateFacts) -> CheckResult:
         f"{len(list(_list_all_request_kinds(expected.get_configuration(kind))))} in {kind}s" for kind in _PHASES
     )
     return _require_registration(
-        facts, combine_results(results, create_pass(f"every kind of request that is judged is sent: {counts_text}"))
+        facts,
+        combine_results(results, create_pass(f"every kind of request that the gate evaluates is sent: {counts_text}")),
     )
 
 
@@ -151,7 +152,8 @@ def _find_bypasses(
         unexpected := _format_unexpected(expected_webhook.match_conditions, webhook.match_conditions)
     ):
         reason = (
-            f"{webhook.name} has match conditions of its own, which may pass over what is to be judged: {unexpected}"
+            f"{webhook.name} has match conditions that the gate does not register and that may exclude requests: "
+            f"{unexpected}"
         )
         yield create_warning(
             reason, format_fix("matchConditions", expected.get_field(kind, webhook.name, "matchConditions") or [])
@@ -203,7 +205,7 @@ def _check_reinvocation(facts: GateFacts) -> CheckResult:
         return create_pass("no other mutating webhook sees pods after the gate")
     results = [
         create_warning(
-            f"{format_names(later_names)} may change pods after {webhook.name}, which is not asked again "
+            f"{format_names(later_names)} may change pods after {webhook.name}, which is not called again "
             "(reinvocationPolicy "
             "Never): what is then missing is refused instead of filled in",
             format_webhook_patch(
