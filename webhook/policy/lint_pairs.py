@@ -37,7 +37,7 @@ from tallygate.webhook.policy.model import (
     ResourceRule,
 )
 from tallygate.webhook.policy.policy_codes import CONTRADICTORY, MISSPELT_RESOURCE, SHADOWED
-from tallygate.webhook.policy.suggest import WELL_KNOWN_RESOURCES, suggest_resource
+from tallygate.webhook.policy.suggest import suggest_well_known
 
 _ENFORCEMENTS_BY_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
 _ANY_DOMAIN = ""
@@ -333,7 +333,7 @@ def lint_names(policies: PolicySet) -> Iterator[LintFinding]:
     uses = list(_list_uses(policies))
     respellings = _find_respellings(uses)
     for use in uses:
-        suggestion = _suggest_well_known(use.name) or respellings.get(use.name)
+        suggestion = suggest_well_known(use.name) or respellings.get(use.name)
         if suggestion is not None:
             text = f'did you mean "{suggestion}" instead of "{use.name}"?'
             yield create_finding(use.policy, create_warning(use.field, MISSPELT_RESOURCE, text))
@@ -364,26 +364,13 @@ def _list_counted_resources(cap: NamespaceCap) -> Iterator[_ResourceUse]:
         fields = {each: join_path(f"{field}.weights", each) for each in count.weights}
         fields |= {each: f"{field}.product[{index}]" for index, each in enumerate(count.product)}
         for resource, path in fields.items():
-            if _suggest_well_known(resource) not in fields:
+            if suggest_well_known(resource) not in fields:
                 yield _ResourceUse(resource, cap, path)
 
 
 def list_own_names(cap: NamespaceCap) -> frozenset[str]:
     """Return the names that a cap itself defines: by allocated devices, or by several resources."""
     return frozenset(name for name, each in cap.devices.items() if each.is_by_allocation) | cap.counts.keys()
-
-
-def _suggest_well_known(name: str) -> str | None:
-    """Return the well-known name whose misspelling this name probably is, or None.
-
-    Names that differ by digits only are members of one family.
-    """
-    suggestion = suggest_resource(name, WELL_KNOWN_RESOURCES)
-    return None if suggestion is None or _remove_digits(suggestion) == _remove_digits(name) else suggestion
-
-
-def _remove_digits(name: str) -> str:
-    return re.sub(r"[0-9]+", "", name)
 
 
 def _find_respellings(uses: list[_ResourceUse]) -> dict[str, str]:

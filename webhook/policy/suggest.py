@@ -1,5 +1,6 @@
 """Suggestions: the known word that is nearest to an unknown one."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -23,6 +24,7 @@ WELL_KNOWN_RESOURCES = (
     "habana.ai/gaudi",
     "aws.amazon.com/neuron",
     "aws.amazon.com/neuroncore",
+    "aws.amazon.com/neurondevice",
     "vpc.amazonaws.com/efa",
     "rdma/hca",
     "smarter-devices/fuse",
@@ -71,3 +73,16 @@ def suggest_resource(name: str, candidates: Iterable[str] = WELL_KNOWN_RESOURCES
         if same_last_part is not None:
             return same_last_part
     return find_nearest(name, names, cutoff=0.83 if "/" in name else 0.7)
+
+
+def suggest_well_known(name: str) -> str | None:
+    """Return the well-known resource whose misspelling a name probably is, or None.
+
+    Names that differ by digits only are members of one family.
+    """
+    suggestion = suggest_resource(name, WELL_KNOWN_RESOURCES)
+    return None if suggestion is None or _remove_digits(suggestion) == _remove_digits(name) else suggestion
+
+
+def _remove_digits(name: str) -> str:
+    return re.sub(r"[0-9]+", "", name)

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tallygate.webhook.cli.app import root
+from tallygate.webhook.policy.schema import read_schema_text
 from tests.cli.terminal import run_in_terminal
 from tests.cli.test_completion import complete
 
@@ -50,6 +51,28 @@ def test_policies_alone_are_no_scenarios(tmp_path: Path) -> None:
     result = run_test(str(tmp_path))
     assert result.exit_code == 2
     assert "no scenario here" in result.stderr
+
+
+def test_a_policy_file_in_the_place_of_scenarios_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "cap.yaml").write_text("apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\n")
+    result = run_test(str(tmp_path / "cap.yaml"))
+    assert result.exit_code == 2
+    assert "no scenario in this file, only policies; name a file of scenarios" in result.stderr
+
+
+def test_documents_of_other_tools_in_the_folder_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD)
+    (tmp_path / "schema.json").write_text(read_schema_text())
+    (tmp_path / "kustomization.yaml").write_text("configMapGenerator: []\n")
+    result = run_test(str(tmp_path))
+    assert (result.exit_code, "1 scenario in 1 file: 1 ok" in result.stderr) == (0, True), result.stderr
+    assert run_test(str(tmp_path / "schema.json")).exit_code == 2, "a file that is named is read"
+
+
+def test_a_scenario_with_a_misspelt_field_is_never_skipped(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD)
+    (tmp_path / "b.yaml").write_text("step: []\n")
+    assert run_test(str(tmp_path)).exit_code == 2
 
 
 def test_one_broken_file_prevents_all_runs(tmp_path: Path) -> None:

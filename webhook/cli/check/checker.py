@@ -69,6 +69,7 @@ from tallygate.webhook.objects.devices import (
 )
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
+from tallygate.webhook.policy.suggest import suggest_well_known
 
 
 def find_duplicate_keys(manifest: Manifest) -> Iterator[ManifestError]:
@@ -76,6 +77,19 @@ def find_duplicate_keys(manifest: Manifest) -> Iterator[ManifestError]:
     for entry in find_duplicates(manifest.node):
         message = f"{entry.name} stands here a second time; kubectl keeps the last and drops the others: remove one"
         yield ManifestError("TG405", entry.key.position, message)
+
+
+def find_misspelt_names(typed: TypedObject) -> Iterator[ManifestError]:
+    """Yield an error for every resource in the requests and limits of pods that is probably misspelt, once a place."""
+    for view in typed.views:
+        for resource_field in list_resource_fields(typed.content, view):
+            names = {name: field for field, amounts in resource_field.lists for name in amounts or ()}
+            for name, field in names.items():
+                suggestion = suggest_well_known(name) if "/" in name else None
+                if suggestion is not None:
+                    location = locate(typed.manifest.node, f"{resource_field.path}{field}[{name}]")
+                    message = f'{name} is probably misspelt: did you mean "{suggestion}"?'
+                    yield ManifestError("TG413", location.position, message)
 
 
 def find_misread_numbers(typed: TypedObject) -> Iterator[ManifestError]:
@@ -284,7 +298,8 @@ class ManifestChecker:
     def _check_object(self, typed: TypedObject, *, is_valid: bool) -> Iterator[Finding]:
         """Yield the findings of a decoded object; its pods are charged if it `is_valid` and no check finds an error."""
         manifest, subject = typed.manifest, typed.subject
-        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed)):
+        misspelt = () if self._context.snapshot else find_misspelt_names(typed)
+        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed), *misspelt):
             yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
         labels = self._labels_by_namespace.get(subject.namespace)
         rule_result = self._rule_checker.evaluate(typed, labels)

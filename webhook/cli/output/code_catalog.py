@@ -121,6 +121,15 @@ NOTHING_TO_CHECK = Code(
     "helm template missing-chart | tallygate check -\n",
     "set -o pipefail\nhelm template charts/trainer | tallygate check -\n",
 )
+MISSPELT_NAME = Code(
+    "TG413",
+    "misspelt-name",
+    "A request names a resource that is probably a misspelling of a well-known one.",
+    "Kubernetes accepts any well-formed name: the pod would wait for ever, and no cap counts it. With "
+    "a snapshot the names of its nodes decide instead, by a rule with `advertised`.",
+    "resources:\n  limits: {nvidia.com/gpus: 1}\n",
+    "resources:\n  limits: {nvidia.com/gpu: 1}\n",
+)
 
 MANIFEST_CODES: tuple[Code, ...] = (
     NOT_YAML,
@@ -135,6 +144,7 @@ MANIFEST_CODES: tuple[Code, ...] = (
     NOT_READ,
     WRONG_KIND,
     NOTHING_TO_CHECK,
+    MISSPELT_NAME,
 )
 """Every code of manifests, for `tallygate explain` and the documentation."""
 

@@ -25,10 +25,11 @@ from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar
 from tallygate.webhook.policy.formats import FormatError, create_format_checker, quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
-from tallygate.webhook.policy.parse import MAX_FILE_BYTES, is_policy, read_policy_text
+from tallygate.webhook.policy.parse import MAX_FILE_BYTES, is_foreign, is_policy, read_policy_text
 from tallygate.webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, BAD_TIME, TOO_LARGE, UNREADABLE
 from tallygate.webhook.policy.scalar_checks import check_ambiguous_numbers
 from tallygate.webhook.policy.schema import DocumentSchema, check_shape
+from tallygate.webhook.policy.suggest import find_nearest
 from tallygate.webhook.policy.times import TimeError, parse_time
 from tallygate.webhook.server.settings.value_types import DurationError, parse_duration
 
@@ -128,24 +129,39 @@ class _LoadedScenarios:
 
 
 def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
-    """Read every file; a broken file does not hide the problems of the others, and policies beside it are skipped."""
+    """Read every file; a broken file does not hide the problems of the others, and what is no scenario is skipped.
+
+    Of a folder these are policies and documents of other tools, of a file that is named policies alone.
+    """
     loaded = _LoadedScenarios()
     for name in find_files(arguments):
         if len(loaded.scenarios) > MAX_SCENARIOS or len(loaded.findings) > MAX_FINDINGS:
             break
-        _read_file(name, loaded)
+        _read_file(name, loaded, is_named=name in arguments)
     if len(loaded.scenarios) > MAX_SCENARIOS:
         loaded.findings.append(
             _create_finding("", TOO_LARGE, f"more than {MAX_SCENARIOS:,} scenarios; test them in parts")
         )
     for argument in arguments if not (loaded.scenarios or loaded.findings) else ():
-        loaded.findings.append(
-            _create_finding(argument, UNREADABLE, "no scenario here; put a file named *.yaml into it")
+        advice = (
+            "no scenario here; put a file named *.yaml into it"
+            if os.path.isdir(argument)  # noqa: PTH112  # a name may be any bytes
+            else "no scenario in this file, only policies; name a file of scenarios, or the folder that has both"
         )
+        loaded.findings.append(_create_finding(argument, UNREADABLE, advice))
     return loaded
 
 
-def _read_file(name: str, loaded: _LoadedScenarios) -> None:
+def _is_of_another_tool(document: Node) -> bool:
+    """Return whether a document is neither a scenario nor a policy, correct or not: it has no field of a scenario."""
+    if not is_foreign(document):
+        return False
+    names = [entry.name for entry in document.entries] if isinstance(document, Mapping) else []
+    fields = get_scenario_language().schema["properties"]
+    return not any(find_nearest(name, fields) for name in names)
+
+
+def _read_file(name: str, loaded: _LoadedScenarios, *, is_named: bool) -> None:
     printable_name = STDIN_NAME if name == STDIN else format_file_name(name)
     content = _read_bytes(name)
     if isinstance(content, LintFinding):
@@ -163,7 +179,11 @@ def _read_file(name: str, loaded: _LoadedScenarios) -> None:
             _create_finding(printable_name, UNREADABLE, "no scenario in it; write one with name and steps")
         )
     reported = {(finding.line, finding.column) for finding in findings}
-    scenarios = [document for document in nonempty if not is_policy(document)]
+    scenarios = [
+        document
+        for document in nonempty
+        if not (is_policy(document) or (not is_named and _is_of_another_tool(document)))
+    ]
     if scenarios or not nonempty:
         loaded.files += 1
     for document in scenarios:
