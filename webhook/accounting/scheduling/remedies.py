@@ -1,7 +1,7 @@
 """Remedies for a pod that fits no node: changes of the pod, of its claims or of nodes, each verified by a trial.
 
-A trial makes one change, and two together where no single one helps. Nobody adds devices to each of many nodes: where
-several nodes lack amounts, one more node like one of them is tried.
+A trial makes one change, and two together where no single one helps. Where several nodes lack amounts, one more node
+like one of them is tried: devices are not added to each of many nodes.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -32,7 +32,7 @@ from tallygate.webhook.cli.sources import snapshot_reader as snapshots
 from tallygate.webhook.cli.sources.options import combine_files, files_options, load_usable_policies, snapshot_option
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.webhook.kube.kubeconfig import find_default_namespace
-from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.policy.model import PolicySet, Schedulable
 
 
 @click.command(
@@ -112,6 +112,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
         run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")
     if snapshot_contents is not None:
         run_summary.notes += _list_missing_devices(policy_set, snapshot_contents.device_kinds)
+        run_summary.notes += _list_missing_rules(policy_set, snapshot_contents)
     tables.print_findings("CheckReport", findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
@@ -127,6 +128,15 @@ def _list_missing_devices(policies: PolicySet, known: Collection[str]) -> Iterat
         yield f"claims for devices are not counted for caps: the snapshot has no {missing}"
     if policies.needs_slices and "ResourceSlice" not in known:
         yield "allocated devices are not counted for caps: the snapshot has no resourceslices"
+
+
+def _list_missing_rules(policies: PolicySet, snapshot: snapshots.SnapshotContents) -> Iterator[str]:
+    """Yield a note if a snapshot does not have the rules that taint devices, and what fits now depends on them."""
+    cluster, known = snapshot.cluster, snapshot.device_kinds
+    asks_now = any(rule.checks.schedulable is Schedulable.NOT_NOW for rule in policies.rules)
+    needs_rules = cluster is not None and cluster.scheduler_version.applies_taint_rules and "ResourceSlice" in known
+    if asks_now and needs_rules and snapshots.TAINT_RULE_KIND not in known:
+        yield f"only the taints of drivers count for schedulable: the snapshot has no {snapshots.TAINT_RULES}"
 
 
 def _create_empty_finding(argument: str) -> Finding:

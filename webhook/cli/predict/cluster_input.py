@@ -34,6 +34,7 @@ from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResou
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from tallygate.webhook.cli.sources.snapshot_reader import (
     DEVICE_RESOURCES,
+    TAINT_RULE_KIND,
     TAINT_RULES,
     SnapshotError,
     format_snapshot_name,
@@ -52,7 +53,6 @@ from tallygate.webhook.policy.model import LabelRequirement, Operator, PolicyLab
 from tallygate.webhook.policy.suggest import format_suggestion
 from tallygate.webhook.state.kubernetes import cap_ledger
 
-_TAINT_RULE_KIND = "DeviceTaintRule"
 _POD_WORDS = frozenset({"pod", "pods", "po"})
 _MAX_NAMES = 10
 _SEPARATOR = re.compile(r",(?![^(]*\))")
@@ -135,7 +135,7 @@ def _read_snapshot(path: Path) -> ClusterInput:
             cluster_input.cluster.storage = cluster_input.cluster.storage or StorageIndex()
             return True
         device_kind = kind.removesuffix("List")
-        is_about_devices = device_kind in DEVICE_RESOURCES or device_kind == _TAINT_RULE_KIND
+        is_about_devices = device_kind in DEVICE_RESOURCES or device_kind == TAINT_RULE_KIND
         if is_about_devices:
             device_kinds.add(device_kind)
         return cluster_input.ingest(kind, item) or kind == cap_ledger.KIND or is_about_devices
@@ -149,7 +149,7 @@ def _read_snapshot(path: Path) -> ClusterInput:
     cluster_input.device_problems += list_missing_kinds(device_kinds)
     settle_devices(cluster_input.cluster, cluster_input.device_problems)
     needs_rules = cluster_input.cluster.scheduler_version.applies_taint_rules and "ResourceSlice" in device_kinds
-    if needs_rules and _TAINT_RULE_KIND not in device_kinds:
+    if needs_rules and TAINT_RULE_KIND not in device_kinds:
         cluster_input.omissions.append(f"the snapshot has no {TAINT_RULES}: only the taints of drivers count")
     if not len(cluster_input.cluster.nodes):
         cluster_input.omissions.append("the snapshot has no nodes")

@@ -75,7 +75,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
         "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_amounts.items()],
         "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
-        "scattered": [_scattered_to_dict(each) for each in details.scattered],
+        "scattered": [_amount_in_parts_to_dict(each) for each in details.scattered],
         "unhealthy": [each.to_dict() for each in details.unhealthy],
         "unknown": list(prediction.unmodelled),
         "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
@@ -181,7 +181,7 @@ def _pool_to_dict(pool: NodePool) -> dict[str, Any]:
     }
 
 
-def _scattered_to_dict(scattered: ScatteredAmount) -> dict[str, Any]:
+def _amount_in_parts_to_dict(scattered: ScatteredAmount) -> dict[str, Any]:
     return {
         "resource": scattered.resource,
         "unit": "milli" if is_milli(scattered.resource) else "whole",

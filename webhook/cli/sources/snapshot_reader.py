@@ -42,6 +42,7 @@ DEVICE_RESOURCES: Mapping[str, str] = {
     "ResourceSlice": "resourceslices",
 }
 """The resource of each kind of object that is needed to predict which devices a pod gets."""
+TAINT_RULE_KIND = "DeviceTaintRule"
 TAINT_RULES = "devicetaintrules"
 """The resource of DeviceTaintRules: a snapshot without them is as one of a cluster that has none."""
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -76,9 +77,9 @@ class SnapshotContents:
     `limit_annotations` are the annotations of namespaces that set limits.
 
     `classes` are the classes of devices, `claims` the claims for them, and `templates` the templates of claims.
-    `slices` publish devices. `device_kinds` are the kinds of classes, claims, templates and slices that the snapshot
-    has, of which the cluster may have none. `device_problems` are the errors of slices that cannot be read.
-    `limit_ranges` are None if the snapshot does not have this kind.
+    `slices` publish devices. `device_kinds` are the kinds of classes, claims, templates, slices and taint rules that
+    the snapshot has, of which the cluster may have none. `device_problems` are the errors of slices that cannot be
+    read. `limit_ranges` are None if the snapshot does not have this kind.
     """
 
     pods: list[Pod] = field(default_factory=list)
@@ -301,10 +302,11 @@ def _add_device_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -
             | "ResourceClaimTemplateList"
             | "DeviceClassList"
             | "ResourceSliceList"
+            | "DeviceTaintRule"
             | "DeviceTaintRuleList"
         ):
             pass
         case _:
             return False
-    snapshot.device_kinds.update({kind.removesuffix(_LIST)} & DEVICE_RESOURCES.keys())
+    snapshot.device_kinds.update({kind.removesuffix(_LIST)} & {*DEVICE_RESOURCES, TAINT_RULE_KIND})
     return True
