@@ -211,8 +211,11 @@ def test_a_resource_that_becomes_that_of_a_class_later_counts_the_claims_that_ex
         assert dev.create(claim("early", exactly(2, name))).is_done
         ours.patch(f"{classes}/{name}", {"spec": {"extendedResourceName": GPU}})
         until("the claim counts", lambda: _OVER in dev.create(claim("third", exactly(1)), dry=True).rejection, _WITHIN)
+        ours.patch(f"{classes}/{name}", {"spec": {"extendedResourceName": None}})
+        assert _OVER in dev.create(claim("third", exactly(1))).rejection
     finally:
         ours.delete(f"{classes}/{name}")
+    dev.api.delete(f"{_claims(dev)}/early")
     until("it counts no more", lambda: dev.create(claim("third", exactly(1)), dry=True).is_done, _WITHIN)
 
 

@@ -179,8 +179,14 @@ class ActiveCap:
             self._by_former[former] = cap
         return cap
 
-    def may_count_by_mapping(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim may count under this cap by another mapping of its classes."""
+    def may_count_pod_by_mapping(self, pod: Pod) -> bool:
+        """Return whether a pod may count under a hard limit of this cap by another mapping of a class."""
+        if not self.classes.names_class(pod):
+            return False
+        return not self.is_selective or counts_pod(self.definition.pods, pod)
+
+    def may_count_claim_by_mapping(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim may count under a hard limit of this cap by another mapping of its classes."""
         return bool(self.classes.open_names) and not (
             self.is_selective and not counts_claim(self.definition.pods, claim)
         )

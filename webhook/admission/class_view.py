@@ -78,17 +78,25 @@ class ClassView(msgspec.Struct, frozen=True):
         Raises:
             QuantityError: if a quantity of the pod is invalid.
         """
-        spec = pod.spec
-        if spec is None or not (self.open_names or self.named):
-            return None
-        names = {name for name in _list_requested(spec) if name.startswith(DEVICE_CLASS_PREFIX) or is_extended(name)}
-        if not names:
-            return None
-        found = next(self._list_undecided(sorted(names), sources), None)
-        if found is None:
+        names, spec = self._list_device_names(pod), pod.spec
+        if spec is None or next(self._list_undecided(names, sources), None) is None:
             return None
         amounts = compute_requests(parse_pod_resources(spec)).amounts
-        return next(self._list_undecided(sorted(each for each in names if amounts.get(each, 0) > 0), sources), None)
+        return next(self._list_undecided([each for each in names if amounts.get(each, 0) > 0], sources), None)
+
+    def names_class(self, pod: Pod) -> bool:
+        """Return whether what a pod counts depends on the mapping of a class, seen or not."""
+        return bool(self._list_device_names(pod))
+
+    def _list_device_names(self, pod: Pod) -> list[str]:
+        """Return the resources that a pod requests, in order, by which it may name a class that counts."""
+        if pod.spec is None or not (self.open_names or self.named):
+            return []
+        return sorted(
+            name
+            for name in _list_requested(pod.spec)
+            if name.startswith(DEVICE_CLASS_PREFIX) or (self.named and is_extended(name))
+        )
 
     def _list_undecided(self, names: Collection[str], sources: Mapping[str, DeviceSources]) -> Iterator[UnseenClass]:
         implicit = [each.removeprefix(DEVICE_CLASS_PREFIX) for each in names if each.startswith(DEVICE_CLASS_PREFIX)]

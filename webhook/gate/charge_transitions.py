@@ -115,8 +115,13 @@ class CapCharge(msgspec.Struct, frozen=True):
 
     @property
     def is_limited(self) -> bool:
-        """Whether the consumer has, or requests, a name with a hard limit: else no state of the ledger rejects it."""
+        """Whether the consumer has, or requests, a name with a hard limit: else no state of the ledger rejects it.
+
+        It may do so by a former mapping that only the ledger has.
+        """
         hard = self.cap.hard
+        if self.charge_under is not None:
+            return True
         return any(name in hard for name in self.requested) or any(name in hard for name in self.current)
 
     @property

@@ -156,7 +156,9 @@ def _charge_pod(
             after.amounts,
             may_exceed(cap, request),
             new if cap.derived else None,
-            charge_under=partial(_charge_pod_under, request=request, old=old, new=new),
+            charge_under=partial(_charge_pod_under, request=request, old=old, new=new)
+            if cap.may_count_pod_by_mapping(new)
+            else None,
         )
         if after.unlimited and not charge.may_exceed:
             for name, problem in _find_missing_limits(charge, before, after):
@@ -210,11 +212,16 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
         before = None if old is None or is_allocation else cap.find_unseen_class_of_claim(old)
         _require_seen_class(cap, cap.find_unseen_class_of_claim(new), before)
     charge_under = partial(_charge_claim_under, request=request, old=old, new=new, find_device=find_device)
-    charges = [msgspec.structs.replace(charge_under(cap), charge_under=charge_under) for cap in caps]
+    charges = [
+        msgspec.structs.replace(
+            charge_under(cap), charge_under=charge_under if cap.may_count_claim_by_mapping(new) else None
+        )
+        for cap in caps
+    ]
     unknown_products = [] if old is not None else _find_unknown_products(request, new, charges)
     missing_limits = [problem for charge, name, problem in unknown_products if name in charge.cap.hard]
     warnings = [problem for charge, name, problem in unknown_products if name not in charge.cap.hard]
-    charges = [each for each in charges if each.requested or each.cap.may_count_by_mapping(new)]
+    charges = [each for each in charges if each.requested or each.charge_under is not None]
     if not charges and not unknown_products:
         return None
     consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)

@@ -82,7 +82,7 @@ class UsageLister:
         self._active_since: dict[str, float] = {}
         self._first_active_at = math.inf
         self._removed_since: dict[str, float] = {}  # for the caps that the last policy change removed
-        self._required_revisions: dict[str, tuple[float, CountedRevisions]] = {}
+        self._required_revisions: dict[tuple[str, bool], tuple[float, CountedRevisions]] = {}
         self._namespace_uids: dict[str, str] | None = None
         self._created_at: dict[str, float] = {}
         self._deleted_at: dict[str, float] = {}  # namespaces whose deletion was seen, and no new creation since
@@ -120,7 +120,8 @@ class UsageLister:
         active_since = self._active_since.get(cap, self._removed_since.get(cap))
         if active_since is None:
             return _UNKNOWN_REVISIONS
-        known_active_since, required = self._required_revisions.get(cap, (active_since, None))
+        counted = cap, active_cap.counts_claims  # it may count them by the former mappings of a ledger alone
+        known_active_since, required = self._required_revisions.get(counted, (active_since, None))
         if required is not None and known_active_since == active_since:
             pods = self._pods.revision or 0
             if required.pods <= pods and not required.claims:
@@ -133,7 +134,7 @@ class UsageLister:
             self.request_progress()
             return _UNKNOWN_REVISIONS
         revisions = CountedRevisions(revision, self._get_claims_revision() if active_cap.counts_claims else 0)
-        self._required_revisions[cap] = active_since, revisions
+        self._required_revisions[counted] = active_since, revisions
         return revisions
 
     def _get_claims_revision(self) -> int:
@@ -205,30 +206,37 @@ class UsageLister:
         )
 
     def list_ended_mappings(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> ClassMappings:
-        """Return the former mappings of device classes in a ledger by which none of its consumers counts any more."""
+        """Return the former mappings of device classes in a ledger by which none of its consumers counts any more.
+
+        There are none unless the pods and claims are those that the ledger was counted from.
+        """
         membership, whole = self.find_membership(cap, key), cap.with_former(ledger.mappings)
         former = cap.classes.select_former(ledger.mappings)
         if membership is None or not former:
             return NO_MAPPINGS
+        used = self._sum_counted(whole, membership.names, ledger)
         reserved = {name for each in ledger.reservations.values() for name in each.requested}
         ended = set[tuple[str, str]]()
-        for mapping in sorted(former):
+        for mapping in sorted(former) if used is not None else ():
             left = cap.with_former(ledger.mappings - {mapping} - ended)
             concerned = {name for name in whole.resources if whole.list_sources((name,)) != left.list_sources((name,))}
-            if concerned.isdisjoint(reserved) and self._is_equal(left, whole, membership.names):
+            if concerned.isdisjoint(reserved) and self._sum_counted(left, membership.names, ledger) == used:
                 ended.add(mapping)
         return frozenset(ended)
 
-    def _is_equal(self, cap: ActiveCap, other: ActiveCap, namespaces: frozenset[str]) -> bool:
-        """Return whether all stored consumers count the same under two caps, one of which counts less in no way."""
-        stores = (self._pods,) if self._claims is None else (self._pods, self._claims)
+    def _sum_counted(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> Amounts | None:
+        """Return the amounts of all pods and claims, none of which belongs to another; None as of other revisions."""
         try:
-            return all(
-                each.compute_usage(cap, namespaces).used == each.compute_usage(other, namespaces).used
-                for each in stores
-            )
+            pods = self._pods.compute_usage(cap, namespaces)
+            claims = None if self._claims is None else self._claims.compute_usage(cap, namespaces)
         except NotSyncedError:
-            return False
+            return None
+        if pods.revision != ledger.pods_revision:
+            return None
+        if claims is None:
+            return pods.used
+        is_same = claims.choose_revision(ledger.claims_revision) == ledger.claims_revision
+        return pods.used + claims.used if is_same else None
 
     def find_device(self, device_id: DeviceId) -> KnownDevice | None:
         """Return a device of a slice that this replica has seen, or None."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tallygate.webhook.state.ledger.ledger import Operation
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from tests.gate.simulation.cluster_objects import CAP_NAMES, Claim, Pod
+from tests.gate.simulation.device_policies import ELSEWHERE
 from tests.gate.simulation.environment import OLD_NAMESPACES, Environment, StepFunction
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.requests import Request, RequestState
@@ -175,6 +176,8 @@ class ApiServer:
             return
         request.state, request.reserved = RequestState.ALLOWED, frozenset(decided.keys)
         request.namespaces_revision = seen.namespaces
+        if request.claim is not None:
+            request.claim = _bind(request.claim, request.old_claim, decided.class_state)
         for key in request.reserved:
             if request.workload is not None and self._truth.is_member(key, request.namespace):
                 self._environment.rooms.open(key, request.uid, request.size)
@@ -251,6 +254,14 @@ class ApiServer:
     def _check_stored(self, request: Request) -> None:
         invariants = self._environment.invariants
         invariants.check_stored(request.uid, request.reserved, request.namespaces_revision)
+
+
+def _bind(claim: Claim, old: Claim | None, class_state: str) -> Claim:
+    """Return a claim that was admitted by a replica which saw the class in a state: bound, if that was a decision."""
+    if old is None:
+        return claim._replace(is_bound=class_state != ELSEWHERE)
+    is_decided = claim.devices and claim.devices != old.devices and class_state != ELSEWHERE
+    return claim._replace(is_bound=old.is_bound or bool(is_decided))
 
 
 class Etcd:

@@ -173,7 +173,8 @@ class Claim(NamedTuple):
 
     `reserved_for` is the UID of the pod in its status, `owner` that in its metadata, which a tenant can write, with the
     scheduler's annotation if it `is_annotated`. `made_for` is the pod for whose extended resource the scheduler created
-    it; only the invariants may know it. After the end of an allocation `has_ended` is True.
+    it; only the invariants may know it. After the end of an allocation `has_ended` is True. It `is_bound` unless it was
+    admitted by a replica that saw its class lead elsewhere; a decided allocation binds it.
     """
 
     uid: str
@@ -188,6 +189,7 @@ class Claim(NamedTuple):
     has_ended: bool = False
     revision: int = 0
     token: int = 0
+    is_bound: bool = True
 
     @property
     def is_flexible(self) -> bool:

@@ -43,7 +43,8 @@ def converge(world: World, choice: int) -> None:
         truth.now += _UNCONFIRMED_SECONDS
         _reconcile_all(world, replica)
     _check(world, replica)
-    _check_own_claim(world, replica)
+    if not world.policies.has_classes:  # other claims may take what the pod of the scheduler's has reserved
+        _check_own_claim(world, replica)
     if isinstance(replica, GateReplica):
         RolloutConvergence(world, replica, lambda: _reconcile_all(world, replica)).finish()
 
@@ -95,6 +96,7 @@ def _check(world: World, replica: Replica) -> None:
     truth = world.truth
     devices = (each for claim in truth.claims.values() for each in claim.devices)
     found = {each: replica.devices.find_device(each) for each in devices}
+    cap_mappings = replica.get_caps().list_caps()[0].mappings
     for key, (ledger, _) in truth.ledgers.items():
         members = truth.list_members(key)
         if not members:
@@ -107,6 +109,11 @@ def _check(world: World, replica: Replica) -> None:
             if ledger.initializer or ledger.reservations or not is_exact:
                 where = key.namespace or "all"
                 raise ViolationError(f"not freed: {_describe(ledger, name)} in {where}, where {used} are used")
+        is_named = any(each.namespace in members for each in truth.claims.values())
+        if not is_named and not ledger.mappings <= cap_mappings:
+            raise ViolationError(f"not freed: {key} counts by {ledger.mappings}, and no claim names the class")
+        if ledger.remapping.names and not charged.find_excess(ledger.hard):
+            raise ViolationError(f"not freed: {key} decides the allocations under {ledger.remapping.names}")
         if ledger.unconfirmed:
             raise ViolationError(f"not freed: {key} takes {ledger.unconfirmed} for counted twice")
 

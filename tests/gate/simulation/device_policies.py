@@ -11,6 +11,13 @@ from tests.admission.case import parse_policies
 from tests.state.informers.pods import GPU
 from tests.state.informers.slices import DRIVER
 
+MAPPED, ELSEWHERE, MISSING = "mapped", "elsewhere", "missing"
+"""The states of the class of claims: it leads to the counted resource, or to another one, or does not exist."""
+_RESOURCES_BY_STATE: Mapping[str, Mapping[str, str]] = {
+    MAPPED: {CLASS: GPU},
+    ELSEWHERE: {CLASS: "example.com/elsewhere"},
+    MISSING: {},
+}
 H100, MEMORY = "h100", "gpu-memory"
 _EACH, _TOGETHER = 4, 9
 CAP = """
@@ -44,23 +51,34 @@ _SHARED_DEVICES = CAP.format(name="together", shared="true", hard=f"{_TOGETHER},
 
 
 class PolicyVersion(NamedTuple):
-    """A version of the policies, with its caps and their limits after the ends of all overrides."""
+    """A version of the policies, with its caps and their limits after the ends of all overrides.
+
+    `caps_by_state` has the caps by the state of the class, where that changes.
+    """
 
     documents: PolicySet
     caps: CapIndex
+    caps_by_state: Mapping[str, CapIndex] = {}
+
+    def with_states(self) -> "PolicyVersion":
+        """Return the version for each state of the class."""
+        states = {state: CapIndex(self.documents, None, resources) for state, resources in _RESOURCES_BY_STATE.items()}
+        return self._replace(caps=states[MAPPED], caps_by_state=states)
 
 
 class Policies(NamedTuple):
     """A cap of each namespace and one that all share, and another version: the first alone, or larger surges of both.
 
     Each selects namespaces by a label of its name. With `has_claims` there are claims, and both caps count them. With
-    `has_reviews` whole reviews are decided by the gate; else replicas charge by themselves.
+    `has_reviews` whole reviews are decided by the gate; else replicas charge by themselves. With `has_classes` the
+    class of the claims comes, goes and leads elsewhere.
     """
 
     first: PolicyVersion
     other: PolicyVersion
     has_claims: bool = False
     has_reviews: bool = False
+    has_classes: bool = False
 
 
 def create_version(text: str, resources_by_class: Mapping[str, str] = NO_CLASSES) -> PolicyVersion:
@@ -87,5 +105,9 @@ GANGS = _index(_CAP_OF_EACH + _WHOLE, _SHARED_CAP + _WHOLE, {})
 GANG_GROUPS = _index(_CAP_OF_EACH + _WHOLE, _GROUPED_CAP + _WHOLE, {})
 """Workloads are admitted as a whole, in the latter under a cap with groups."""
 WITH_CLAIMS = _index(_CAP_OF_EACH, _SHARED_CAP, {CLASS: GPU})
+WITH_CLASSES = Policies(
+    WITH_CLAIMS.first.with_states(), WITH_CLAIMS.other.with_states(), has_claims=True, has_classes=True
+)
+"""The class of the claims changes."""
 WITH_DEVICES = _index(_DEVICES_OF_EACH, _SHARED_DEVICES, {CLASS: GPU})
 """The first cap also counts the devices of a model, the second one the memory of devices."""

@@ -10,6 +10,7 @@ import msgspec
 
 from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.webhook.state.ledger.ledger import Ledger
+from tests.accounting.claims import CLASS
 from tests.gate.simulation.cluster_objects import Claim, Pod
 from tests.gate.simulation.counts import Count
 from tests.gate.simulation.device_policies import H100, MEMORY
@@ -38,6 +39,8 @@ def _measure(truth: GroundTruth, devices: Iterable[DeviceId], choose: Callable[[
 
 def compute_right(truth: GroundTruth, claim: Claim) -> Sizes:
     """Return the amounts that a stored claim may use without a decision."""
+    if not claim.is_bound:
+        return {GPU: 0}
     if claim.devices:
         return {GPU: len(claim.devices), **measure_least(truth, claim.devices)}
     return {GPU: 0 if claim.is_flexible and claim.has_ended else max(claim.alternatives)}
@@ -45,6 +48,8 @@ def compute_right(truth: GroundTruth, claim: Claim) -> Sizes:
 
 def compute_requested(truth: GroundTruth, claim: Claim) -> Sizes:
     """Return the amounts that a claim may use once the API server has stored it."""
+    if not claim.is_bound:
+        return {GPU: 0}
     return {GPU: claim.counted, **measure_least(truth, claim.devices)}
 
 
@@ -64,7 +69,7 @@ def split_used(truth: GroundTruth, count: Count, ledger: Ledger, members: Collec
     owners = truth.list_pods_at(count.owners_revision)
     for uid, claim in truth.claim_history.list_at(count.claims_revision).items():
         if claim.namespace in members:
-            counted = claim.counted
+            counted = claim.counted if (CLASS, GPU) in ledger.mappings else 0
             if belongs_to_pod(claim, owners):
                 counted = max(counted - owners[claim.owner].size, 0)
             parts[uid] = {GPU: counted, **_measure_found(truth, claim, count, ledger)}

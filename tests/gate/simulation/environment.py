@@ -127,6 +127,7 @@ class Environment:
                     claims_revision=revision if cap.counts_claims else 0,
                     namespaces_revision=revision,
                     namespaces_hash=hash_members(self.truth.list_members(key)),
+                    mappings=cap.mappings,
                 )
                 self.truth.ledgers[key] = ledger, revision
                 self.invariants.check_ledger(key)

@@ -21,6 +21,7 @@ from tests.gate.simulation.cluster_objects import (
     create_device_id,
     name_cap,
 )
+from tests.gate.simulation.device_policies import MAPPED
 from tests.gate.simulation.histories import History
 from tests.gate.simulation.rollout_objects import PodSet, RolloutObjects
 
@@ -31,6 +32,7 @@ _FIRST_GROUP = CAP_NAMES[1]
 class GroundTruth:
     """API server and etcd. While etcd stalls, transactions wait, and are committed in their order.
 
+    `class_states` are those of the class of claims, the last one is that of now.
     `entered` has the revision at which a namespace last returned to a cap by its labels, by the names of both.
     `workloads` are the stored workloads whose pods start together, `pods_of_workloads` the UIDs of all pods that were
     ever stored for each, `rollouts` the controllers that roll, and others. `pods_of_claims` has the pod of each claim
@@ -39,6 +41,7 @@ class GroundTruth:
 
     now: float = 0.0
     revision: int = 10
+    class_states: list[str] = field(default_factory=lambda: [MAPPED])
     is_stalled: bool = False
     nonces: int = 0
     pod_history: History[Pod] = field(default_factory=History)

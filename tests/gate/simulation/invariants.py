@@ -17,6 +17,7 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import find_key_value
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
+from tests.accounting.claims import CLASS
 from tests.gate.simulation.attempts import compute_most
 from tests.gate.simulation.cluster_objects import Claim, Pod, name_cap
 from tests.gate.simulation.counts import CountRecorder
@@ -167,7 +168,7 @@ class Invariants:
         if stored is None or reservation is None or reservation.attempt != attempt:
             return
         ledger = stored[0]
-        claims = (each.revision for each in self._truth.list_claims(key))
+        claims = [each.revision for each in self._truth.list_claims(key) if (CLASS, GPU) in ledger.mappings]
         has_newer_claims = any(ledger.claims_revision < each <= loaded_at for each in claims)
         if ledger.pods_revision < loaded_at or has_newer_claims:
             self._record(f"unseen: {_name(key)} reserves for {uid} by a count from before its cap was active")

@@ -33,7 +33,7 @@ from tallygate.webhook.state.ports import LedgerKey, RetryLaterError
 from tests.gate.simulation.claim_reviews import create_review
 from tests.gate.simulation.cluster_objects import Namespace, Owner
 from tests.gate.simulation.counts import CountRecorder, RecordedClaims, RecordedDevices, RecordedLister, RecordedPods
-from tests.gate.simulation.device_policies import PolicyVersion, list_ledger_caps
+from tests.gate.simulation.device_policies import MAPPED, PolicyVersion, list_ledger_caps
 from tests.gate.simulation.ground_truth import GroundTruth
 from tests.gate.simulation.histories import History, Watch
 from tests.gate.simulation.requests import Request
@@ -60,11 +60,15 @@ class SeenRevisions(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A decision: whether the object is admitted, the ledgers of its caps, and the nonce of its last attempt."""
+    """A decision: whether the object is admitted, the ledgers of its caps, and the nonce of its last attempt.
+
+    `class_state` is that of the class of claims as the replica saw it.
+    """
 
     is_admitted: bool
     keys: Sequence[LedgerKey]
     attempt: str
+    class_state: str = MAPPED
 
 
 class Replica:
@@ -83,6 +87,7 @@ class Replica:
         self._clock_offset = number * 7 * _DAY - truth.now
         self._namespace_freshness = Freshness()
         self._namespace_position = 0
+        self._class_position = len(truth.class_states) - 1
         self.namespaces = NamespaceStore()
         self.claims: RecordedClaims | None = None
         has_claims = any(each.counts_claims for each in policy.caps.list_caps())
@@ -164,11 +169,24 @@ class Replica:
         self._activate()
 
     def _activate(self) -> None:
-        self._usage_lister.set_active_caps([cap.active_key for cap in self.policy.caps.list_caps()])
+        self._usage_lister.set_active_caps([cap.active_key for cap in self.get_caps().list_caps()])
+
+    @property
+    def class_state(self) -> str:
+        """The state of the class as it sees it."""
+        return self._truth.class_states[self._class_position]
+
+    def watch_class(self) -> bool:
+        """See the next state of the class; return whether there was one."""
+        if self._class_position + 1 == len(self._truth.class_states):
+            return False
+        self._class_position += 1
+        self._activate()
+        return True
 
     def get_caps(self) -> CapIndex:
         """Return the active caps."""
-        return self.policy.caps
+        return self.policy.caps_by_state.get(self.class_state, self.policy.caps)
 
     def knows_namespace(self, namespace: str) -> bool:
         """Return whether it has seen a namespace; it rejects pods of others at once."""
@@ -181,12 +199,14 @@ class Replica:
             RetryLaterError: if there is no decision, or the namespace was deleted.
             StoreUnavailableError: if a ledger cannot be read or written.
         """
-        caps, attempt = self._find_caps(request.namespace), self.create_nonce()
+        class_state, attempt = self.class_state, self.create_nonce()
+        caps = self._find_caps(request.namespace)
         if request.claim is not None:
             is_admitted = self._charge_claim(create_review(request), caps, attempt)
         else:
             is_admitted = self._charge_pods(request, caps, attempt)
-        return Decided(is_admitted, [get_ledger_key(cap, request.namespace) for cap in caps], attempt)
+        keys = [get_ledger_key(cap, request.namespace) for cap in caps]
+        return Decided(is_admitted, keys, attempt, class_state)
 
     def _charge_pods(self, request: Request, caps: Sequence[ActiveCap], attempt: str) -> bool:
         """Charge a pod or workload; return whether no cap is exceeded."""
@@ -266,7 +286,7 @@ class Replica:
         """Receive every event, and the proof that there are no more."""
         for watch in self.watches:
             watch.catch_up()
-        while self.watch_namespaces():
+        while self.watch_namespaces() or self.watch_class():
             pass
         self.watch_namespaces()
 

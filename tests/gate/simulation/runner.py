@@ -11,6 +11,7 @@ from tests.gate.simulation.device_policies import (
     GROUPS,
     PODS_ONLY,
     WITH_CLAIMS,
+    WITH_CLASSES,
     WITH_DEVICES,
     Policies,
 )
@@ -114,6 +115,13 @@ _CLAIM_MIXES: Mapping[str, Mapping[str, float]] = {
     },
     "claims of relabelled namespaces": _CLAIMS
     | {"relabel": 4, "watch_namespaces": 12, "watch": 12, "watch_devices": 20, "delete_ledger": 0, "reconcile": 4},
+    "classes": _CLAIMS
+    | {
+        "change_class": 2, "watch_class": 8, "create": 3, "claim": 8, "allocate": 9, "deallocate": 1, "tick": 3,
+        "delete_claim": 2, "delete": 2, "reconcile": 16, "delete_ledger": 0, "delete_empty_ledger": 0, "crash": 0.2,
+        "publish_devices": 0, "request_progress": 14, "watch": 12, "bookmark": 6, "create_namespace": 0,
+        "delete_namespace": 0,
+    },
     "claims under restored caps": _CLAIMS | {"publish": 1.5, "load": 4, "request_progress": 4, "bookmark": 6},
 }  # fmt: skip
 """The weights of the steps in worlds with claims."""
@@ -141,6 +149,8 @@ def get_policies(mix: str) -> Policies:
     """Return the policies of the worlds in which a mix of steps is played."""
     if mix in MIXES:
         return _POLICIES.get(mix, PODS_ONLY)
+    if mix == "classes":
+        return WITH_CLASSES
     return WITH_CLAIMS if mix in _WITHOUT_MEASURES else WITH_DEVICES
 
 

@@ -9,6 +9,7 @@ from tallygate.webhook.state import batched_ledgers
 from tallygate.webhook.state.ledger import expire
 from tests.gate.simulation.actors import ApiServer, Etcd, Users
 from tests.gate.simulation.claim_actors import Claims, Drivers
+from tests.gate.simulation.class_actors import Classes
 from tests.gate.simulation.device_policies import PODS_ONLY, Policies
 from tests.gate.simulation.environment import Environment, StepFunction
 from tests.gate.simulation.gang_actors import Workloads
@@ -33,6 +34,7 @@ class World(Environment):
             **Replicas(self).steps,
             **self.claims.steps,
             **Drivers(self).steps,
+            **Classes(self).steps,
             **Workloads(self).steps,
             **self.rollouts.steps,
             "tick": self._tick,

@@ -190,7 +190,9 @@ def apply_limits(
     """
     remaining = ledger.resources & resources
     used, unconfirmed = (
-        Amounts({name: amount for name, amount in amounts.items() if name in remaining})
+        amounts
+        if remaining.issuperset(amounts)
+        else Amounts({name: amount for name, amount in amounts.items() if name in remaining})
         for amounts in (ledger.used, ledger.unconfirmed)
     )
     limited = replace(
