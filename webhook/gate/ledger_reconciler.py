@@ -133,7 +133,7 @@ class _ReconcileTransition:
         if not ended:
             return ledger
         cap = self.cap.with_former(ledger.mappings - ended)
-        return apply_limits(ledger, cap.hard, cap.counted, cap.surge, ledger.mappings - ended)
+        return apply_limits(ledger, cap.hard, cap.counted, cap.surge, cap.mappings)
 
     def _recount(self, ledger: Ledger) -> Ledger:
         listed_at = (

@@ -22,6 +22,7 @@ from tallygate.webhook.state.ledger.expire import ReservationAges
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.claim_mutants import CLAIM_MUTANTS
+from tests.gate.simulation.class_mutants import CLASS_MUTANTS
 from tests.gate.simulation.gang_mutants import GANG_MUTANTS
 from tests.gate.simulation.name_mutants import NAME_MUTANTS
 from tests.gate.simulation.runner import create_mutant, list_mixes, simulate
@@ -184,6 +185,7 @@ MUTANTS: Mapping[str, Mutant] = {
         mix="groups",
     ),
     **CLAIM_MUTANTS,
+    **CLASS_MUTANTS,
     **GANG_MUTANTS,
     "takes_in_former_group": create_mutant(
         11,

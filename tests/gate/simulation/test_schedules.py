@@ -72,7 +72,7 @@ def test_every_kind_of_step_does_something() -> None:
     useful: set[str] = set()
     mixes = (
         "storms", "relabelled namespaces", "groups", "gangs", "rollouts, gangs and limits that end",
-        "the scheduler's claims", "devices",
+        "the scheduler's claims", "devices", "classes",
     )  # fmt: skip
     for seed, mix in itertools.product(range(12), mixes):
         with open_world(get_policies(mix)) as world:

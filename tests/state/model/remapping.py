@@ -178,7 +178,7 @@ class Remapping:
     def _confirm(self, state: State) -> Iterator[Step]:
         """End the decisions on allocations: everything counted is within the limit, and nothing else can be stored."""
         ledger = self._recount(state, OTHER) if state.ledger.is_mapped else state.ledger
-        if not ledger.is_remapped or ledger.charged > _HARD:
+        if not ledger.is_remapped or (ledger.charged > _HARD and "confirms_above" not in self.mutants):
             return
         if not state.uncharged or "confirms_early" in self.mutants:
             yield "the mapping is confirmed", state._replace(ledger=ledger._replace(is_remapped=False))

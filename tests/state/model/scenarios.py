@@ -251,6 +251,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "older_count",
             "forgets_reserved",
             "confirms_early",
+            "confirms_above",
         ),
         is_small=True,
     ),
