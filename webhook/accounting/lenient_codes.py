@@ -84,6 +84,25 @@ FRACTIONAL_BYTES = Code(
     valid_example="resources:\n  limits:\n    memory: 500Mi",
 )
 
+LIMIT_RANGE_GIVES_DEVICES = Code(
+    number="TG069",
+    slug="limit-range-gives-devices",
+    summary="A LimitRange gives each container of its namespace a device that the container does not request.",
+    explanation="Kubernetes takes a missing default from max, and fills it into every container that names no amount, "
+    "init containers and sidecars too. To bound what pods request, use type Pod, or a ResourceRule.",
+    invalid_example="limits:\n- {type: Container, max: {nvidia.com/gpu: 1}}",
+    valid_example="limits:\n- {type: Pod, max: {nvidia.com/gpu: 1}}",
+)
+LIMIT_RANGE_REJECTS_PODS = Code(
+    number="TG070",
+    slug="limit-range-rejects-pods",
+    summary="A LimitRange makes every pod invalid that does not request a device.",
+    explanation="Kubernetes fills a default request, or min in its place, into every container that names no amount. "
+    "Without an equal default limit the API server rejects the pod, since devices need both.",
+    invalid_example="limits:\n- {type: Container, defaultRequest: {nvidia.com/gpu: 1}}",
+    valid_example="limits:\n- {type: Container, defaultRequest: {cpu: 1}}",
+)
+
 CODES: tuple[Code, ...] = (
     FRACTION_ACCEPTED,
     OPAQUE_LIMIT_MISSING,
@@ -94,4 +113,6 @@ CODES: tuple[Code, ...] = (
     LIMIT_RANGE_FRACTION,
     LIMIT_RANGE_NEGATIVE,
     FRACTIONAL_BYTES,
+    LIMIT_RANGE_GIVES_DEVICES,
+    LIMIT_RANGE_REJECTS_PODS,
 )

@@ -24,7 +24,26 @@ LIMIT_RANGER_ANNOTATION = "kubernetes.io/limit-ranger"
 P = TypeVar("P", bound=Pod)
 
 _CONTAINER = "Container"
+_ANNOTATION_START = "LimitRanger plugin set: "
+_CONTAINER_FIELDS = {"container": "containers", "init container": "initContainers"}
 _NO_RESOURCES: ResourceList = {}
+
+
+def list_default_requests(pod: Pod) -> Mapping[tuple[str, str], frozenset[str]]:
+    """Return the names of the requests that LimitRanger has set, by list of containers and name of the container.
+
+    Its annotation reads `LimitRanger plugin set: cpu, memory request for container a; cpu limit for container a`.
+    """
+    text = ((pod.metadata.annotations if pod.metadata else None) or {}).get(LIMIT_RANGER_ANNOTATION)
+    if text is None:
+        return {}
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    for part in text.removeprefix(_ANNOTATION_START).split("; "):
+        names, separator, container = part.partition(" request for ")
+        noun, _, name = container.rpartition(" ")
+        if separator and noun in _CONTAINER_FIELDS:
+            found[_CONTAINER_FIELDS[noun], name] = frozenset(names.split(", "))
+    return found
 
 
 class ContainerDefaults(NamedTuple):

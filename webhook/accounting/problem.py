@@ -38,6 +38,10 @@ class Code:
     valid_example: str
 
 
+BUILT_IN_CHECK = "check"
+"""The kind of a problem that no policy reports."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
     """One problem of one field.
@@ -45,7 +49,8 @@ class Problem:
     `field` is the path as Kubernetes prints it; `code` is the number of a `Code`. `message` contains the fault, the
     reason and a valid form, without path, code or rule. `detail` is the same in Kubernetes' own words where it has any,
     else empty. `value` is the invalid value as Kubernetes would print it. `rule` is the name of the rule or cap that
-    reports the problem, empty for Kubernetes' own validation; `policy_kind` distinguishes rules and caps.
+    reports the problem, empty for Kubernetes' own validation; `policy_kind` distinguishes rules, caps and checks
+    without a policy (`BUILT_IN_CHECK`).
     """
 
     field: str

@@ -18,6 +18,7 @@ import msgspec
 
 from tallygate.webhook.accounting.name_rules import NameContext
 from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.validation.limit_ranges import find_device_defaults
 from tallygate.webhook.admission.claim_checks import check_claim, describe_unknown_users, list_claim_rules
 from tallygate.webhook.admission.implied_requests import (
     NO_IMPLIED,
@@ -46,7 +47,7 @@ from tallygate.webhook.admission.pod_view import Completeness, PodView
 from tallygate.webhook.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
 from tallygate.webhook.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix
 from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
-from tallygate.webhook.objects.core import ResourceList
+from tallygate.webhook.objects.core import LimitRange, ResourceList
 from tallygate.webhook.policy.model import Enforcement
 
 _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
@@ -270,6 +271,22 @@ class _Evaluation:
         )
 
 
+def find_device_defaults_of(decoded_request: DecodedRequest) -> list[Problem]:
+    """Return the problems of the devices that a LimitRange gives containers; of a change only those that are new.
+
+    Raises:
+        ReviewError: if an object is not of the kind that it states.
+    """
+    request, target = decoded_request.request, decoded_request.target
+    if target is None or request.kind != "LimitRange":
+        return []
+    limit_range = decoded_request.get_object(target)
+    old = decode_object(target, request, request.old_object) if request.old_object is not None else None
+    existing = find_device_defaults(old) if isinstance(old, LimitRange) else ()
+    found = find_device_defaults(limit_range) if isinstance(limit_range, LimitRange) else ()
+    return [each for each in found if each not in existing]
+
+
 def create_verdict(
     violations: list[RuleViolation], unknown: tuple[str, ...] = (), patch: tuple[PatchOperation, ...] = ()
 ) -> Verdict:
@@ -336,6 +353,7 @@ def _create_copy_operations(
         name: raw
         for name, raw in source.items()
         if name not in present
+        and name not in resource_field.default_requests
         and selection.get_checks(name).has_fill
         and not (name in old_source and bytes(old_source[name]) == bytes(raw) and name not in old_present)
     }

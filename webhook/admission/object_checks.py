@@ -85,7 +85,7 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
     has_large = False
     is_partial = pod_view is not None and pod_view.is_partial
     for resource_field in resource_fields:
-        path, identity, context, lists, requests_and_limits, is_container = resource_field
+        path, identity, context, lists, requests_and_limits, is_container, _ = resource_field
         is_quota = context is NameContext.QUOTA
         verb = _VERBS.get(context, compiled_checks.REQUEST_VERB)
         for field, entries in lists:
@@ -162,8 +162,9 @@ def _check_equality(
         limit = bytes(limits[name]) if name in limits else None
         if request == limit:
             continue
+        is_default = name in resource_field.default_requests
         failure = (
-            _create_missing_limit_failure(checks, request)
+            _create_missing_limit_failure(checks, request, is_default=is_default)
             if limit is None
             else _create_difference_failure(checks, request, limit)
         )
@@ -171,7 +172,7 @@ def _check_equality(
             continue
         field_path = f"{resource_field.path}limits" if limit is None else f"{resource_field.path}requests[{name}]"
         for rule, equality in checks.equality_rules:
-            if limit is not None or not (fills_limits and equality is Equality.FILL):
+            if limit is not None or is_default or not (fills_limits and equality is Equality.FILL):
                 yield create_violation(
                     field_path, rule, failure, (resource_field.identity, name, str(request), str(limit))
                 )
@@ -182,11 +183,19 @@ def _drop_missing_limits(violations: Iterable[RuleViolation]) -> Iterator[RuleVi
     return (each for each in violations if each.problem.code != LIMIT_MISSING.number)
 
 
-def _create_missing_limit_failure(checks: CompiledChecks, request: bytes) -> CheckFailure | None:
+def _create_missing_limit_failure(checks: CompiledChecks, request: bytes, *, is_default: bool) -> CheckFailure | None:
+    """Return the failure of a request without a limit; `is_default` if a LimitRange has set the request."""
     try:
         requested = Quantity.from_json(request)
     except QuantityError:
         return None
+    if is_default:
+        message = (
+            f"a LimitRange of the namespace requests {requested} {checks.name} for this container, and sets no limit: "
+            "Kubernetes rejects every such pod. The pod is not at fault: remove "
+            f"defaultRequest or min of {checks.name} from the LimitRange"
+        )
+        return CheckFailure(LIMIT_MISSING.number, Reason.REQUIRED, "", message)
     message = (
         f"{checks.name} is requested without a limit; what is not overcommitted needs both, and the same: "
         f"set limits[{checks.name}] to {_choose_amount(checks, requested)}"

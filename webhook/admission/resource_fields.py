@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.name_rules import NameContext
+from tallygate.webhook.accounting.pod_defaults import list_default_requests
 from tallygate.webhook.admission.kinds import DecodedObject
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.objects.core import (
@@ -25,7 +26,8 @@ class ResourceField(NamedTuple):
     """One place of an object: `path` is the prefix of its lists, `identity` names the place without an index.
 
     `lists` are the resource lists with their field names. `requests_and_limits` is the pair of lists that a rule
-    compares, or None. `is_container` marks the requests of one container.
+    compares, or None. `is_container` marks the requests of one container. `default_requests` are the names of its
+    requests that LimitRanges have set.
     """
 
     path: str
@@ -34,6 +36,7 @@ class ResourceField(NamedTuple):
     lists: tuple[tuple[str, ResourceList], ...]
     requests_and_limits: tuple[ResourceList, ResourceList] | None = None
     is_container: bool = False
+    default_requests: frozenset[str] = frozenset()
 
 
 def list_resource_fields(decoded_object: DecodedObject, pod_view: PodView | None) -> list[ResourceField]:
@@ -55,6 +58,7 @@ def list_resource_fields(decoded_object: DecodedObject, pod_view: PodView | None
 
 def _list_pod_fields(spec: PodSpec, pod_view: PodView) -> Iterator[ResourceField]:
     prefix, places = pod_view.path, pod_view.places
+    default_requests = {} if pod_view.is_template else list_default_requests(pod_view.pod)
     group = f"{pod_view.identity}/" if pod_view.identity else ""
     for field, containers in (
         ("initContainers", spec.init_containers),
@@ -66,7 +70,10 @@ def _list_pod_fields(spec: PodSpec, pod_view: PodView) -> Iterator[ResourceField
                 path = f"spec.{field}[{index}].resources"
                 path = pod_view.locate(path) if places else f"{prefix}{path}"
                 identity = f"{group}{field}/{container.name}"
-                yield _create_container_field(path, field, identity, container.resources)
+                resource_field = _create_container_field(path, field, identity, container.resources)
+                if names := default_requests.get((field, container.name or "")):
+                    resource_field = resource_field._replace(default_requests=names)
+                yield resource_field
     if spec.resources is not None:
         requests_and_limits = (spec.resources.requests or _EMPTY, spec.resources.limits or _EMPTY)
         yield ResourceField(

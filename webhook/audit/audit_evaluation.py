@@ -3,6 +3,7 @@
 Problems that depend on the other objects in the cluster at present are left out.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,10 +11,10 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, UNKNOWN_POD_DEFAULTS, PodDefaults
-from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.problem import BUILT_IN_CHECK, Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.admission.evaluate import evaluate_decoded_request
+from tallygate.webhook.admission.evaluate import evaluate_decoded_request, find_device_defaults_of
 from tallygate.webhook.admission.implied_requests import NO_IMPLIED, create_missing_verdict, creates_pod
 from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.pod_view import PodView
@@ -99,6 +100,8 @@ class ObjectEvaluator:
             for remark in verdict.unknown:
                 self._coverage.add_remark(remark)
             yield from _list_problems(verdict)
+        for problem in find_device_defaults_of(decoded_request):
+            yield Enforcement.WARN, dataclasses.replace(problem, policy_kind=BUILT_IN_CHECK)
         if self.caps and request.namespace:
             matching = self.caps.find_matching(request.namespace, labels)
             for name in matching.unknown:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tallygate.webhook.accounting.problem import BUILT_IN_CHECK
 from tallygate.webhook.audit.audit_findings import AuditFinding
 from tallygate.webhook.policy.model import Enforcement
 
@@ -32,7 +33,7 @@ _RESULTS_BY_ENFORCEMENT: Mapping[Enforcement, tuple[str, str]] = {
     Enforcement.WARN: ("warn", "medium"),
     Enforcement.AUDIT: ("warn", "info"),
 }
-_CATEGORIES = {"rule": "ResourceRule", "cap": "NamespaceCap"}
+_CATEGORIES = {"rule": "ResourceRule", "cap": "NamespaceCap", BUILT_IN_CHECK: "LimitRange"}
 
 ReportResult = dict[str, Any]
 

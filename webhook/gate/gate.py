@@ -13,7 +13,7 @@ from tallygate.webhook.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodD
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.resource_quota import requests_any
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
+from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request, find_device_defaults_of
 from tallygate.webhook.admission.implied_requests import creates_pod
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
@@ -171,6 +171,7 @@ class Gate:
         if (target is not None and target.creates_pods) or is_scale_request(request):
             implied = decoded_request.implied = implied.with_defaults(self._find_pod_defaults(request.namespace))
         context = ReviewContext(request, phase, policy_set, verdict, implied)
+        context = add_warnings(context, find_device_defaults_of(decoded_request))
         if context.verdict.is_allowed and self._evaluate_node_rules is not None:
             selection = policy_set.rules.select_node_rules(request.kind, request.namespace, labels)
             verdict = ALLOWED if selection is None else self._evaluate_node_rules(decoded_request, selection)

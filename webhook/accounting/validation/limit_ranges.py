@@ -18,7 +18,9 @@ from tallygate.webhook.accounting.kubernetes_codes import (
 )
 from tallygate.webhook.accounting.lenient_codes import (
     LIMIT_RANGE_FRACTION,
+    LIMIT_RANGE_GIVES_DEVICES,
     LIMIT_RANGE_NEGATIVE,
+    LIMIT_RANGE_REJECTS_PODS,
 )
 from tallygate.webhook.accounting.name_rules import NameContext
 from tallygate.webhook.accounting.names import (
@@ -97,6 +99,50 @@ def check_limit_range_strictly(limit_range: LimitRange) -> list[Problem]:
             for name, quantity in quantities.items():
                 problems += _check_limit_value(f"{path}[{name}]", name, quantity, is_ratio=is_ratio)
     return problems
+
+
+def find_device_defaults(limit_range: LimitRange) -> list[Problem]:
+    """Return the problems of defaults that give containers devices, or make every pod invalid that names none.
+
+    Kubernetes stores such a LimitRange, and applies it to all later pods.
+    """
+    problems: list[Problem] = []
+    items = limit_range.spec.limits if limit_range.spec is not None else None
+    for index, item in enumerate(items or ()):
+        if item.type != "Container":
+            continue
+        parsed = parse_limit_range_item(item)
+        for name, request in parsed.default_request.items():
+            if not is_overcommit_allowed(name) and request:
+                path = f"spec.limits[{index}].{_find_source(item, name)}[{name}]"
+                problems.append(_create_device_problem(path, name, request, has_limit=name in parsed.default))
+    return problems
+
+
+def _find_source(item: LimitRangeItem, name: str) -> str:
+    """Return the field from which Kubernetes takes the default request of a resource."""
+    for field, entries in (
+        ("defaultRequest", item.default_request),
+        ("default", item.default),
+        ("max", item.max),
+    ):
+        if name in (entries or ()):
+            return field
+    return "min"
+
+
+def _create_device_problem(path: str, name: str, request: Quantity, *, has_limit: bool) -> Problem:
+    if has_limit:
+        message = (
+            f"each container that names no {name} gets {request} of it, init containers and sidecars too: to bound "
+            "what pods request, use type Pod or a ResourceRule with perContainer"
+        )
+        return create_accepted_problem(path, LIMIT_RANGE_GIVES_DEVICES, message, str(request))
+    message = (
+        f"each container that names no {name} gets a request of {request} without a limit, and the API server rejects "
+        f"its pod: remove {name} here; a ResourceRule bounds what containers request"
+    )
+    return create_accepted_problem(path, LIMIT_RANGE_REJECTS_PODS, message, str(request))
 
 
 def parse_limit_range_item(item: LimitRangeItem) -> LimitRangeLists:

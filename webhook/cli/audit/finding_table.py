@@ -124,7 +124,7 @@ def _convert_finding(audit_finding: AuditFinding) -> Finding:
         _LEVELS[audit_finding.enforcement],
         problem.code,
         audit_finding.message,
-        f"{problem.policy_kind} {problem.rule}",
+        f"{problem.policy_kind} {problem.rule}".rstrip(),
         problem.field,
         FindingSubject(0, subject.kind, subject.namespace, subject.name),
         audit_finding.policy_reason,

@@ -13,7 +13,11 @@ from tallygate.webhook.accounting.kubernetes_codes import CLAIM_UNKNOWN, LIMIT_M
 from tallygate.webhook.accounting.lenient_codes import OPAQUE_LIMIT_MISSING
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.validation.claims import validate_admin_access
-from tallygate.webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from tallygate.webhook.accounting.validation.limit_ranges import (
+    check_limit_range_strictly,
+    find_device_defaults,
+    validate_limit_range,
+)
 from tallygate.webhook.accounting.validation.node_and_quota import (
     check_node_strictly,
     check_quota_strictly,
@@ -116,6 +120,6 @@ def find_accepted_problems(typed: DecodedObject, views: Sequence[PodView]) -> Se
         case ResourceQuota():
             return check_quota_strictly(typed)
         case LimitRange():
-            return check_limit_range_strictly(typed)
+            return [*check_limit_range_strictly(typed), *find_device_defaults(typed)]
         case _:
             return ()
