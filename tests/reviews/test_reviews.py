@@ -9,14 +9,11 @@ from tests.reviews.replay import ANSWERS, list_reviews, read_answer, send
 from tests.server.process import ServerProcess
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["HTTP/1.1", "HTTP/2"])
-def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """Yield a client of a server under the shipped policies. kube-apiserver uses HTTP/2 for loopback addresses only."""
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """Yield a client of a server under the shipped policies."""
     folder = tmp_path_factory.mktemp("reviews")
-    with (
-        ServerProcess(folder, "tests.server.gate_server") as server,
-        server.client(http1=not request.param, http2=request.param) as client,
-    ):
+    with ServerProcess(folder, "tests.server.gate_server") as server, server.client() as client:
         yield client
 
 

@@ -54,6 +54,7 @@ def create_registry() -> CollectorRegistry:
 def _count_events(metrics: ServerMetrics, controller_metrics: LedgerControllerMetrics) -> None:
     """Count one event of each kind, so that each metric has a series."""
     metrics.count_decision(Phase.VALIDATING, "CREATE", "Pod", "deny", 0.1)
+    metrics.count_closed_connections("late", 1)
     metrics.count_problem("TG201")
     metrics.count_failure("crash")
     metrics.count_policy_reload(success=True)

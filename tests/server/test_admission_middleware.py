@@ -285,7 +285,7 @@ def test_a_read_that_ends_by_more_than_an_error_leaves_every_place_free() -> Non
         pass
     with open_large_body(reader) as body:
         assert len(body) == LARGE
-        assert reader.find_oldest_read() is None
+        assert reader.list_reads() == []
 
 
 def open_large_body(reader: BodyReader, error: BaseException | None = None) -> AbstractContextManager[bytes]:

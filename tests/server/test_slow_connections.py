@@ -4,11 +4,9 @@ import http.client
 import resource
 import socket
 import ssl
-import threading
 from contextlib import suppress
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.server.app_harness import MUTATE, create_review
@@ -53,13 +51,11 @@ def test_a_request_that_never_ends_is_cut_and_an_idle_connection_is_not(tmp_path
         slow.close()
 
 
-def test_slow_connections_are_cut_after_a_time_without_free_descriptors(tmp_path: Path) -> None:
+def test_slow_connections_are_cut_while_no_descriptor_is_free(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, body_timeout="100ms", decision_timeout="100ms") as server:
         slow = begin_request(server, HEAD)
-        soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (0, hard))
-        assert eventually(lambda: server.find_log_lines("slow-connections-not-cut") != [])
-        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
         assert eventually(lambda: is_cut(slow))
         slow.close()
 
@@ -76,23 +72,6 @@ def test_a_header_that_never_ends_does_not_delay_the_end(tmp_path: Path) -> None
         slow = begin_request(server, HEAD[:30])
         assert server.stop() == 0
         slow.close()
-
-
-def test_an_idle_connection_of_http2_stays_open(tmp_path: Path) -> None:
-    """Use HTTP/2, whose client sends last (window updates), as if a request had begun."""
-    with (
-        ServerProcess(tmp_path, body_timeout="100ms", decision_timeout="100ms") as server,
-        server.client(http2=True, http1=False) as client,
-    ):
-        first = client.post(MUTATE, content=create_review())
-        threading.Event().wait(0.8)  # three sweeps
-        second = client.post(MUTATE, content=create_review())
-        assert get_client_address(first) == get_client_address(second)
-
-
-def get_client_address(answer: httpx.Response) -> object:
-    """Return the client's address of an answer's connection."""
-    return answer.extensions["network_stream"].get_extra_info("client_addr")
 
 
 def test_two_hundred_slow_connections_delay_no_other_request(tmp_path: Path) -> None:

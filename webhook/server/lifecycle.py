@@ -5,6 +5,7 @@ The monitor port serves metrics and health by plain HTTP, in threads of its own 
 
 import os
 import queue
+import resource
 import signal
 import sys
 import threading
@@ -15,9 +16,9 @@ from functools import partial
 from typing import NoReturn
 
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.https.connection_guard import ConnectionGuard, ConnectionLimits, RequestLoad
 from tallygate.webhook.server.https.file_reload import CertificateReloader, TokenReloader, watch_files
 from tallygate.webhook.server.https.https_server import HttpsServer, HttpsSettings, open_listener
-from tallygate.webhook.server.https.request_threads import SWEEP_INTERVAL_SECONDS, SlowConnections
 from tallygate.webhook.server.https.tls_files import ServingCertificates, read_certificates
 from tallygate.webhook.server.interfaces import SERVING, ReadinessCheck, ReadinessStatus
 from tallygate.webhook.server.monitor_server import start_monitor
@@ -73,6 +74,7 @@ class Lifecycle:
         self._checks = all_checks = [self._check_serving, *checks]
         limits = RequestLimits(max_body_bytes=settings.body_limit, timeout=settings.decision_timeout)
         app = app_factory(request_log, all_checks, limits, self._token_reloader.get_tokens)
+        _raise_descriptor_limit()
         with _report_listen_error(settings.listen):
             listener = open_listener(settings.listen, settings.connections)
         https_settings = HttpsSettings(
@@ -83,25 +85,38 @@ class Lifecycle:
         )
         self._server = HttpsServer(app, listener, https_settings)
         body_reader: BodyReader = app.extensions["body_reader"]
-        self._slow_connections = SlowConnections(
-            self._server.port,
-            body_reader.find_oldest_read,
-            request_timeout=settings.body_timeout + settings.decision_timeout,
-            idle_timeout=settings.idle_timeout,
-        )
+        self._connection_guard = self._create_guard(body_reader, telemetry)
         self._sweeper = Worker(
             WorkerTask(
-                name="slow-connections",
-                run=self._cut_slow_connections,
-                failure_log=FailureLog(partial(telemetry.log.error, "slow-connections-not-cut")),
+                name="connection-guard",
+                run=self._sweep_connections,
+                failure_log=FailureLog(partial(telemetry.log.error, "connections-not-inspected")),
             ),
-            WorkerPace(interval=lambda: SWEEP_INTERVAL_SECONDS),
+            WorkerPace(interval=self._connection_guard.get_interval),
         )
         self._certificate_reloader = CertificateReloader(
             read_files, self._server.install_certificates, telemetry.log, telemetry.metrics
         )
         all_checks.append(self._certificate_reloader.check)
         self._monitor = create_monitor_app(telemetry.metrics, request_log, all_checks)
+
+    def _create_guard(self, body_reader: BodyReader, telemetry: Telemetry) -> ConnectionGuard:
+        settings = self._settings
+        limits = ConnectionLimits(
+            connections=settings.connections,
+            connections_per_address=settings.connections_per_address,
+            waiting_threads=settings.threads * 7 // 8,
+            first_request_timeout=settings.first_request_timeout,
+            request_timeout=settings.body_timeout + settings.decision_timeout,
+            idle_timeout=settings.idle_timeout,
+        )
+        return ConnectionGuard(
+            self._server.port,
+            limits,
+            lambda: RequestLoad(body_reader.list_reads(), self._server.find_clients()),
+            lambda: self._server.handshake_bytes,
+            telemetry.metrics.count_closed_connections,
+        )
 
     def list_statuses(self) -> list[ReadinessStatus]:
         """Return the results of all readiness checks."""
@@ -137,8 +152,8 @@ class Lifecycle:
         stop.set()
         return self._drain(received, signals)
 
-    def _cut_slow_connections(self) -> bool:
-        self._slow_connections.sweep(time.monotonic())
+    def _sweep_connections(self) -> bool:
+        self._connection_guard.sweep(time.monotonic())
         return True
 
     def _reload_files(self) -> None:
@@ -161,7 +176,7 @@ class Lifecycle:
             at_sigterm.start()
             with suppress(queue.Empty):
                 signals.get(timeout=self._settings.drain_delay)
-        self._slow_connections.drain()
+        self._connection_guard.drain()
         # The end of the drain comes by the same queue as another signal; the first of both counts.
         threading.Thread(target=self._drain_server, args=(signals,), name="drain", daemon=True).start()
         drained = signals.get() == _DRAINED
@@ -184,6 +199,12 @@ def _report_listen_error(address: Address) -> Iterator[None]:
         yield
     except OSError as error:
         raise ServeError(f"cannot listen on {address}: {error.strerror or error}") from None
+
+
+def _raise_descriptor_limit() -> None:
+    """Allow as many files as this process may have: container runtimes start it with 1,024, as many as connections."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertificates]:

@@ -12,7 +12,7 @@ This module relies on these facts from granian 2.8.7's source:
 - at the signal the worker drops its listener together with the handshakes in progress (workers.rs, tls-listener), so a
   worker first stops accepting (`stop_accepting`), and gets the signal long after those handshakes have ended;
 - `WorkerSignal.set` blocks when called twice (a channel of one), so it is called once;
-- `header_read_timeout` also limits the idle time of an HTTP/1 connection (hyper starts it at once);
+- `header_read_timeout` also limits the idle time of a connection (hyper starts it at once);
 - the application runs in a pool that grows while no thread is idle, up to `threads` (blocking.rs); see `ThreadGate`.
 """
 
@@ -35,9 +35,10 @@ from wsgiref.types import WSGIApplication
 import msgspec
 from granian._futures import _new_cbscheduler
 from granian._granian import SocketHolder, WorkerSignal, WSGIWorker
-from granian.http import HTTP1Settings, HTTP2Settings
+from granian.http import HTTP1Settings
 
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.https.connection_guard import measure_handshake
 from tallygate.webhook.server.https.request_threads import ThreadGate
 from tallygate.webhook.server.https.tls_files import ServingCertificates, create_memory_files
 from tallygate.webhook.server.settings.value_types import Address
@@ -75,7 +76,8 @@ _WSGI_ENVIRONMENT = {
     "wsgi.version": (1, 0),
 }
 _THREAD_IDLE_SECONDS = 10 * 365 * 24 * 3600  # never: `ThreadGate` relies on its threads
-_STREAMS_PER_CONNECTION = 64
+_HTTP_VERSION = "1"  # as API servers call webhooks; a connection of HTTP/2 could bring many bodies at a time
+_SPARE_CONNECTIONS = 256  # accepted between two sweeps of `ConnectionGuard`, which closes as many others
 _BUFFER_BYTES = 1 << 16
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
@@ -151,6 +153,11 @@ class GranianWorker:
         self._is_signalled = False
         self._is_draining = False
         self._thread_gate = ThreadGate()
+        self._clients: dict[int, tuple[str, float]] = {}  # of the current requests, by thread
+
+    def list_clients(self) -> list[tuple[str, float]]:
+        """Return the address of the client of each request in the application, and the request's monotonic time."""
+        return list(self._clients.values())
 
     def start(self, certificates: ServingCertificates) -> None:
         """Start the worker's threads and accept connections.
@@ -186,7 +193,7 @@ class GranianWorker:
             os.dup2(unused_socket.fileno(), self._descriptor, inheritable=False)
 
     def send_connection_close(self) -> None:
-        """Send `Connection: close` with every HTTP/1 response from now on, so that clients reconnect."""
+        """Send `Connection: close` with every response from now on, so that clients reconnect."""
         self._is_draining = True
 
     def stop(self) -> None:
@@ -210,15 +217,10 @@ class GranianWorker:
             1,  # runtime blocking threads: nothing here uses them
             https_settings.threads,
             _THREAD_IDLE_SECONDS,
-            https_settings.connections,
-            "auto",
+            https_settings.connections + _SPARE_CONNECTIONS,
+            _HTTP_VERSION,
             HTTP1Settings(header_read_timeout=int(https_settings.idle_timeout * 1000), max_buffer_size=_BUFFER_BYTES),
-            HTTP2Settings(
-                max_concurrent_streams=_STREAMS_PER_CONNECTION,
-                max_headers_size=_BUFFER_BYTES,
-                initial_connection_window_size=4 * _BUFFER_BYTES,
-                initial_stream_window_size=4 * _BUFFER_BYTES,
-            ),
+            None,  # HTTP/2
             None,  # static files
             _TLS_ENABLED,
             chain,
@@ -234,10 +236,13 @@ class GranianWorker:
     def _handle_request(self, protocol: _GranianProtocol, environ: dict[str, Any]) -> None:
         """Run the application for one request, as granian's `_callback_wrapper` does but without `os.environ`."""
         self._thread_gate.enter()
+        thread_id = threading.get_ident()
+        self._clients[thread_id] = environ["REMOTE_ADDR"], time.monotonic()
         may_park = False
         try:
             may_park = self._run_application(protocol, environ)
         finally:
+            del self._clients[thread_id]
             # granian discards an unread body when this function returns; until then its sender would wait.
             self._thread_gate.leave(may_park=may_park)
 
@@ -249,15 +254,15 @@ class GranianWorker:
         try:
             body = b"".join(chunks)
             headers = filter_headers(response.headers)
-            if environ["SERVER_PROTOCOL"] == "HTTP/2":
-                headers = [header for header in headers if header != _CLOSE_HEADER]  # RFC 9113, 8.2.2
-            elif self._is_draining and _CLOSE_HEADER not in headers:
+            is_review = response.status == _OK and environ["REQUEST_METHOD"] == "POST"
+            # `ConnectionGuard` relies on it: what is left open after a response has an answered review.
+            if (self._is_draining or not is_review) and _CLOSE_HEADER not in headers:
                 headers = [*headers, _CLOSE_HEADER]
             protocol.response_bytes(response.status, headers, body)
         finally:
             if hasattr(chunks, "close"):
                 chunks.close()
-        return response.status == _OK and environ["REQUEST_METHOD"] == "POST"
+        return is_review
 
 
 _TRIAL_MODULE = "tallygate.webhook.server.https.certificate_trial"
@@ -305,6 +310,14 @@ class HttpsServer:
         self._worker: GranianWorker | None = None
         self._old_workers: list[tuple[GranianWorker, threading.Timer]] = []
         self._lock = threading.Lock()
+        self.handshake_bytes = 0
+        """The bytes that the server sends in a handshake, 0 if that is not known."""
+
+    @property
+    def _local_address(self) -> tuple[str, int]:
+        """The address of the server for this process."""
+        host, port = self._listener.getsockname()[:2]
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - where it listens already
 
     @property
     def port(self) -> int:
@@ -326,9 +339,20 @@ class HttpsServer:
             old, self._worker = self._worker, worker
             if old:
                 self._retire(old)
+        self.handshake_bytes = measure_handshake(self._local_address)
+
+    def find_clients(self) -> dict[str, float]:
+        """Return the addresses of clients with requests in the application, and the time of the oldest of each."""
+        with self._lock:
+            workers = self._list_workers()
+        clients: dict[str, float] = {}
+        for worker in workers:
+            for address, began_at in worker.list_clients():
+                clients[address] = min(began_at, clients.get(address, began_at))
+        return clients
 
     def send_connection_close(self) -> None:
-        """Send `Connection: close` with every HTTP/1 response of all workers, so that clients reconnect."""
+        """Send `Connection: close` with every response of all workers, so that clients reconnect."""
         with self._lock:
             workers = self._list_workers()
         for worker in workers:

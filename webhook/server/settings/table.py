@@ -160,7 +160,24 @@ class Settings:
         "How long a connection may stand idle. The API server gives one up after 90 s; closing it earlier than that "
         "would fail a request that is just being sent.",
     )
-    connections: int = _create_field(COUNT, "1024", "The most connections at a time; more wait to be accepted.")
+    first_request_timeout: float = _create_field(
+        DURATION,
+        "10s",
+        "How long a connection may stand before its first request has begun, and how long the header of a later "
+        "request may take. idle_timeout counts only after a review was answered.",
+    )
+    connections: int = _create_field(
+        COUNT,
+        "1024",
+        "The most connections at a time. For one more the oldest that has sent nothing is closed, else another one "
+        "without an answer, else one that is idle.",
+    )
+    connections_per_address: int = _create_field(
+        COUNT,
+        "256",
+        "The most of them that one address may have. An API server has at most as many as it sends reviews at a time, "
+        "and 25 that are idle; those with a review are never closed.",
+    )
     threads: int = _create_field(
         COUNT,
         "256",

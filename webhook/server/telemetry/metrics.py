@@ -191,6 +191,11 @@ class ServerMetrics:
             buckets=_DURATION_BUCKETS,
         )
         self.rejections = RejectionMetrics(self.registry)
+        self._closed_connections = counter(
+            "tallygate_connections_closed",
+            "Connections that were closed for their sender's fault, by reason.",
+            ("reason",),
+        )
         self._policy_reloads = counter(
             "tallygate_policy_reloads", "Reloads of changed policy files, by result.", ("result",)
         )
@@ -242,6 +247,10 @@ class ServerMetrics:
     def count_failure(self, reason: str) -> None:
         """Count one request that was not decided."""
         self._failures.labels(reason).inc()
+
+    def count_closed_connections(self, reason: str, count: int) -> None:
+        """Count connections that the server closed, of a reason from a fixed set."""
+        self._closed_connections.labels(reason).inc(count)
 
     def count_policy_reload(self, *, success: bool) -> None:
         """Count one change of the policy files."""

@@ -67,9 +67,9 @@ class BodyReader:
         finally:
             self._large_slots.release()
 
-    def find_oldest_read(self) -> float | None:
-        """Return the monotonic time at which the oldest current read began, or None without a current read."""
-        return min(list(self._started_at.values()), default=None)
+    def list_reads(self) -> list[float]:
+        """Return the monotonic times at which the current reads began."""
+        return list(self._started_at.values())
 
     def _read_tracked(self, environ: Environ, now: float) -> tuple[bytes, bool]:
         """Return a body, and whether it occupies a slot that the caller must release."""
