@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.server.interfaces import create_nonce_source
 from tallygate.webhook.state.kubernetes import cap_ledger
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.webhook.state.ports import LedgerKey
@@ -14,6 +15,7 @@ PLENTY = 1_000_000_000
 """A number of GPUs that is never reached."""
 
 _GPU = "nvidia.com/gpu"
+_create_nonce = create_nonce_source()
 _RESERVATIONS = 8  # reservations that a gate leaves in a ledger before it recounts
 
 
@@ -79,4 +81,6 @@ def ledger(where: str, stored: cap_ledger.StoredVersion | None = None) -> bytes:
 def create_failed_reservation(name: str, where: str) -> Reservation:
     """Return the reservation of a pod that was never stored."""
     nothing, one = Amounts(), Amounts({_GPU: 1})
-    return Reservation(where, name, nothing, one, attempt=uuid4().hex, single_attempt=True, operation=Operation.CREATE)
+    return Reservation(
+        where, name, nothing, one, attempt=_create_nonce(), single_attempt=True, operation=Operation.CREATE
+    )

@@ -183,11 +183,8 @@ class UsageLister:
             return None
         if self._is_inconsistent(cap, key):
             return None
-        missing = {
-            reservation.namespace
-            for reservation in ledger.reservations.values()
-            if not self.has_namespace(reservation.namespace)
-        }
+        namespaces = {reservation.namespace for reservation in ledger.reservations.values()}
+        missing = {name for name in namespaces if not self.has_namespace(name)}
         used_by_consumer = {**count.used_by_consumer, **claims.by_uid} if claims.by_uid else count.used_by_consumer
         return UsageSnapshot(
             pods_revision=count.revision,

@@ -90,7 +90,7 @@ def test_a_decoded_ledger_equals_the_encoded_one(key: LedgerKey, ledger: Ledger)
 
 
 def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
-    summed = {"reserved", "reserved_by_namespace"}  # computed from the reservations
+    summed = {"reserved", "reserved_by_namespace", "attempts_by_name"}  # computed from the reservations
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
     stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished", "surge", "mappings", "remapping"}
     assert set(Ledger.__struct_fields__) == stored | summed
@@ -143,25 +143,69 @@ def test_the_summary_shows_an_empty_amount_as_0() -> None:
     assert summary == {"hard": "4 nvidia.com/gpu", "used": "0", "reserved": "0", "reservations": 0}
 
 
-def test_reservations_are_lines_without_default_values() -> None:
-    reservation = Reservation(
-        "team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", single_attempt=True, operation=Operation.CREATE
+UID = "e06c4638-1309-4a90-bfdd-70d237b7aca9"
+
+
+def create_reservation(requested: int = 2, **more: Any) -> Reservation:
+    """Return the reservation of a pod in the namespace of the ledger."""
+    first = Reservation(
+        "team-a", "p", Amounts(), Amounts({GPU: requested}), "5f0c-1e", single_attempt=True, operation=Operation.CREATE
     )
-    changed = structs.replace(reservation, namespace="b", counted=Amounts({"x": 1}), single_attempt=False)
-    assert encode(free_ledger(4).with_reservation("u1", reservation).with_reservation("u2", changed))["status"][
-        "reservations"
-    ].splitlines() == [
-        '{"uid":"u1","name":"p","requested":{"nvidia.com/gpu":"2"},"attempt":"n1"}',
-        '{"uid":"u2","name":"p","requested":{"nvidia.com/gpu":"2"},"attempt":"n1","namespace":"b","counted":{"x":"1"},"singleAttempt":false}',
+    return structs.replace(first, **more)
+
+
+def test_reservations_are_lines_without_default_values_below_what_they_have_in_common() -> None:
+    changed: dict[str, Any] = {"counted": Amounts({"x": 1}), "single_attempt": False, "operation": Operation.UPDATE}
+    named = [
+        (UID, create_reservation()),
+        ("no uuid", create_reservation(namespace="b", name="", attempt="n1")),
+        ("u3", create_reservation(attempt="5f0c-1f", **changed)),
     ]
+    assert encode(free_ledger(4).with_reservations(named))["status"]["reservations"].splitlines() == [
+        "# requested=nvidia.com/gpu:2 attempt=5f0c-",
+        "4GxGOBMJSpC_3XDSN7esqQ p 1e",
+        "=u3 p 1f counted=x:1 attempts=several operation=update",
+        "# requested=nvidia.com/gpu:2 attempt=% namespace=b",
+        "=no%20uuid % n1",
+    ]
+
+
+def test_a_thousand_reservations_take_less_than_fifty_bytes_each() -> None:
+    """The time of a write grows with its bytes."""
+    many = {
+        f"{UID[:-4]}{number:04}": create_reservation(name=f"bench-{number}", attempt=f"{UID[:8]}-{number:x}")
+        for number in range(1000)
+    }
+    ledgers = free_ledger(4), free_ledger(4).with_reservations(many.items())
+    empty, full = (len(encode_ledger(KEY, each, "here", VERSION, NOW).body) for each in ledgers)
+    assert full - empty < 50_000
+
+
+def test_reservations_in_the_earlier_form_are_read() -> None:
+    object_ = encode(free_ledger(4))
+    lines = [
+        '{"uid":"u1","name":"p","requested":{"nvidia.com/gpu":"2"},"attempt":"5f0c-1e"}',
+        '{"uid":"u2","name":"p","requested":{"nvidia.com/gpu":"2"},"attempt":"5f0c-1e","namespace":"b","counted":{"x":"1"},"singleAttempt":false}',
+    ]
+    object_["status"]["reservations"] = "\n".join([*lines, ""])
+    changed = create_reservation(namespace="b", counted=Amounts({"x": 1}), single_attempt=False)
+    assert dict(decode(object_).reservations) == {"u1": create_reservation(), "u2": changed}
+
+
+def test_the_line_of_a_reservation_belongs_to_its_consumer() -> None:
+    """Lines are remembered by reservation: two consumers may have an equal one, and even the same object."""
+    same = create_reservation()
+    for uid in ("u1", "u2"):
+        assert list(decode(encode(free_ledger(4).with_reservation(uid, same))).reservations) == [uid]
 
 
 def test_a_ledger_too_large_for_etcd_is_rejected_before_it_is_sent() -> None:
     to = Amounts({f"example.com/{'x' * 60}{number}": 1 for number in range(50)})
     reservation = Reservation("team-a", "p" * 253, Amounts(), to, "n1", single_attempt=True, operation=Operation.CREATE)
-    fits = free_ledger(4).with_reservations((f"u{each}", reservation) for each in range(200))
+    named = [(f"u{each}", structs.replace(reservation, attempt=f"n{each}-")) for each in range(400)]
+    fits = free_ledger(4).with_reservations(named[:200])
     assert len(encode_ledger(KEY, fits, "here", VERSION, NOW).body) < MAX_OBJECT_BYTES
-    full = free_ledger(4).with_reservations((f"u{each}", reservation) for each in range(400))
+    full = free_ledger(4).with_reservations(named)
     with pytest.raises(LedgerFullError, match=r"may have 1500000: it has 400 reservations, of which some must be"):
         encode_ledger(KEY, full, "here", VERSION, NOW)
 
@@ -199,6 +243,18 @@ def test_the_maximum_number_of_reservations_fits() -> None:
             "two reservations of one consumer",
         ),
         ({"reservations": "{" * 1000}, "malformed"),
+        ({"reservations": "=u p n"}, "a reservation without a heading"),
+        ({"reservations": "# requested=x:1\n=u p"}, "a reservation without UID, name and attempt"),
+        ({"reservations": "# requested=x:1\n=u  n"}, "a reservation without UID, name and attempt"),
+        ({"reservations": "# requested=x:1\n=u p n lease=x"}, "unknown or repeated field of a reservation: 'lease=x'"),
+        ({"reservations": "# lease=x\n=u p n"}, "unknown or repeated field of a reservation: 'lease=x'"),
+        ({"reservations": "# requested=x:1\n=u p n taken=x:1 taken=x:1"}, "repeated field of a reservation"),
+        ({"reservations": "# requested=x:1.5\n=u p n"}, "an amount of a reservation: 'x:1.5'"),
+        ({"reservations": "# requested=x\n=u p n"}, "an amount of a reservation: 'x'"),
+        ({"reservations": "# requested=x:1\nu p n"}, "the UID of a reservation: 'u'"),
+        ({"reservations": "# requested=x:1\n=u p n operation=move"}, "'move' is not a valid Operation"),
+        ({"reservations": "# requested=x:1\n=u p n attempts=two"}, "attempts=two"),
+        ({"reservations": "# requested=x:1\n=u p n\n=u p n"}, "two reservations of one consumer"),
         ({"reservations": "[" * 100_000}, "cannot be read"),
         ({"reservations": 5}, "Expected `str`"),
         ({"hard": {"x": 1}}, "Expected `str`, got `int`"),

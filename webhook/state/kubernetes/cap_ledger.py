@@ -3,7 +3,7 @@
 JSON form of a CapLedger; `crd` describes the same fields to the API server, and to people.
 
 Amounts are strings of decimal digits: a JSON number survives the API server only as an int64, and a sum of bytes or of
-thousandths of a CPU may be larger. All reservations are one string, a JSON object on each line. So the API server
+thousandths of a CPU may be larger. All reservations are one string of lines (`reservation_lines`). So the API server
 neither parses them nor validates each at every write: a thousand of them cost it 4 ms of CPU time, where a map of
 objects costs 90 (kube-apiserver 1.36.3). An unknown field is rejected, never dropped: a newer tallygate may have
 written it for a purpose.
@@ -23,13 +23,12 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.claim_charge import ClassMappings
+from tallygate.webhook.state.kubernetes.reservation_lines import Digits, decode_reservations, encode_reservations
 from tallygate.webhook.state.ledger.ledger import (
     NO_REMAPPING,
     NO_SURGE,
     Ledger,
-    Operation,
     Remapping,
     Reservation,
     Surge,
@@ -63,27 +62,7 @@ def _sanitize(text: str, max_length: int) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:max_length].strip("-")
 
 
-Digits = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,64}\Z")]
 Revision = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,64}\Z")]
-
-
-class ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
-    """A reservation; the namespace is omitted if it is the ledger's own."""
-
-    uid: str
-    name: str
-    requested: dict[str, Digits]
-    attempt: str
-    namespace: str | None = None
-    counted: dict[str, Digits] = {}
-    single_attempt: bool = True
-    operation: Operation = Operation.CREATE
-    kind: ConsumerKind = ConsumerKind.POD
-    pod_uid: str = ""
-    workload_kind: str = ""
-    workload: str = ""
-    taken: dict[str, Digits] = {}
-    counted_pods: tuple[str, ...] = ()
 
 
 class CapLedgerSummary(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -162,7 +141,6 @@ MAX_OBJECT_BYTES = 1_500_000
 """Maximum size of an object. etcd accepts requests of 1.5 MiB (1,572,864 bytes), with the API server's additions."""
 
 _DECODER = msgspec.json.Decoder(CapLedger)
-_RESERVATION_DECODER = msgspec.json.Decoder(ReservationRecord)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -240,7 +218,7 @@ def decode_ledger(body: bytes, key: LedgerKey) -> VersionedLedger:
     name = get_object_name(key)
     try:
         cap_ledger_object = _DECODER.decode(body)
-        reservations = _decode_reservations(key, cap_ledger_object.status.reservations)
+        reservations = _decode_reservations(cap_ledger_object)
     except (ValueError, RecursionError) as error:
         raise StoreUnavailableError(
             f"capledger {name} cannot be read, and is left as it is: {error}. Another version of tallygate wrote it: "
@@ -274,9 +252,7 @@ def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedger
         namespaces_resource_version=f"{ledger.namespaces_revision}",
         namespaces_hash=ledger.namespaces_hash,
         initializing=ledger.initializer,
-        reservations=_ENCODER.encode_lines(
-            [_encode_reservation(key, uid, reservation) for uid, reservation in ledger.reservations.items()]
-        ).decode(),
+        reservations=encode_reservations(ledger.reservations, key.namespace),
         surge=_encode_amounts(ledger.surge.amounts),
         surge_since=None if ledger.surge.since is None else datetime.fromtimestamp(ledger.surge.since, UTC),
         device_classes=_encode_mappings(ledger.mappings),
@@ -289,26 +265,6 @@ def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedger
             reservations=len(ledger.reservations),
             counted_at=datetime.fromisoformat(counted_at) if counted_at else None,
         ),
-    )
-
-
-def _encode_reservation(key: LedgerKey, uid: str, reservation: Reservation) -> ReservationRecord:
-    namespace = None if reservation.namespace == key.namespace else reservation.namespace
-    return ReservationRecord(
-        uid,
-        reservation.name,
-        _encode_amounts(reservation.requested),
-        reservation.attempt,
-        namespace,
-        _encode_amounts(reservation.counted),
-        reservation.single_attempt,
-        reservation.operation,
-        reservation.kind,
-        reservation.pod_uid,
-        reservation.workload_kind,
-        reservation.workload,
-        _encode_amounts(reservation.taken),
-        tuple(sorted(reservation.counted_pods)),
     )
 
 
@@ -346,37 +302,20 @@ def _decode_surge(status: CapLedgerStatus) -> Surge:
     return Surge(_decode_amounts(status.surge), since)
 
 
-def _decode_reservations(key: LedgerKey, lines: str) -> dict[str, Reservation]:
+def _decode_reservations(cap_ledger_object: CapLedger) -> dict[str, Reservation]:
     """Return the reservations by UID.
 
     Raises:
         ValueError: if a line is invalid, or a consumer has two.
     """
-    records = _RESERVATION_DECODER.decode_lines(lines)
-    reservations = {record.uid: _decode_reservation(key, record) for record in records}
-    if len(reservations) != len(records):
-        raise ValueError("two reservations of one consumer")
+    reservations: dict[str, Reservation] = {}
+    for uid, reservation in decode_reservations(
+        cap_ledger_object.status.reservations, cap_ledger_object.spec.namespace
+    ):
+        if uid in reservations:
+            raise ValueError("two reservations of one consumer")
+        reservations[uid] = reservation
     return reservations
-
-
-def _decode_reservation(key: LedgerKey, record: ReservationRecord) -> Reservation:
-    namespace = key.namespace if record.namespace is None else record.namespace
-    counted, requested = _decode_amounts(record.counted), _decode_amounts(record.requested)
-    return Reservation(
-        namespace,
-        record.name,
-        counted,
-        requested,
-        record.attempt,
-        record.single_attempt,
-        record.operation,
-        record.kind,
-        record.pod_uid,
-        record.workload_kind,
-        record.workload,
-        _decode_amounts(record.taken),
-        frozenset(record.counted_pods),
-    )
 
 
 def _encode_amounts(amounts: Mapping[str, int]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 Drift is usage that no reservation covered: pods that came under a cap without a charge to it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -79,7 +79,7 @@ class Reservation(msgspec.Struct, frozen=True):
 class NameAttempts(NamedTuple):
     """The consumers with a reservation of one name, by their UIDs, and the largest amounts of these."""
 
-    uids: tuple[str, ...]
+    uids: frozenset[str]
     reserved: Amounts
 
 
@@ -163,23 +163,22 @@ class Ledger(msgspec.Struct, frozen=True):
         return reservation.compute_reserved() if name is None else self.attempts_by_name[name].reserved
 
     def list_reserved(self) -> Iterator[tuple[str, Amounts]]:
-        """Yield the UID of each reservation and what it adds to `used`; the last of several of one name adds it all."""
+        """Yield the UID of each reservation and what it adds to `used`; the first of several of one name adds all."""
+        listed = set[SharedName]()
         for uid, reservation in self.reservations.items():
             name = reservation.shared_name
             if name is None:
                 yield uid, reservation.compute_reserved()
-            elif (attempts := self.attempts_by_name[name]).uids[-1] == uid:
-                yield uid, attempts.reserved
+            elif name not in listed:
+                listed.add(name)
+                yield uid, self.attempts_by_name[name].reserved
 
     def with_reservation(self, uid: str, reservation: Reservation | None) -> "Ledger":
         """Return the ledger with this reservation of a consumer in place of an earlier one, or without it for None."""
         before = self.reservations.get(uid)
         if reservation is None and before is None:
             return self
-        # dict() takes thirty times as long
-        sums = _Sums(
-            self.reservations.copy(), self.reserved, self.reserved_by_namespace.copy(), self.attempts_by_name.copy()
-        )
+        sums = self._copy_sums()
         if before is not None:
             sums.remove(uid, before)
         if reservation is not None:
@@ -202,6 +201,33 @@ class Ledger(msgspec.Struct, frozen=True):
             self.mappings,
             self.remapping,
             MappingProxyType(sums.attempts_by_name),
+        )
+
+    def keep_reservations(self, remaining: Mapping[str, Reservation]) -> "Ledger":
+        """Return the ledger with these of its reservations, some of which may have changed.
+
+        Few change in most recounts, so the sums are updated by difference.
+        """
+        changed = [(uid, each) for uid, each in self.reservations.items() if remaining.get(uid) is not each]
+        if not changed:
+            return self
+        sums = self._copy_sums()
+        for uid, before in changed:
+            sums.remove(uid, before)
+            if (after := remaining.get(uid)) is not None:
+                sums.add(uid, after)
+        return replace(
+            self,
+            reservations=MappingProxyType(sums.reservations),
+            reserved=sums.reserved,
+            reserved_by_namespace=MappingProxyType(sums.by_namespace),
+            attempts_by_name=MappingProxyType(sums.attempts_by_name),
+        )
+
+    def _copy_sums(self) -> "_Sums":
+        # dict() takes thirty times as long
+        return _Sums(
+            self.reservations.copy(), self.reserved, self.reserved_by_namespace.copy(), self.attempts_by_name.copy()
         )
 
     def with_reservations(self, reservations: Iterable[tuple[str, Reservation]]) -> "Ledger":
@@ -268,7 +294,7 @@ class _Sums:
     def _remove_attempt(self, name: SharedName, uid: str) -> Amounts:
         """Remove an attempt of a name, and return what the name reserves less. Mostly the next one needs as much."""
         before = self.attempts_by_name.pop(name)
-        uids, left = tuple(each for each in before.uids if each != uid), _NO_AMOUNTS
+        uids, left = before.uids - {uid}, _NO_AMOUNTS
         for other in uids:
             left = left.merge_max(self.reservations[other].compute_reserved())
             if left == before.reserved:
@@ -284,9 +310,9 @@ def _add_attempt(
     """Add an attempt of a name, and return what the name reserves more."""
     before = attempts_by_name.get(name)
     if before is None:
-        attempts_by_name[name] = NameAttempts((uid,), reserved)
+        attempts_by_name[name] = NameAttempts(frozenset((uid,)), reserved)
         return reserved
-    attempts_by_name[name] = NameAttempts((*before.uids, uid), before.reserved.merge_max(reserved))
+    attempts_by_name[name] = NameAttempts(before.uids | {uid}, before.reserved.merge_max(reserved))
     return reserved.find_shortfall(before.reserved)
 
 

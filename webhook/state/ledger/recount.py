@@ -121,7 +121,7 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
         mappings=snapshot.mappings,
         remapping=_find_remapping(ledger, snapshot),
     )
-    return end_surge(recounted.with_reservations(_select_remaining(ledger.reservations, snapshot)))
+    return end_surge(recounted.keep_reservations(dict(_select_remaining(ledger.reservations, snapshot))))
 
 
 def _find_remapping(ledger: Ledger, snapshot: UsageSnapshot) -> Remapping:
