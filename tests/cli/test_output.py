@@ -157,7 +157,7 @@ def test_a_summary_has_counts() -> None:
         "2 policies in 1 file: 2 errors",
         "1 object not checked, since the kind is not read: RayCluster 1",
         "3 objects of other kinds skipped: ConfigMap 1, Service 2",
-        "1 document skipped that no API has: neither apiVersion nor kind",
+        "1 document skipped that is no object of Kubernetes",
         "by the way",
     ]
     assert summary_to_dict(seen, [])["policies"] == 2

@@ -99,3 +99,59 @@ def test_an_undecodable_byte_is_reported_with_its_position() -> None:
     """Count characters for line and column."""
     code, error = _read_invalid("-", io.BytesIO("a: 1\né: ".encode() + b"\xff"))
     assert (code, *error.position) == ("TG401", 2, 4)
+
+
+def _write_files(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "read"),
+    [
+        ((), ["a.yaml", "charts/b.yaml", "x/charts/c.patch.yaml"]),
+        (("charts",), ["a.yaml"]),
+        (("charts/",), ["a.yaml"]),
+        (("charts/*",), ["a.yaml", "x/charts/c.patch.yaml"]),
+        (("x/charts",), ["a.yaml", "charts/b.yaml"]),
+        (("*.patch.yaml", "a.*"), ["charts/b.yaml"]),
+        (("b",), ["a.yaml", "charts/b.yaml", "x/charts/c.patch.yaml"]),
+    ],
+)
+def test_files_that_match_a_pattern_are_left_out_of_folders(
+    tmp_path: Path, patterns: tuple[str, ...], read: list[str]
+) -> None:
+    _write_files(tmp_path, dict.fromkeys(("a.yaml", "charts/b.yaml", "x/charts/c.patch.yaml"), POD))
+    loaded = load_manifests((str(tmp_path),), EMPTY_STDIN, DEFAULT_LIMITS, lambda names: names, patterns)
+    assert [os.path.relpath(each.file, tmp_path) for each in loaded.manifests] == read
+    assert loaded.excluded_count == 3 - len(read)
+
+
+def test_a_file_that_is_named_is_read_whatever_is_left_out(tmp_path: Path) -> None:
+    _write_files(tmp_path, {"a.yaml": POD})
+    loaded = load_manifests((str(tmp_path / "a.yaml"),), EMPTY_STDIN, DEFAULT_LIMITS, lambda names: names, ("*",))
+    assert len(loaded.manifests) == 1
+
+
+def test_patches_of_a_kustomization_are_no_objects(tmp_path: Path) -> None:
+    kustomization = (
+        "patches: [{path: one.yaml}, {patch: '[]', target: {kind: Pod}}, {path: [1]}]\n"
+        'patchesStrategicMerge: [../two.yaml, "kind: Pod\\nmetadata: {}"]\npatchesJson6902: [{path: three.json}]\n'
+        "resources: [pod.yaml]\n"
+    )
+    names = ("a/one.yaml", "two.yaml", "a/three.json", "a/pod.yaml")
+    _write_files(tmp_path, {"a/kustomization.yaml": kustomization, **dict.fromkeys(names, POD)})
+    loaded = load_manifests((str(tmp_path),), EMPTY_STDIN, DEFAULT_LIMITS, lambda names: names)
+    assert [Path(each.file).name for each in loaded.manifests] == ["pod.yaml"]
+    assert (loaded.non_object_count, loaded.findings) == (4, [])
+
+
+def test_a_kustomization_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path) -> None:
+    _write_files(tmp_path, {"kustomization.yaml": "patches: [\n", "pod.yaml": POD})
+    loaded = load_manifests((str(tmp_path),), EMPTY_STDIN, DEFAULT_LIMITS, lambda names: names)
+    assert [each.code for each in loaded.findings] == ["TG401"]
+    assert len(loaded.manifests) == 1

@@ -40,6 +40,16 @@ def describe_objects(text: str) -> list[str]:
         pytest.param("{apiVersion: example.com/v1, kind: AllowList}", ["AllowList"], id="a kind that ends in List"),
         pytest.param("{replicas: 3}", ["-"], id="values"),
         pytest.param("[1, 2]", ["-"], id="a list of numbers"),
+        pytest.param("{apiVersion: v2, name: a, version: 0.1.0}", ["-"], id="a chart of Helm"),
+        pytest.param("{apiVersion: v1, entries: {}, generated: x}", ["-"], id="an index of charts"),
+        pytest.param("{apiVersion: 1, datasources: [{name: a}]}", ["-"], id="a data source of Grafana"),
+        pytest.param("{kind: pipeline, type: kubernetes, steps: []}", ["-"], id="a pipeline of Drone"),
+        pytest.param("{kind: Kustomization, resources: [a.yaml]}", ["-"], id="a kustomization without a version"),
+        pytest.param(
+            "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a, $patch: delete}]}}",
+            ["-"],
+            id="a patch with a directive",
+        ),
     ],
 )
 def test_documents_are_split_into_objects(text: str, expected: list[str]) -> None:
@@ -52,6 +62,8 @@ def test_documents_are_split_into_objects(text: str, expected: list[str]) -> Non
     [
         pytest.param("{kind: Pod}", "no apiVersion", id="no version"),
         pytest.param("{apiVersion: v1}", "no kind", id="no kind"),
+        pytest.param("{apiVersion: v1, metadata: {name: a}}", "no kind", id="no kind of an object with a name"),
+        pytest.param("{kind: List, items: []}", "no apiVersion", id="no version of a list"),
         pytest.param("{apiVersion: v1, kind: [Pod]}", "no kind", id="a kind that is not a string"),
         pytest.param("{apiVersion: v1, kind: List, items: {a: b}}", "must be a list", id="items that are not a list"),
         pytest.param(

@@ -63,6 +63,13 @@ from tallygate.webhook.policy.model import PolicySet, Schedulable
     is_flag=True,
     help="Accept stdin and folders without any object, and files without any document; else they are errors.",
 )
+@click.option(
+    "--exclude",
+    metavar="PATTERN",
+    multiple=True,
+    help="Leave out files and folders of folders whose name, or path below the folder, matches, as in charts or "
+    "'*.patch.yaml'; may be given several times.",
+)
 @strict_option
 @output_option
 @click.pass_context
@@ -75,12 +82,14 @@ def check(  # noqa: PLR0913 -- one argument for each option
     snapshot: Path | None,
     namespace: str | None,
     allow_empty: bool,
+    exclude: tuple[str, ...],
     output: str,
     strict: bool,
 ) -> None:
     """Check manifests: YAML or JSON files, folders of them at any depth, or stdin (-).
 
-    In folders, files and folders whose name begins with a dot are left out.
+    In folders, files and folders whose name begins with a dot are left out. Documents of other tools, such as
+    Chart.yaml or a values file, and patches of kustomizations are no objects: they are skipped and counted.
 
     The command reports fields and resources that the API server would reject, or would accept although they are
     wrong, and violations of rules and caps, for the manifests in their order. Caps count pods, claims for devices,
@@ -103,10 +112,14 @@ def check(  # noqa: PLR0913 -- one argument for each option
         datetime.now(UTC),
         _create_node_check(snapshot_contents),
     )
-    loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files)
+    loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files, exclude)
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
     if not allow_empty:
         loaded.findings += map(_create_empty_finding, loaded.empty_arguments)
+    if loaded.excluded_count:
+        run_summary.notes.append(
+            f"{loaded.excluded_count} file{'s' * (loaded.excluded_count != 1)} left out by --exclude"
+        )
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:
         run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")

@@ -4,11 +4,13 @@ Only this module of the package reads files.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
+from tallygate.webhook.cli.manifests.kustomize_patches import find_patch_files
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError, NotAnObject, list_objects
 from tallygate.webhook.cli.output.findings import STDIN_NAME, Finding, FindingSeverity, FindingSubject
 from tallygate.webhook.documents.reader import read_documents
@@ -31,7 +33,8 @@ class LoadedManifests:
     """The objects in the order written, the findings about files, and the number of documents that are not objects.
 
     `file_names` are the names of the files in findings. `empty_arguments` are the arguments without anything to check:
-    stdin or a folder without an object, and a file without a document.
+    stdin or a folder without an object, and a file without a document. `excluded_count` is the number of files that are
+    left out.
     """
 
     manifests: list[Manifest] = field(default_factory=list)
@@ -39,6 +42,7 @@ class LoadedManifests:
     file_names: list[str] = field(default_factory=list)
     non_object_count: int = 0
     empty_arguments: list[str] = field(default_factory=list)
+    excluded_count: int = 0
 
     @property
     def file_count(self) -> int:
@@ -46,16 +50,36 @@ class LoadedManifests:
         return len(self.file_names)
 
 
-def load_manifests(arguments: tuple[str, ...], stdin: BinaryIO, limits: Limits, track: FileTracker) -> LoadedManifests:
-    """Read every file that the arguments name; an invalid file does not hide the others."""
+def load_manifests(
+    arguments: tuple[str, ...], stdin: BinaryIO, limits: Limits, track: FileTracker, excluded: Collection[str] = ()
+) -> LoadedManifests:
+    """Read every file that the arguments name; an invalid file does not hide the others.
+
+    In folders, files are left out that match one of the patterns `excluded`, as are patches of a kustomization.
+    """
     loaded = LoadedManifests()
-    files = [(argument, name) for argument in arguments for name in _list_files(argument)]
+    listed = [(argument, name) for argument in arguments for name in _list_files(argument)]
+    files = [each for each in listed if not _is_excluded(*each, excluded)]
+    loaded.excluded_count = len(listed) - len(files)
+    patches = find_patch_files((name for argument, name in files if argument != name), limits)
     filled_arguments: set[str] = set()
     for (argument, _), name in zip(files, track([name for _, name in files]), strict=True):
-        if _read_file(name, stdin, limits, loaded, needs_object=argument != name or name == STDIN):
+        if argument != name and os.path.realpath(name) in patches:
+            loaded.file_names.append(format_argument(name))
+            loaded.non_object_count += 1
+        elif _read_file(name, stdin, limits, loaded, needs_object=argument != name or name == STDIN):
             filled_arguments.add(argument)
     loaded.empty_arguments = [each for each in dict.fromkeys(arguments) if each not in filled_arguments]
     return loaded
+
+
+def _is_excluded(argument: str, name: str, patterns: Collection[str]) -> bool:
+    """Return whether a file of a folder, or a folder that it is in, matches a pattern by its path or its name."""
+    if argument == name:
+        return False
+    parts = Path(name).relative_to(argument).parts
+    paths = ["/".join(parts[: index + 1]) for index in range(len(parts))]
+    return any(fnmatchcase(each, pattern.rstrip("/")) for pattern in patterns for each in (*paths, *parts))
 
 
 def _read_file(name: str, stdin: BinaryIO, limits: Limits, loaded: LoadedManifests, *, needs_object: bool) -> bool:

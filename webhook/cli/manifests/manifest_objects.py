@@ -16,6 +16,11 @@ from tallygate.webhook.documents.syntax_tree import (
 )
 
 _LIST = "List"
+_TYPE_FIELDS = frozenset({"apiVersion", "kind"})
+_OBJECT_FIELDS = frozenset({"metadata", "spec", "items", "template", "containers"})
+"""Fields of objects: a document with one of them is meant as one, even if its apiVersion or kind is missing."""
+
+_DIRECTIVE = "$patch"
 
 
 class ManifestError(DocumentError):
@@ -56,13 +61,16 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class NotAnObject:
-    """A document that is not a Kubernetes object, such as a values file, and is ignored."""
+    """A document that is not a Kubernetes object, such as a values file or a chart, and is ignored."""
 
     document: Document
 
 
 def list_objects(file: str, document: Document) -> Iterator[Manifest | NotAnObject]:
     """Yield the objects of a document, those inside `kind: List` and `…List` one by one.
+
+    A document of another tool, such as `Chart.yaml` of Helm, may have one of `apiVersion` and `kind`. A patch with
+    directives is no object.
 
     Raises:
         ManifestError: if an object has a kind but no API version, or the reverse, or a list has an item of another
@@ -76,6 +84,9 @@ def list_objects(file: str, document: Document) -> Iterator[Manifest | NotAnObje
                 raise ManifestError("TG403", node.position, f"an item of a {kind}List must be an object")
             yield NotAnObject(document)
             continue
+        if not kind and (_is_of_other_tool(node) or _is_patch(node)):
+            yield NotAnObject(document)
+            continue
         manifest = _create_manifest(file, document, node, api_version, kind)
         items = _get_items(manifest)
         if items is None:
@@ -84,6 +95,28 @@ def list_objects(file: str, document: Document) -> Iterator[Manifest | NotAnObje
             inner = manifest.kind.removesuffix(_LIST)
             defaults = (manifest.api_version, inner) if inner else ("", "")
             waiting.extend((item, *defaults) for item in reversed(items))
+
+
+def _is_of_other_tool(node: Mapping) -> bool:
+    """Return whether a document has one of apiVersion and kind, further fields, and none of those of objects."""
+    names = {entry.name for entry in node.entries}
+    return len(names & _TYPE_FIELDS) == 1 and not names <= _TYPE_FIELDS and not names & _OBJECT_FIELDS
+
+
+def _is_patch(root: Node) -> bool:
+    """Return whether a value at any depth has a directive of a strategic merge patch."""
+    waiting, visited = [root], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            if node.get(_DIRECTIVE) is not None:
+                return True
+            children = [entry.value for entry in node.entries]
+        else:
+            children = node.items if isinstance(node, Sequence) else []
+        waiting.extend(child for child in children if id(child) not in visited and not isinstance(child, Scalar))
+        visited.update(map(id, children))
+    return False
 
 
 def _get_items(manifest: Manifest) -> list[Node] | None:

@@ -123,8 +123,7 @@ def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list
             lines.append(f"{_format_count(kinds.total(), 'object')} {text}: {listed}")
     if run_summary.non_object_count:
         lines.append(
-            f"{_format_count(run_summary.non_object_count, 'document')} skipped that no API has: "
-            "neither apiVersion nor kind"
+            f"{_format_count(run_summary.non_object_count, 'document')} skipped that {'is no object' if run_summary.non_object_count == 1 else 'are no objects'} of Kubernetes"
         )
     return lines + run_summary.notes
 
