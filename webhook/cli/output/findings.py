@@ -122,9 +122,8 @@ def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list
             listed = ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items()))
             lines.append(f"{_format_count(kinds.total(), 'object')} {text}: {listed}")
     if run_summary.non_object_count:
-        lines.append(
-            f"{_format_count(run_summary.non_object_count, 'document')} skipped that {'is no object' if run_summary.non_object_count == 1 else 'are no objects'} of Kubernetes"
-        )
+        verb = "is no object" if run_summary.non_object_count == 1 else "are no objects"
+        lines.append(f"{_format_count(run_summary.non_object_count, 'document')} skipped that {verb} of Kubernetes")
     return lines + run_summary.notes
 
 
