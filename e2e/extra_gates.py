@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 from e2e.api import api
@@ -72,7 +73,7 @@ def until_cap_is_active(cluster: Cluster, namespace: str, large: Pod) -> None:
     """
     path, query = f"/api/v1/namespaces/{namespace}/pods", {"dryRun": "All"}
     ask = partial(api(cluster.kubeconfig).ask, "POST", path, large, query=query)
-    until("the cap is active", lambda: "cap " in ask().rejection, _WITHIN)
+    until("the cap is active", lambda: ask().status == HTTPStatus.FORBIDDEN, _WITHIN)
 
 
 @contextmanager

@@ -19,6 +19,11 @@ class MemoryLeaseStore:
         self._fail_if_down()
         return list(self.stored.values())
 
+    def read(self, name: str) -> Lease | None:
+        """Return one lease, or None."""
+        self._fail_if_down()
+        return self.stored.get(name)
+
     def write(self, lease: Lease) -> bool:
         """Store the lease if its version is current, and return whether it was."""
         self._fail_if_down()

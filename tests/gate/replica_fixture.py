@@ -9,6 +9,7 @@ from typing import Any
 
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.gate.cap_activation import CapActivation
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.top_consumers import TopConsumers
@@ -95,6 +96,7 @@ class FixedLeadership:
     def __init__(self) -> None:
         self.leading = True
         self.loaded_since: float | None = -math.inf
+        self.recorded = True
 
     def is_leader(self) -> bool:
         """Return the value that the test set."""
@@ -104,9 +106,29 @@ class FixedLeadership:
         """Return the time that the test set."""
         return self.loaded_since
 
+    def is_recorded(self, _: str) -> bool:
+        """Return the value that the test set."""
+        return self.recorded
+
     def count_lost_replicas(self) -> int:
         """Return 0: no replica is lost."""
         return 0
+
+
+class RecordFixture:
+    """The record of the caps that were active: every cap, unless a test says otherwise; it counts its reads."""
+
+    def __init__(self) -> None:
+        self.is_active = True
+        self.is_down = False
+        self.reads = 0
+
+    def was_active(self, _: str) -> bool:
+        """Return the value that the test set."""
+        self.reads += 1
+        if self.is_down:
+            raise StoreUnavailableError("leases may not be listed")
+        return self.is_active
 
 
 class ReplicaFixture(GateFixture):
@@ -125,6 +147,8 @@ class ReplicaFixture(GateFixture):
         )
         self.caps, self.follows_gate = CapIndex(self.policies, None), False
         self.leadership, self.stored = FixedLeadership(), StoredObjects()
+        self.record = RecordFixture()
+        activation = CapActivation(self.record.was_active, self.read_unix_time, BOUND)
         top_consumers = TopConsumers(lambda: self.now, self.usage_lister, BOUND, Lock())
         self.gate = Gate(
             policies=lambda: self.policies,
@@ -137,6 +161,7 @@ class ReplicaFixture(GateFixture):
             top_consumers=top_consumers,
             workload_reader=self.stored,
             limit_annotations=self.namespaces.get_limit_annotations,
+            activation=activation,
         )
         self.reconciler = LedgerReconciler(
             caps=self._get_caps,
@@ -149,6 +174,7 @@ class ReplicaFixture(GateFixture):
             ages=top_consumers.ages,
             leadership=self.leadership,
             read_workload=partial(read_workload_state, self.stored, self.gate.get_review_targets),
+            activation=activation,
         )
         self._count = 0
         self.namespaces.apply(Replaced([_namespace(name, self.revision) for name in namespaces], self.revision))

@@ -237,7 +237,7 @@ def test_a_value_whose_ledger_was_seen_is_not_new() -> None:
 
 
 def test_a_value_that_a_namespace_had_a_moment_ago_is_not_new() -> None:
-    """A pod that was charged to the lost ledger may still be stored."""
+    """Keep it closed, since a pod that was charged to the lost ledger may still be stored."""
     replica = create_replica(team_a="vision")
     replica.now += 3600
     delete_ledger(replica, "vision")

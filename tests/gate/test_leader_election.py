@@ -2,15 +2,19 @@
 
 import pytest
 
+from tallygate.webhook.gate.cap_activation import READY_SECONDS, RECORD_LEASE
 from tallygate.webhook.gate.leader_election import (
     LEADER_LEASE,
     LEASE_DURATION_SECONDS,
     REPLICA_LEASE_PREFIX,
     RETRY_PERIOD_SECONDS,
     LeaderElector,
+    hash_cap_key,
 )
 from tallygate.webhook.state.ports import Lease, StoreUnavailableError
 from tests.gate.memory_leases import MemoryLeaseStore
+
+BOUND = 40.0
 
 
 class Replica:
@@ -19,7 +23,8 @@ class Replica:
     def __init__(self, leases: MemoryLeaseStore, name: str, start: float, *caps: str) -> None:
         self.now = start
         self.caps = list(caps)
-        self.elector = LeaderElector(leases, name, lambda: self.caps, lambda: self.now)
+        self.elector = LeaderElector(leases, name, lambda: self.caps, lambda: self.now, BOUND)
+        self.lease_name = REPLICA_LEASE_PREFIX + hash_cap_key(name)
 
     def advance(self, seconds: float) -> None:
         """Let seconds pass for this replica alone, without a run."""
@@ -176,9 +181,9 @@ def test_a_dead_replica_that_never_had_a_cap_delays_it_only_until_its_lease_expi
     one.caps.append("licences-2")
     run_for(LEASE_DURATION_SECONDS + 2 * RETRY_PERIOD_SECONDS, one)
     assert one.elector.get_loaded_everywhere_since("licences-2") is not None
-    assert len(leases.stored) == 3
+    assert leases.stored.keys() - {LEADER_LEASE, RECORD_LEASE} == {each.lease_name for each in (one, two)}
     run_for(700, one)
-    assert sorted(each.holder for each in leases.stored.values()) == ["one", "one"]
+    assert leases.stored.keys() - {LEADER_LEASE, RECORD_LEASE} == {one.lease_name}
 
 
 def test_a_lease_with_a_huge_duration_expires_nevertheless() -> None:
@@ -187,3 +192,74 @@ def test_a_lease_with_a_huge_duration_expires_nevertheless() -> None:
     assert not one.run_once()
     run_for(66, one, two)
     assert one.elector.is_leader()
+
+
+def read_record(leases: MemoryLeaseStore) -> set[str]:
+    """Return the keys of the caps that the leader has recorded as active."""
+    stored = leases.stored.get(RECORD_LEASE)
+    return set() if stored is None else set(stored.caps or ())
+
+
+def test_a_cap_is_recorded_once_every_replica_has_had_it_for_the_bound() -> None:
+    leases, one, two = create_pair()
+    run_for(30, one, two)
+    one.caps.append("gpus-1")
+    run_for(2 * BOUND, one, two)
+    assert read_record(leases) == set()
+    two.caps.append("gpus-1")
+    run_for(BOUND, one, two)
+    assert not one.elector.is_recorded("gpus-1")
+    run_for(READY_SECONDS + 2 * RETRY_PERIOD_SECONDS, one, two)
+    assert read_record(leases) == {"gpus-1"}
+    assert one.elector.is_recorded("gpus-1")
+    assert two.elector.is_recorded("gpus-1")
+
+
+def test_only_the_leader_writes_the_record() -> None:
+    leases, one, two = create_pair("gpus-1")
+    run_for(2 * BOUND, one, two)
+    del leases.stored[RECORD_LEASE]
+    two.advance(RETRY_PERIOD_SECONDS)
+    two.run_once()
+    assert read_record(leases) == set()
+    run_for(RETRY_PERIOD_SECONDS, one)
+    assert read_record(leases) == {"gpus-1"}, "the leader remembers what a user deleted"
+
+
+def test_a_recorded_cap_stays_as_long_as_any_replica_has_it() -> None:
+    leases, one, two = create_pair("gpus-1")
+    run_for(2 * BOUND, one, two)
+    one.caps.clear()
+    run_for(2 * BOUND, one, two)
+    assert read_record(leases) == {"gpus-1"}
+    two.caps.clear()
+    run_for(2 * RETRY_PERIOD_SECONDS, two, one)
+    assert read_record(leases) == set()
+
+
+def test_the_record_of_a_cap_outlives_every_replica() -> None:
+    leases, one, two = create_pair("gpus-1")
+    run_for(2 * BOUND, one, two)
+    later = Replica(leases, "three", 5e6, "gpus-1")
+    run_for(2 * LEASE_DURATION_SECONDS, later)
+    assert later.elector.is_leader()
+    assert later.elector.is_recorded("gpus-1")
+
+
+def test_a_changed_cap_keeps_its_earlier_record_until_it_has_its_own() -> None:
+    leases, one, two = create_pair("gpus-1")
+    run_for(2 * BOUND, one, two)
+    one.caps[:] = two.caps[:] = ["gpus-2"]
+    run_for(BOUND / 2, one, two)
+    assert read_record(leases) == {"gpus-1"}
+    run_for(BOUND + READY_SECONDS, one, two)
+    assert read_record(leases) == {"gpus-2"}
+
+
+def test_every_cap_counts_as_recorded_where_leases_are_unavailable() -> None:
+    leases, one, two = create_pair("gpus-1")
+    run_for(RETRY_PERIOD_SECONDS, one, two)
+    assert not one.elector.is_recorded("gpus-1")
+    leases.is_down = True
+    one.advance(LEASE_DURATION_SECONDS)
+    assert one.elector.is_recorded("gpus-1")

@@ -29,7 +29,8 @@ def test_after_a_start_nothing_is_reserved_until_pods_in_flight_are_counted() ->
 def test_a_retry_names_the_cap_and_the_reason() -> None:
     answer = ReplicaFixture().admit(pod("u1", 1))
     assert response(answer)["status"]["message"] == (
-        "cap gpus: the ledger was created again, and what is in flight is not known yet; no decision: retry in 1 s"
+        "cap gpus cannot decide yet: its ledger is missing or not counted yet, and what runs is counted first; "
+        "enforced from about 00:00:50 UTC (TG218, cap gpus); no decision: retry in 1 s"
     )
 
 

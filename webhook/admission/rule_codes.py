@@ -261,6 +261,26 @@ WORKLOAD_AUTOSCALED_OVER_CAP = Code(
     "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: RayCluster\nspec:\n  enableInTreeAutoscaling: true\n"
     "  workerGroupSpecs:\n  - {replicas: 2, maxReplicas: 8}  # of 1 GPU each\n",
 )
+NEW_CAP = Code(
+    "TG217",
+    "new-cap",
+    "A cap is new: it counts what runs before it enforces its limits.",
+    "Nothing was promised under it yet, so until then it admits every request, and reserves for it. It counts once all "
+    "replicas of the gate have it, and no request that was admitted without it can still be stored: a minute or less. "
+    "The message has the time.",
+    "# cap gpus: created a moment ago, hard: {nvidia.com/gpu: 8}\n" + _format_limits_example("1"),
+    "# cap gpus: active, hard: {nvidia.com/gpu: 8}\n" + _format_limits_example("1"),
+)
+CAP_NOT_COUNTED = Code(
+    "TG218",
+    "cap-not-counted",
+    "A cap does not decide yet, since its ledger must be counted first.",
+    "The answer is 429, and the client tries again. A ledger that is lost, or that belongs to a cap with changed "
+    "namespaces, pods or sharing, is counted for a minute or less, since the cap promised its limit before; the "
+    "message has the time. Any other count takes a moment.",
+    "# cap gpus: its ledger was deleted\n" + _format_limits_example("1"),
+    "# cap gpus: its ledger is counted\n" + _format_limits_example("1"),
+)
 WORKLOAD_NOT_WHOLE = Code(
     "TG215",
     "workload-not-whole",
@@ -398,5 +418,7 @@ CODES: tuple[Code, ...] = (
     WORKLOAD_AUTOSCALED_OVER_CAP,
     WORKLOAD_NOT_WHOLE,
     LIMIT_ANNOTATION,
+    NEW_CAP,
+    CAP_NOT_COUNTED,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""

@@ -1,16 +1,25 @@
 """Messages of caps: the amounts of a request that exceeds one, advice, and warnings of soft limits."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import explain_derived
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.admission.rule_codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
+from tallygate.webhook.admission.rule_codes import (
+    CAP_NOT_COUNTED,
+    NEW_CAP,
+    NO_LIMIT_UNDER_CAP,
+    OVER_CAP,
+    OVER_SOFT_CAP,
+)
 from tallygate.webhook.gate.charge_transitions import CapChargeResult
 from tallygate.webhook.gate.surge_limits import describe_limit, suggest_end
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
+from tallygate.webhook.state.ledger.ledger import Activation
+from tallygate.webhook.state.ledger.reserve import Prerequisite
 
 _NO_DETAILS = ExcessDetails()
 
@@ -174,6 +183,30 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
             rule=cap.definition.name,
             policy_kind="cap",
         )
+
+
+def create_new_cap_warning(result: CapChargeResult) -> Problem:
+    """Return the warning that a cap is new, and from when on it enforces its limits (rule 7)."""
+    cap = result.charge.cap
+    text = f"cap {cap.definition.name} is new and counts what runs: {describe_activation(result.ledger.activation)}"
+    name = cap.definition.name
+    return Problem("", NEW_CAP.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
+
+
+def describe_activation(activation: Activation) -> str:
+    """Return from when on a cap enforces its limits."""
+    if not activation.expected_at:
+        return "enforced once its pods are counted"
+    time = datetime.fromtimestamp(activation.expected_at, UTC)
+    return f"enforced from about {time:%H:%M:%S} UTC"
+
+
+def describe_prerequisite(cap: str, prerequisite: Prerequisite, activation: Activation) -> str:
+    """Return the reason why a cap does not decide yet."""
+    reason = f"cap {cap}: {prerequisite}"
+    if prerequisite is Prerequisite.ACTIVATE:
+        reason = f"cap {cap} cannot decide yet: {prerequisite}; {describe_activation(activation)}"
+    return f"{reason} ({CAP_NOT_COUNTED.number}, cap {cap})"
 
 
 def is_newly_exceeded(result: CapChargeResult) -> bool:

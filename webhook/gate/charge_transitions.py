@@ -12,7 +12,7 @@ from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate.membership import Membership
 from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
+from tallygate.webhook.state.ledger.ledger import Activation, Ledger, Operation, Surge
 from tallygate.webhook.state.ledger.recount import recount
 from tallygate.webhook.state.ledger.reserve import (
     MAX_RESERVATIONS,
@@ -156,7 +156,9 @@ class ReserveTransition(msgspec.Struct):
 
     `is_standalone` is the flag of the `Ledgers` that apply the transition. Without a watch of the cluster, there is no
     `usage_lister`. `may_be_stored` becomes True once the transition has returned a ledger to write: from then on a
-    release may be necessary, whatever a later application returns.
+    release may be necessary, whatever a later application returns. `is_cap_new` is True if the cap was never active, by
+    a read of the record in this attempt, and None before that; `expected_at` is the time at which a ledger that the
+    transition creates is expected to be active (rule 7).
     """
 
     consumer: ChargedConsumer
@@ -165,6 +167,8 @@ class ReserveTransition(msgspec.Struct):
     is_standalone: bool
     usage_lister: UsageLister | None = None
     may_be_stored: bool = False
+    is_cap_new: bool | None = False
+    expected_at: int = 0
 
     def __call__(self, stored: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
         """Return the result under the cap, and the ledger with the reservation."""
@@ -189,6 +193,7 @@ class ReserveTransition(msgspec.Struct):
             isinstance(outcome, Reserved)
             and not outcome.needs_no_write
             and membership
+            and not ledger.initializer
             and self._may_lack_consumers(ledger, membership)
         ):
             outcome = Deferred(ledger, Prerequisite.COUNT_NAMESPACES)
@@ -198,9 +203,9 @@ class ReserveTransition(msgspec.Struct):
             ledger, outcome = recounted, reserve(recounted, request)
         match outcome:
             case Deferred():
-                return TransitionResult(
-                    outcome, None if stored is not None or self.mode is ChargeMode.DRY_RUN else ledger
-                )
+                must_read = outcome.prerequisite is Prerequisite.READ_RECORD
+                is_stored = stored is not None or self.mode is ChargeMode.DRY_RUN or must_read
+                return TransitionResult(outcome, None if is_stored else ledger, accepts_cached=must_read)
             case Exceeded(excess=excess):
                 increase = charge.requested.find_shortfall(charge.current)
                 rejected_amounts = Amounts({name: increase[name] for name in excess if name in increase})
@@ -252,13 +257,17 @@ class ReserveTransition(msgspec.Struct):
         """Return the ledger as replicas share it.
 
         A missing ledger may have been lost, and then its reservations are unknown (rule 7). Only if the namespace is
-        new and no replica has seen the ledger, the ledger never existed.
+        new and no replica has seen the ledger, the ledger never existed. That of a new cap counts first.
         """
         if stored is not None:
             return stored
         is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.charge.cap, self.key)
         cap = self.charge.cap
-        return Ledger(cap.hard, initializer="" if is_new else self.consumer.attempt, surge=Surge(cap.surge))
+        if is_new:
+            return Ledger(cap.hard, surge=Surge(cap.surge))
+        was_active = self.usage_lister is not None and self.usage_lister.was_active(self.key)
+        activation = Activation(self.is_cap_new is not False and not was_active, self.expected_at)
+        return Ledger(cap.hard, initializer=self.consumer.attempt, surge=Surge(cap.surge), activation=activation)
 
     def _recount_if_large(self, ledger: Ledger) -> Ledger:
         """Return the ledger without the reservations that the watch shows to be stored, if there are many.
@@ -329,6 +338,7 @@ class ReserveTransition(msgspec.Struct):
             self._create_device_terms(charge, required, covered) if cap.has_sources else NO_DEVICES,
             consumer.workload if cap.definition.admits_whole else NO_WORKLOAD,
             charge.surge_terms if charge.rolls_at else NO_TERMS,
+            self.is_cap_new,
         )
 
     def _create_device_terms(self, charge: CapCharge, required: CountedRevisions, covered: Amounts) -> DeviceTerms:

@@ -14,6 +14,7 @@ from functools import partial
 
 import msgspec
 
+from tallygate.webhook.gate.cap_activation import CapActivation
 from tallygate.webhook.gate.charge_transitions import (
     CapCharge,
     CapChargeResult,
@@ -23,6 +24,7 @@ from tallygate.webhook.gate.charge_transitions import (
     ReserveTransition,
 )
 from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.state.ledger.ledger import NO_ACTIVATION, Activation
 from tallygate.webhook.state.ledger.reserve import Deferred, Prerequisite
 from tallygate.webhook.state.ports import Ledgers, RetryLaterError, StoreUnavailableError
 
@@ -30,10 +32,14 @@ _GRACE_SECONDS = 1.0  # after the deadline, to release a reservation that would 
 
 
 class CapObstacle(msgspec.Struct, frozen=True):
-    """The reason why there is no result under one cap: a prerequisite of the ledger, or the error of a store."""
+    """The reason why there is no result under one cap: a prerequisite of the ledger, or the error of a store.
+
+    `activation` is the state of a ledger that is not active.
+    """
 
     cap: str
     cause: Prerequisite | RetryLaterError | StoreUnavailableError
+    activation: Activation = NO_ACTIVATION
 
 
 class ChargeResult(msgspec.Struct, frozen=True):
@@ -54,20 +60,29 @@ class ChargeResult(msgspec.Struct, frozen=True):
         return bool(self.exceeded or self.obstacles)
 
 
-def charge_consumer(
+def charge_consumer(  # noqa: PLR0913  # ports, each by its name
     ledgers: Ledgers,
     consumer: ChargedConsumer,
     charges: Sequence[CapCharge],
     deadline: float,
     usage_lister: UsageLister | None = None,
+    *,
+    activation: CapActivation | None = None,
 ) -> ChargeResult:
     """Charge one consumer under all its caps before `deadline` (seconds of the monotonic clock), in one attempt.
 
     Check several caps first, then reserve under each in turn. A dry run only checks. `usage_lister` shows the stored
-    pods and claims, where they are watched.
+    pods and claims, where they are watched. Without an `activation`, no cap is new.
     """
-    transact = partial(_transact, ledgers, deadline, usage_lister)
-    create = partial(ReserveTransition, consumer, is_standalone=ledgers.is_standalone, usage_lister=usage_lister)
+    transact = partial(_transact, ledgers, deadline, usage_lister, activation)
+    create = partial(
+        ReserveTransition,
+        consumer,
+        is_standalone=ledgers.is_standalone,
+        usage_lister=usage_lister,
+        is_cap_new=None if activation is not None else False,
+        expected_at=activation.estimate_time() if activation is not None else 0,
+    )
     limited_first = sorted(charges, key=lambda charge: not charge.is_limited)
     if consumer.is_dry_run:
         return _combine(transact, [create(charge, ChargeMode.DRY_RUN) for charge in limited_first], ends_early=False)
@@ -91,21 +106,38 @@ _CapOutcome = CapChargeResult | CapObstacle
 
 
 def _transact(
-    ledgers: Ledgers, deadline: float, usage_lister: UsageLister | None, transition: ReserveTransition
+    ledgers: Ledgers,
+    deadline: float,
+    usage_lister: UsageLister | None,
+    activation: CapActivation | None,
+    transition: ReserveTransition,
 ) -> _CapOutcome:
     """Apply the transition, and request a fresh revision where a newer state of the cluster may change its outcome."""
     cap = transition.charge.cap.definition.name
     try:
         outcome = ledgers.transact(transition.key, transition, deadline)
+        if isinstance(outcome, Deferred) and outcome.prerequisite is Prerequisite.READ_RECORD:
+            _read_record(transition, activation)
+            outcome = ledgers.transact(transition.key, transition, deadline)
     except (RetryLaterError, StoreUnavailableError) as error:
         return CapObstacle(cap, error)
     if isinstance(outcome, Deferred):
         if usage_lister is not None and outcome.prerequisite in {Prerequisite.CATCH_UP, Prerequisite.COUNT_CLAIM}:
             usage_lister.request_progress()
-        return CapObstacle(cap, outcome.prerequisite)
+        return CapObstacle(cap, outcome.prerequisite, outcome.ledger.activation)
+    if usage_lister is not None and transition.may_be_stored:
+        usage_lister.record_existing(transition.key, is_active=not outcome.before.initializer)
     if usage_lister is not None and outcome.excess:
         usage_lister.request_progress_if_silent()
     return outcome
+
+
+def _read_record(transition: ReserveTransition, activation: CapActivation | None) -> None:
+    """Let the transition know whether its cap was never active; if the record cannot be read, it may have been."""
+    transition.is_cap_new = False
+    if activation is not None:
+        with suppress(StoreUnavailableError, RetryLaterError):
+            transition.is_cap_new = activation.is_new(transition.charge.cap.policy_key)
 
 
 def _combine(

@@ -12,7 +12,12 @@ from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequ
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.active_policies import ActivePolicySet
-from tallygate.webhook.gate.cap_messages import create_soft_limit_warnings, is_newly_exceeded
+from tallygate.webhook.gate.cap_messages import (
+    create_new_cap_warning,
+    create_soft_limit_warnings,
+    describe_prerequisite,
+    is_newly_exceeded,
+)
 from tallygate.webhook.gate.charging import CapObstacle, ChargeResult
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tallygate.webhook.state.ports import StoreUnavailableError, StoreUnreachableError
@@ -133,8 +138,13 @@ def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
     """
     for obstacle in result.unevaluated:
         context = add_warnings(context, (), describe_unevaluated(obstacle.cap, str(obstacle.cause)))
-    warnings = tuple(warning for booked in result.reserved for warning in create_soft_limit_warnings(booked))
-    exceeded_caps = tuple(booked.charge.cap.definition.name for booked in result.reserved if is_newly_exceeded(booked))
+    counted = [booked for booked in result.reserved if not booked.ledger.initializer]
+    new_caps = [booked for booked in result.reserved if booked.ledger.counts_first and booked.charge.is_limited]
+    warnings = (
+        *(warning for booked in counted for warning in create_soft_limit_warnings(booked)),
+        *(create_new_cap_warning(booked) for booked in new_caps),
+    )
+    exceeded_caps = tuple(booked.charge.cap.definition.name for booked in counted if is_newly_exceeded(booked))
     if warnings or exceeded_caps:
         verdict = dataclasses.replace(
             context.verdict, warnings=(*context.verdict.warnings, *warnings), exceeded=exceeded_caps
@@ -191,6 +201,6 @@ def decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle, 
             () if context.request.dry_run else obstacles,
             is_transient=isinstance(obstacle.cause, StoreUnreachableError),
         ) from obstacle.cause
-    is_prerequisite = isinstance(obstacle.cause, Prerequisite)
-    reason = f"cap {obstacle.cap}: {obstacle.cause}" if is_prerequisite else str(obstacle.cause)
-    return retry_later(context, reason, obstacles)
+    if isinstance(obstacle.cause, Prerequisite):
+        return retry_later(context, describe_prerequisite(obstacle.cap, obstacle.cause, obstacle.activation), obstacles)
+    return retry_later(context, str(obstacle.cause), obstacles)

@@ -18,6 +18,7 @@ from tallygate.webhook.admission.implied_requests import creates_pod
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
 from tallygate.webhook.gate.active_policies import ActivePolicies
+from tallygate.webhook.gate.cap_activation import CapActivation
 from tallygate.webhook.gate.cap_messages import create_excess_problems
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ReadTransition
 from tallygate.webhook.gate.charged_requests import (
@@ -92,7 +93,7 @@ class Gate:
     may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
     are watched. `limit_annotations` returns the annotations that set limits, the same object until one changes;
     `limit_admissions` get the admitted changes of these. `find_pod_defaults` returns what built-in admission gives new
-    pods of a namespace.
+    pods of a namespace. `activation` tells new caps from those whose ledgers are lost; without it no cap is new.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -114,10 +115,12 @@ class Gate:
         least_amounts: LeastAmounts | None = None,
         is_advertised: Callable[[str], bool] = lambda _: True,
         limit_annotations: Callable[[], LimitAnnotations] = lambda: NO_LIMIT_ANNOTATIONS,
+        activation: CapActivation | None = None,
         limit_admissions: LimitAdmissions | None = None,
         find_pod_defaults: Callable[[str], PodDefaults] = lambda _: UNKNOWN_POD_DEFAULTS,
     ) -> None:
         self._namespaces = namespaces
+        self._activation = activation
         self._ledgers = ledgers
         self._usage_lister = usage_lister
         self._find_device = find_no_device if usage_lister is None else usage_lister.find_device
@@ -360,7 +363,13 @@ class Gate:
         if self._monotonic() >= deadline and request_charges.is_limited:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
         consumer, targets = request_charges.consumer, context.policy_set.rules.targets
-        charge = partial(charge_consumer, self._ledgers, deadline=deadline, usage_lister=self._usage_lister)
+        charge = partial(
+            charge_consumer,
+            self._ledgers,
+            deadline=deadline,
+            usage_lister=self._usage_lister,
+            activation=self._activation,
+        )
         result = charge(consumer, request_charges.charges)
         if result.exceeded:
             result = self._surge_charger.charge_again(request_charges, result, targets, charge)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tallygate.webhook.admission.cap_index import get_cap_name
+from tallygate.webhook.gate.cap_activation import READY_SECONDS, RECORD_LEASE
 from tallygate.webhook.state.ports import Lease, LeaseStore
 
 LEADER_LEASE = "tallygate-leader"
@@ -45,6 +47,10 @@ class Leadership(Protocol):
         """Return the monotonic time since which a cap, by its key, is active in every replica; None if not yet."""
         ...
 
+    def is_recorded(self, cap: str) -> bool:
+        """Return whether the record of the caps that were active has a cap, by its key (rule 7)."""
+        ...
+
     def count_lost_replicas(self) -> int:
         """Return the number of lost replicas: possibly no other replica has observed their reservations."""
         ...
@@ -60,6 +66,10 @@ class Standalone:
     def get_loaded_everywhere_since(self, _: str) -> float | None:
         """Return minus infinity: no replica has accepted pods under other policies."""
         return -math.inf
+
+    def is_recorded(self, _: str) -> bool:
+        """Return True: no other process needs a record."""
+        return True
 
     def count_lost_replicas(self) -> int:
         """Return 0: there are no other replicas."""
@@ -81,7 +91,7 @@ class LeaderElector:
     """One replica among others. One thread calls `run_once` and `release`; any thread calls the rest.
 
     `identity` is unique to this replica; `caps` returns the keys of the caps that are active here, `monotonic` is in
-    seconds.
+    seconds, and so is `in_flight_bound`. The leader also writes the record of the caps that were active (rule 7).
     """
 
     def __init__(
@@ -90,8 +100,11 @@ class LeaderElector:
         identity: str,
         caps: Callable[[], Collection[str]],
         monotonic: Callable[[], float],
+        in_flight_bound: float = 0.0,
     ) -> None:
         self._store = store
+        self._in_flight_bound = in_flight_bound
+        self._recorded: frozenset[str] = frozenset()
         self._identity = identity
         self._lease_name = REPLICA_LEASE_PREFIX + hash_cap_key(identity)
         self._caps = caps
@@ -117,6 +130,10 @@ class LeaderElector:
             return self._last_contact
         return self._loaded_since.get(cap)
 
+    def is_recorded(self, cap: str) -> bool:
+        """Return whether the record has a cap, as this replica saw it last. Where leases are unavailable, none does."""
+        return cap in self._recorded or self._monotonic() >= self._last_contact + LEASE_DURATION_SECONDS
+
     def count_lost_replicas(self) -> int:
         """Return the number of other replicas that have ended, or whose leases have expired."""
         return self._lost_replicas
@@ -135,6 +152,7 @@ class LeaderElector:
         self._renew(self._observed.get(self._lease_name), own)
         self._acquire_or_renew(self._observed.get(LEADER_LEASE), started_at)
         self._update_loaded(caps, started_at)
+        self._update_record(caps, started_at)
         self._count_lost(started_at)
         self._remove_expired(started_at)
         self._last_contact = started_at
@@ -191,6 +209,36 @@ class LeaderElector:
         other_caps = [each.lease.caps for each in self._list_other_replicas(started_at) if each.lease.caps is not None]
         loaded = [cap for cap in caps if all(hash_cap_key(cap) in loaded_caps for loaded_caps in other_caps)]
         self._loaded_since = {cap: self._loaded_since.get(cap, started_at) for cap in loaded}
+
+    def _update_record(self, caps: Collection[str], started_at: float) -> None:
+        """Read the record of the caps that were active; on the leader, also write it.
+
+        A cap is recorded once its ledgers can be activated: it was loaded everywhere for the in-flight bound. It is
+        removed when no live replica has it any more, unless another definition of it is about to take its place.
+        """
+        observed = self._observed.get(RECORD_LEASE)
+        stored = (observed.lease.caps if observed is not None else None) or frozenset()
+        if not self._monotonic() < self._leader_until:
+            self._recorded = stored
+            return
+        due_since = started_at - self._in_flight_bound - READY_SECONDS
+        due = {cap for cap, since in self._loaded_since.items() if since <= due_since}
+        known = stored | self._recorded  # this replica saw it, if a user has deleted the record
+        record = frozenset(due | {cap for cap in known if self._is_in_use(cap, caps, known | due, started_at)})
+        if record != stored:
+            sent = Lease(RECORD_LEASE, self._identity, LEASE_DURATION_SECONDS, caps=record)
+            if not self._renew(observed, sent):
+                return
+        self._recorded = record
+
+    def _is_in_use(self, cap: str, caps: Collection[str], recorded: Collection[str], started_at: float) -> bool:
+        """Return whether a live replica has a recorded cap, or this one another definition that is not recorded yet."""
+        if cap in caps:
+            return True
+        others = [each.lease.caps for each in self._list_other_replicas(started_at)]
+        if any(loaded is None or hash_cap_key(cap) in loaded for loaded in others):
+            return True
+        return any(get_cap_name(each) == get_cap_name(cap) for each in caps if each not in recorded)
 
     def _list_other_replicas(self, started_at: float) -> list[_ObservedLease]:
         """Return the leases of the other live replicas."""

@@ -4,13 +4,17 @@ Several replicas may reconcile at once, each from its own watches and reservatio
 that another replica bases on newer data (docs/design/caps.md).
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.gate.cap_activation import CapActivation
 from tallygate.webhook.gate.charge_transitions import ReadTransition
 from tallygate.webhook.gate.leader_election import Leadership, Standalone
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
@@ -18,21 +22,27 @@ from tallygate.webhook.state.ledger.expire import (
     GANG_BOUND_SECONDS,
     REMAPPING,
     LiveRead,
-    NotDue,
     ReservationAges,
     activate,
     confirm_mappings,
     expire,
 )
-from tallygate.webhook.state.ledger.ledger import Ledger, Reservation, Surge
-from tallygate.webhook.state.ledger.recount import apply_limits, recount
-from tallygate.webhook.state.ports import LedgerKey, Ledgers, TransitionResult
+from tallygate.webhook.state.ledger.ledger import Activation, Ledger, Reservation, Surge
+from tallygate.webhook.state.ledger.recount import UsageSnapshot, apply_limits, recount
+from tallygate.webhook.state.ports import (
+    LedgerKey,
+    Ledgers,
+    RetryLaterError,
+    StoreUnavailableError,
+    TransitionResult,
+)
 
 IN_FLIGHT_BOUND_SECONDS = 40.0
 """B, the in-flight bound: the API server stores an object at most that long after it sent the review to the gate."""
 
 _RECONCILE_TIMEOUT_SECONDS = 5.0  # for one transaction of a ledger
 _OVERDUE_SECONDS = 5.0  # after the bound, for the leader to expire the reservations that it has observed
+_EXPECTED_SECONDS = 5  # a smaller change of the expected time is not written
 _MAX_LIVE_READS = 50  # quorum reads in one reconciliation
 _MAX_UNCOUNTED_SECONDS = 5.0  # longest time without a recount, while others write a ledger and may recount it
 _MANY_RESERVATIONS = 500  # from this number on, a ledger is recounted at once
@@ -61,11 +71,15 @@ A workload that cannot be read may start some.
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """The ledger after one reconciliation, the number of expired reservations, and whether it was written."""
+    """The ledger after one reconciliation, the number of expired reservations, and whether it was written.
+
+    It `needs_record` if the ledger is missing, and the record was not read that tells a new cap from a lost ledger.
+    """
 
     ledger: Ledger | None
     expired: int = 0
     is_written: bool = False
+    needs_record: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +97,22 @@ class _ReconcileTransition:
     """The ledger at the last reconciliation, if a ledger that others have written since then may be skipped."""
     loaded_since: float | None
     """Time since which the cap is active in every known replica; None if it is not yet."""
+    is_recorded: bool
+    """Whether the record has the cap: without it no ledger of a new cap becomes active (rule 7)."""
+    expected_at: int
+    """The time, in seconds of the Unix epoch, at which a ledger that is not active is expected to be."""
+    is_cap_new: bool | None
+    """Whether the cap was never active, by a read of the record; None before that."""
 
     def __call__(self, stored: Ledger | None) -> TransitionResult[ReconcileResult]:
         if self.usage_lister.is_namespace_deleted(self.key) and (stored is None or _is_empty(stored)):
             return TransitionResult(
                 ReconcileResult(None, is_written=stored is not None), accepts_cached=True, is_removal=stored is not None
             )
+        if stored is None and self._must_read_record():
+            return TransitionResult(ReconcileResult(None, needs_record=True), accepts_cached=True)
         before = self._create_ledger() if stored is None else stored
-        ledger = self._apply_limits(before)
+        ledger = self._update_time(self._apply_limits(before))
         if ledger is stored and self._may_skip(stored):
             return TransitionResult(ReconcileResult(stored), accepts_cached=True)
         ledger = self._end_mappings(self._recount(ledger))
@@ -114,9 +136,24 @@ class _ReconcileTransition:
         return len(stored.reservations) < _MANY_RESERVATIONS and stored != self.skippable
 
     def _create_ledger(self) -> Ledger:
-        """Return a ledger of unknown past, or an active one if the namespace is new."""
-        is_new = self.usage_lister.is_new_ledger(self.cap, self.key)
-        return Ledger(self.cap.hard, initializer="" if is_new else self.initializer, surge=Surge(self.cap.surge))
+        """Return a ledger of unknown past, or an active one if the namespace is new; that of a new cap counts first."""
+        if self.usage_lister.is_new_ledger(self.cap, self.key):
+            return Ledger(self.cap.hard, surge=Surge(self.cap.surge))
+        is_new = bool(self.is_cap_new) and not self.usage_lister.was_active(self.key)
+        activation = Activation(is_new, self.expected_at)
+        return Ledger(self.cap.hard, initializer=self.initializer, surge=Surge(self.cap.surge), activation=activation)
+
+    def _must_read_record(self) -> bool:
+        """Return whether only the record tells if the cap of a missing ledger is new."""
+        if self.is_cap_new is not None or self.usage_lister.was_active(self.key):
+            return False
+        return not self.usage_lister.is_new_ledger(self.cap, self.key)
+
+    def _update_time(self, ledger: Ledger) -> Ledger:
+        """Return a ledger that is not active with the time at which it is expected to be."""
+        if not ledger.initializer or abs(ledger.activation.expected_at - self.expected_at) <= _EXPECTED_SECONDS:
+            return ledger
+        return replace(ledger, activation=replace(ledger.activation, expected_at=self.expected_at))
 
     def _apply_limits(self, ledger: Ledger) -> Ledger:
         cap = self.cap.with_former(ledger.mappings)
@@ -143,20 +180,22 @@ class _ReconcileTransition:
         if snapshot is None:
             return ledger
         if ledger.initializer:
-            activated = (
-                None
-                if listed_at is None or self._may_miss_pods(listed_at)
-                else activate(ledger, self.ages, snapshot, listed_at)
-            )
-            return (
-                ledger
-                if activated is None or isinstance(activated, NotDue) or not isinstance(activated, Ledger)
-                else activated
-            )
+            activated = self._activate(ledger, snapshot, listed_at)
+            if activated is not None or not ledger.activation.is_new:
+                return activated or ledger
         recounted = recount(ledger, snapshot)
         if not isinstance(recounted, Ledger):
             return ledger
         return recounted if listed_at is None else confirm_mappings(recounted, self.ages, listed_at)
+
+    def _activate(self, ledger: Ledger, snapshot: UsageSnapshot, listed_at: float | None) -> Ledger | None:
+        """Return the ledger active, by a list that began at `listed_at`, or None if that is not possible yet."""
+        if listed_at is None or self._may_miss_pods(listed_at):
+            return None
+        if ledger.activation.is_new and not self.is_recorded:
+            return None
+        activated = activate(ledger, self.ages, snapshot, listed_at)
+        return activated if isinstance(activated, Ledger) else None
 
     def _may_miss_pods(self, listed_at: float) -> bool:
         """Return whether a pod that a replica without the cap accepted may still be stored (rule 8)."""
@@ -174,7 +213,7 @@ class LedgerReconciler:
     `caps` returns the active caps, `nonce` a nonce for each new ledger. `in_flight_bound` is B in seconds of
     `monotonic`. Other threads may read the reservation ages in `ages`. `leadership` decides whether this replica
     reconciles ledgers, or only records the ages of their reservations. `read_workload` reads the workload of a
-    reservation from the quorum.
+    reservation from the quorum. Without an `activation`, no cap is new.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -190,12 +229,14 @@ class LedgerReconciler:
         ages: dict[LedgerKey, ReservationAges] | None = None,
         leadership: Leadership | None = None,
         read_workload: WorkloadStateReader = _read_no_workload,
+        activation: CapActivation | None = None,
     ) -> None:
         self._caps = caps
         self._usage_lister = usage_lister
         self._ledgers = ledgers
         self._reader = reader
         self._read_workload = read_workload
+        self._activation = activation
         self._monotonic = monotonic
         self._nonce = nonce
         self._in_flight_bound = in_flight_bound
@@ -280,7 +321,7 @@ class LedgerReconciler:
             self._removal_due.pop(key, None)
         (self._with_members.add if membership is not None and membership.names else self._with_members.discard)(key)
         if result.ledger is not None:
-            self._usage_lister.record_existing(key)
+            self._usage_lister.record_existing(key, is_active=not result.ledger.initializer)
         return result
 
     def _is_overdue(self, key: LedgerKey) -> bool:
@@ -314,11 +355,41 @@ class LedgerReconciler:
             self._leadership.get_loaded_everywhere_since(cap.policy_key),
         )
         transition = _ReconcileTransition(
-            cap, key, self._usage_lister, ages, live_reads, self._nonce(), must_write, skippable, loaded_since
+            cap,
+            key,
+            self._usage_lister,
+            ages,
+            live_reads,
+            self._nonce(),
+            must_write,
+            skippable,
+            loaded_since,
+            self._leadership.is_recorded(cap.policy_key),
+            self._estimate_time(ages, loaded_since, started_at),
+            None if self._activation is not None else False,
         )
         result = self._ledgers.transact(key, transition, started_at + _RECONCILE_TIMEOUT_SECONDS)
+        if result.needs_record:
+            transition = dataclasses.replace(transition, is_cap_new=self._is_cap_new(cap))
+            result = self._ledgers.transact(key, transition, self._monotonic() + _RECONCILE_TIMEOUT_SECONDS)
         self._cache_result(key, ages, result, started_at)
         return result
+
+    def _is_cap_new(self, cap: ActiveCap) -> bool:
+        """Return whether the cap was never active; if the record cannot be read, it may have been."""
+        try:
+            return self._activation is not None and self._activation.is_new(cap.policy_key)
+        except (RetryLaterError, StoreUnavailableError):
+            return False
+
+    def _estimate_time(self, ages: ReservationAges, loaded_since: float | None, now: float) -> int:
+        """Return the time at which a ledger that is not active is expected to be; 0 if that is unknown."""
+        if self._activation is None:
+            return 0
+        first_seen = ages.initializer_seen_at
+        if first_seen is None or loaded_since is None:
+            return self._activation.estimate_time()
+        return self._activation.estimate_time(now - max(first_seen, loaded_since))
 
     def drop(self, key: LedgerKey) -> None:
         """Drop the records of a ledger that no active cap has."""
@@ -401,6 +472,7 @@ def _is_equivalent(before: Ledger, after: Ledger) -> bool:
         and before.resources == after.resources
         and before.namespaces_hash == after.namespaces_hash
         and before.initializer == after.initializer
+        and before.activation == after.activation
         and before.surge == after.surge
         and before.mappings == after.mappings
         and before.remapping == after.remapping

@@ -89,7 +89,7 @@ class UsageLister:
         self._former_labels: dict[str, list[tuple[float, Labels]]] = {}
         """By namespace, the labels that it had until a time in the last minute."""
         self._labels: dict[str, Labels] = {}
-        self._existing_ledgers: dict[LedgerKey, float] = {}  # and when they were last seen
+        self._existing_ledgers: dict[LedgerKey, bool] = {}  # and whether they were ever active
         namespaces.add_listener(self._update_namespaces)
 
     @property
@@ -342,15 +342,15 @@ class UsageLister:
         """Return whether a missing ledger never existed.
 
         Each of its member namespaces was created, or got the labels that bring it under the cap, less than 60 s ago,
-        and was no member in the minute before; and no reconciliation has seen the ledger in that time. So no pod was
-        charged to it that is a member's, and stored pods are counted before it reserves.
+        and was no member in the minute before; and this replica has not seen the ledger. So no pod was charged to it
+        that is a member's, and stored pods are counted before it reserves.
         """
+        if key in self._existing_ledgers:
+            return False
         membership = self.find_membership(cap, key)
         if membership is None or not membership.names:
             return False
         earliest = self._monotonic() - _NEW_NAMESPACE_SECONDS
-        if self._existing_ledgers.get(key, -math.inf) >= earliest:
-            return False
         return all(self._is_new_member(cap, name, earliest) for name in membership.names)
 
     def _is_new_member(self, cap: ActiveCap, name: str, earliest: float) -> bool:
@@ -359,9 +359,14 @@ class UsageLister:
         former = [labels for until, labels in self._former_labels.get(name, ()) if until > earliest]
         return bool(former) and not any(cap.matches_namespace(name, labels) for labels in former)
 
-    def record_existing(self, key: LedgerKey) -> None:
-        """Record that a ledger exists: if it is missing in the next minute, it was lost."""
-        self._existing_ledgers[key] = self._monotonic()
+    def record_existing(self, key: LedgerKey, *, is_active: bool) -> None:
+        """Record that a ledger exists, and whether it is active: if it is missing later, it was lost."""
+        if self._existing_ledgers.get(key) is not is_active:
+            self._existing_ledgers[key] = is_active or self._existing_ledgers.get(key, False)
+
+    def was_active(self, key: LedgerKey) -> bool:
+        """Return whether this replica has seen the ledger active: a new cap may have no record yet, and promised."""
+        return self._existing_ledgers.get(key, False)
 
     def _update_namespaces(self, names: Collection[str]) -> None:
         """Record new, relabelled and deleted namespaces; those of the first list may be of any age."""
@@ -370,12 +375,12 @@ class UsageLister:
         earliest = now - _NEW_NAMESPACE_SECONDS
         self._created_at = {name: at for name, at in self._created_at.items() if at > earliest}
         self._deleted_at = {name: at for name, at in self._deleted_at.items() if at > earliest}
-        existing = {key: at for key, at in self._existing_ledgers.copy().items() if at > earliest}
+        replaced: set[str] = set()
         former = {name: [each for each in labels if each[0] > earliest] for name, labels in self._former_labels.items()}
         for name in names:
             namespace = self._namespaces.find(name)
             if namespace is None or uids.get(name) != namespace.uid:  # its ledgers are those of the former one
-                existing = {key: at for key, at in existing.items() if key.namespace != name}
+                replaced.add(name)
             if namespace is None:
                 uids.pop(name, None)
                 self._created_at.pop(name, None)
@@ -393,7 +398,9 @@ class UsageLister:
             else:
                 self._labels.pop(name, None)
         self._former_labels = {name: labels for name, labels in former.items() if labels}
-        self._existing_ledgers = existing
+        if replaced and not is_first:
+            existing = self._existing_ledgers.copy()
+            self._existing_ledgers = {key: each for key, each in existing.items() if key.namespace not in replaced}
         self._namespace_uids = uids
 
 

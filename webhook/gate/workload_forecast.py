@@ -349,7 +349,7 @@ def _forecast_missing_limits(
     for name, containers in list_unlimited(charge, pods.template, defaults):
         if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
             problem = create_missing_limit_problem(cap, name, added, pods.view.locate("spec.containers"))
-            yield Forecast(problem, permanent=True, affects_all=True)
+            yield Forecast(problem, permanent=name in cap.hard, affects_all=name in cap.hard)
 
 
 def list_unlimited(charge: Charge, pod: Pod, defaults: PodDefaults) -> Iterator[tuple[str, tuple[str, ...]]]:

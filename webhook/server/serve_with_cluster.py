@@ -9,6 +9,7 @@ from functools import partial
 from threading import Lock
 
 from tallygate.webhook.gate.advertised_names import may_be_advertised
+from tallygate.webhook.gate.cap_activation import CapActivation, create_lease_reader, create_process_reader
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.leader_election import LeaderElector
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
@@ -58,6 +59,7 @@ def create_cluster_gate(
     """
     client_config = load_client_config(settings)
     informers, bound = GateInformers(client_config, telemetry.log), _read_in_flight_bound(settings, telemetry.log)
+    activation = _create_activation(client_config, settings, policy_reloader, bound)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     admissions = LimitAdmissions(time.monotonic, Lock())
     top, snapshots = TopConsumers(time.monotonic, informers.usage_lister, bound, Lock()), informers.snapshot_provider
@@ -78,11 +80,12 @@ def create_cluster_gate(
         least_amounts=informers.least_amounts,
         is_advertised=partial(may_be_advertised, snapshots=snapshots),
         limit_annotations=informers.namespace_store.get_limit_annotations,
+        activation=activation,
         limit_admissions=admissions,
         find_pod_defaults=informers.pod_defaults.find_pod_defaults,
     )
-    elector = _create_elector(client_config, settings, gate)
-    reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector)
+    elector = _create_elector(client_config, settings, gate, bound)
+    reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector, activation)
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
     ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
     event_recorder = _create_event_recorder(client_config, settings, telemetry, gate, informers)
@@ -110,6 +113,7 @@ def _create_reconciler(  # noqa: PLR0913, PLR0917  # parts of one gate
     bound: float,
     top: TopConsumers,
     elector: LeaderElector | None,
+    activation: CapActivation,
 ) -> LedgerReconciler:
     return LedgerReconciler(
         caps=gate.get_active_caps,
@@ -122,6 +126,7 @@ def _create_reconciler(  # noqa: PLR0913, PLR0917  # parts of one gate
         ages=top.ages,
         leadership=elector,
         read_workload=partial(read_workload_state, informers.live_reader, gate.get_review_targets),
+        activation=activation,
     )
 
 
@@ -198,14 +203,35 @@ def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by wh
     return AuditController(client_config, informers, schedule, telemetry.log, audit_metrics)
 
 
-def _create_elector(client_config: ClientConfig, settings: Settings, gate: Gate) -> LeaderElector | None:
+def _create_activation(
+    client_config: ClientConfig, settings: Settings, policy_reloader: PolicyReloader, in_flight_bound: float
+) -> CapActivation:
+    """Return the source of what tells a new cap from one whose ledger is lost: by where the ledgers are."""
+    if settings.ledgers == "memory":
+        was_active = create_process_reader({cap.name for cap in policy_reloader.store.get_policies().caps})
+    else:
+        was_active = create_lease_reader(_create_lease_store(client_config, settings))
+    return CapActivation(was_active, time.time, in_flight_bound)
+
+
+def _create_lease_store(client_config: ClientConfig, settings: Settings) -> KubernetesLeaseStore:
+    return KubernetesLeaseStore(client_config, settings.namespace, lambda: datetime.now(UTC))
+
+
+def _create_elector(
+    client_config: ClientConfig, settings: Settings, gate: Gate, in_flight_bound: float
+) -> LeaderElector | None:
     """Return the leader elector of the replicas, or None with ledgers in memory, which have one replica only."""
     if settings.ledgers == "memory":
         return None
-    store = KubernetesLeaseStore(client_config, settings.namespace, lambda: datetime.now(UTC))
+    store = _create_lease_store(client_config, settings)
     identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
     return LeaderElector(
-        store, identity, lambda: [active_cap.key for active_cap in gate.get_active_caps().list_caps()], time.monotonic
+        store,
+        identity,
+        lambda: [active_cap.key for active_cap in gate.get_active_caps().list_caps()],
+        time.monotonic,
+        in_flight_bound,
     )
 
 

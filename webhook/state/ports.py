@@ -198,6 +198,14 @@ class LeaseStore(Protocol):
         """
         ...
 
+    def read(self, name: str) -> Lease | None:
+        """Return one lease as it is after this call began, or None if it does not exist.
+
+        Raises:
+            RetryLaterError, StoreUnavailableError: if it cannot be read.
+        """
+        ...
+
     def write(self, lease: Lease) -> bool:
         """Renew or claim the lease, if it is still at its version, and return whether it is stored.
 

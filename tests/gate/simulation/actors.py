@@ -164,7 +164,7 @@ class ApiServer:
         return True
 
     def _attempt(self, task: Task, request: Request, replica: Replica) -> None:
-        loaded, seen = replica.loaded, replica.list_seen_revisions()
+        loaded, seen, began_at = replica.loaded, replica.list_seen_revisions(), self._truth.now
         try:
             decided = replica.decide(request)
         except (RetryLaterError, StoreUnavailableError):
@@ -183,6 +183,7 @@ class ApiServer:
                 self._environment.rooms.open(key, request.uid, request.size)
             self._environment.invariants.check_ledger(key)
             loaded_at = loaded.get(key.cap, 0)
+            self._environment.invariants.check_guarded(key, request.uid, decided.attempt, began_at)
             self._environment.invariants.check_reservation(key, request.uid, decided.attempt, loaded_at, seen)
 
     def _store(self, a: int, _b: int) -> str:

@@ -32,6 +32,9 @@ def converge(world: World, choice: int) -> None:
         each.is_frozen = each is not replica
     replica.leads = True
     replica.load(world.policies.first)
+    for cap in world.policies.first.caps.list_caps():
+        truth.recorded.add(cap.key)
+        truth.promised.setdefault(cap.key, truth.now)
     truth.now += _CACHE_SECONDS
     _reconcile_all(world, replica)
     for seconds in (BOUND, GANG_SECONDS) if truth.workloads else (BOUND,):

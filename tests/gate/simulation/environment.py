@@ -50,10 +50,14 @@ class Environment:
         bounds = SurgeBounds(self.truth, self._attempts)
         checks = bounds.list_violations, self.rooms.list_violations
         self.invariants = Invariants(self.truth, self._compute_rights, policies, self.recorder, checks)
-        self.policy = policies.first
+        self.policy = policies.other if policies.are_new else policies.first
+        if not policies.are_new:
+            self.truth.recorded |= {cap.key for cap in policies.first.caps.list_caps()}
         self._store = Store(self.truth, self.tasks, self.invariants.check_ledger)
-        self._create_ledgers()
+        if not policies.are_new:
+            self._create_ledgers()
         self.replicas = [self.create_replica(number) for number in range(_REPLICAS)]
+        self.policy = policies.first
 
     def create_replica(self, number: int) -> Replica:
         """Return a replica that has just started."""

@@ -51,6 +51,7 @@ class GateReplica(Replica):
             usage_lister=self._usage_lister,
             workload_reader=self._store,
             limit_annotations=self.namespaces.get_limit_annotations,
+            activation=self._cap_activation,
         )
 
     def read_unix_time(self) -> float:

@@ -57,6 +57,12 @@ class GroundTruth:
     memberships: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
     entered: dict[tuple[str, str], int] = field(default_factory=dict)
     ledgers: dict[LedgerKey, tuple[Ledger, int]] = field(default_factory=dict)
+    recorded: set[str] = field(default_factory=set)
+    """The keys of the caps in the record of those that were active (rule 7)."""
+    loaded_at: dict[str, float] = field(default_factory=dict)
+    """By the key of a new cap, the time since which every replica has had it."""
+    promised: dict[str, float] = field(default_factory=dict)
+    """By the key of a cap, the time at which it was recorded, or a ledger of it was active."""
     waiting: list[Callable[[], None]] = field(default_factory=list)
     late: list[Callable[[], None]] = field(default_factory=list)
     _reads: int = 0

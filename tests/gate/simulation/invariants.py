@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.admission.cap_index import find_key_value
+from tallygate.webhook.admission.cap_index import find_key_value, get_policy_key
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.accounting.claims import CLASS
@@ -70,6 +70,7 @@ class Invariants:
             self._most = {cap.key: Amounts({GPU: compute_most(cap.key, policies)}) for cap in self._caps}
         self._foreign: dict[tuple[LedgerKey, str], Foreign] = {}
         self._has_foreign: set[LedgerKey] = set()
+        self._are_new = policies.are_new  # then pods above the limit were admitted before the caps were active
 
     def check_ledger(self, key: LedgerKey) -> None:
         """Check one ledger."""
@@ -79,6 +80,7 @@ class Invariants:
                 self._record(f"{violation} ({_name(key)})")
         if stored is None or stored[0].initializer:
             return
+        self._truth.promised.setdefault(get_policy_key(key.cap), self._truth.now)
         ledger, rights = stored[0], self._compute_rights(key)
         used_by_uid = self._check_used(key, ledger)
         self._end_excuses(key, ledger)
@@ -94,7 +96,7 @@ class Invariants:
                 if charged < right and _is_counted(ledger, name) and not self._is_excused(key, uids):
                     self._record(f"undercount: {_name(key)} charges {pod} {charged} {name}; its claim is {right}")
             total = sum(largest.values())
-            if total > most and key not in self._has_foreign:
+            if total > most and key not in self._has_foreign and not self._are_new:
                 self._record(f"over: {_name(key)} allows {most} {name}; the claims are {total}")
 
     def _find_name(self, ledger: Ledger, uid: str) -> object:
@@ -157,6 +159,18 @@ class Invariants:
                 if name_cap(key.cap) == cap and pod.namespace == namespace:
                     self._excuse(key, pod)
 
+    def check_guarded(self, key: LedgerKey, uid: str, attempt: str, began_at: float) -> None:
+        """Check that an attempt that began after a cap was active is not admitted by the ledger of a new cap (rule 7).
+
+        It is not, either, if the ledger that admitted it is lost meanwhile.
+        """
+        stored = self._truth.ledgers.get(key)
+        reservation = stored[0].reservations.get(uid) if stored else None
+        if stored is None or reservation is None or reservation.attempt != attempt or not stored[0].counts_first:
+            return
+        if began_at > self._truth.promised.get(get_policy_key(key.cap), began_at):
+            self._record(f"unguarded: {_name(key)} reserves for {uid} without a limit, and its cap was active")
+
     def check_reservation(self, key: LedgerKey, uid: str, attempt: str, loaded_at: int, seen: SeenRevisions) -> None:
         """Check that the count behind a reservation was made after the cap was active in the replica.
 
@@ -168,6 +182,8 @@ class Invariants:
         if stored is None or reservation is None or reservation.attempt != attempt:
             return
         ledger = stored[0]
+        if ledger.counts_first:
+            return
         claims = [each.revision for each in self._truth.list_claims(key) if (CLASS, GPU) in ledger.mappings]
         has_newer_claims = any(ledger.claims_revision < each <= loaded_at for each in claims)
         if ledger.pods_revision < loaded_at or has_newer_claims:

@@ -25,6 +25,7 @@ from tests.gate.simulation.claim_mutants import CLAIM_MUTANTS
 from tests.gate.simulation.class_mutants import CLASS_MUTANTS
 from tests.gate.simulation.gang_mutants import GANG_MUTANTS
 from tests.gate.simulation.name_mutants import NAME_MUTANTS
+from tests.gate.simulation.new_cap_mutants import NEW_CAP_MUTANTS
 from tests.gate.simulation.runner import create_mutant, list_mixes, simulate
 from tests.gate.simulation.surge_mutants import SURGE_MUTANTS
 from tests.schedules import Mutant, Program
@@ -184,6 +185,7 @@ MUTANTS: Mapping[str, Mutant] = {
         patch.object(CapIndex, "find_matching", _match_by_first_labels),
         mix="groups",
     ),
+    **NEW_CAP_MUTANTS,
     **CLAIM_MUTANTS,
     **CLASS_MUTANTS,
     **GANG_MUTANTS,

@@ -14,6 +14,7 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.webhook.admission.request import AdmissionRequest
+from tallygate.webhook.gate.cap_activation import CapActivation
 from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
 from tallygate.webhook.gate.charged_requests import UndecidedChargeError, compute_request_charges
 from tallygate.webhook.gate.charging import charge_consumer
@@ -93,6 +94,7 @@ class Replica:
         has_claims = any(each.counts_claims for each in policy.caps.list_caps())
         self._usage_lister = self._create_device_stores(recorder) if has_claims else self._create_pod_store()
         self._ledgers = BatchedLedgers(store, self.clock)
+        self._cap_activation = CapActivation(store.was_active, self.clock, BOUND)
         self.reconciler = LedgerReconciler(
             caps=self.get_caps,
             usage_lister=self._usage_lister,
@@ -103,6 +105,7 @@ class Replica:
             in_flight_bound=BOUND,
             leadership=self,
             read_workload=partial(read_workload_state, store, lambda: REVIEW_TARGETS),
+            activation=self._cap_activation,
         )
         self._owner_chains = OwnerChains(store, self.clock)
         self.loaded: dict[str, int] = {}
@@ -158,9 +161,16 @@ class Replica:
         """Return 0: every crashed replica is replaced at once."""
         return 0
 
-    def get_loaded_everywhere_since(self, _: str) -> float:
-        """Return a time before every list: no new ledger waits for other replicas to load its cap."""
-        return -math.inf
+    def is_recorded(self, cap: str) -> bool:
+        """Return whether the record has a cap."""
+        return cap in self._truth.recorded
+
+    def get_loaded_everywhere_since(self, cap: str) -> float | None:
+        """Return the time since which every replica has had a new cap, and a time before every list for others."""
+        loaded_at = self._truth.loaded_at.get(cap)
+        if loaded_at is None:
+            return -math.inf if cap in self._truth.recorded else None
+        return loaded_at + self.clock() - self._truth.clock()
 
     def load(self, policy: PolicyVersion) -> None:
         """Load a version of the policies; a new cap is active since the current revision of the cluster."""
@@ -243,7 +253,14 @@ class Replica:
         return self.get_caps().find_matching(namespace, labels).caps
 
     def _charge(self, consumer: ChargedConsumer, charges: Sequence[CapCharge]) -> bool:
-        result = charge_consumer(self._ledgers, consumer, charges, self.clock() + CHARGE_SECONDS, self._usage_lister)
+        result = charge_consumer(
+            self._ledgers,
+            consumer,
+            charges,
+            self.clock() + CHARGE_SECONDS,
+            self._usage_lister,
+            activation=self._cap_activation,
+        )
         if result.obstacles and not result.exceeded:
             raise RetryLaterError(f"{result.obstacles}")
         return not result.exceeded

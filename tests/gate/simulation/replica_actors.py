@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tallygate.webhook.state.ports import RetryLaterError, StoreUnavailableError
 from tests.gate.simulation.environment import Environment, StepFunction
+from tests.gate.simulation.replica import BOUND
 from tests.schedules import pick
 
 ANSWERED = 30
@@ -30,6 +31,7 @@ class Replicas:
             "thaw": self._thaw,
             "lead": self._lead,
             "load": self._load,
+            "record": self._record,
         }
 
     def _proceed(self, a: int, b: int) -> str:
@@ -150,3 +152,16 @@ class Replicas:
             return ""
         replica.load(self._environment.policy)
         return f"replica {replica.number} loads the policy"
+
+    def _record(self, _a: int, _b: int) -> str:
+        """Let the leader record a new cap, once every replica has had it for the bound."""
+        truth, replicas = self._environment.truth, self._environment.replicas
+        everywhere = set.intersection(*({cap.key for cap in each.get_caps().list_caps()} for each in replicas))
+        truth.loaded_at = {cap: truth.loaded_at.get(cap, truth.now) for cap in everywhere}
+        due = {cap for cap, since in truth.loaded_at.items() if truth.now >= since + BOUND} - truth.recorded
+        if not due or truth.is_stalled:
+            return ""
+        truth.recorded |= due
+        for cap in due:
+            truth.promised.setdefault(cap, truth.now)
+        return f"the leader records {', '.join(sorted(due))}"

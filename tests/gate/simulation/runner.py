@@ -9,6 +9,7 @@ from tests.gate.simulation.device_policies import (
     GANG_GROUPS,
     GANGS,
     GROUPS,
+    NEW_CAPS,
     PODS_ONLY,
     WITH_CLAIMS,
     WITH_CLASSES,
@@ -83,6 +84,11 @@ MIXES: Mapping[str, Mapping[str, float]] = {
         "create": 6, "call": 16, "store": 3, "delete_ledger": 2, "request_progress": 20, "watch": 14, "bookmark": 3,
         "create_namespace": 0, "delete_namespace": 0, "lead": 0,
     },
+    "new caps": _SLOW
+    | {
+        "create": 5, "call": 20, "store": 6, "tick": 8, "record": 3, "load": 6, "publish": 0, "delete_ledger": 0.6,
+        "watch": 14, "request_progress": 12, "bookmark": 3, "create_namespace": 0, "delete_namespace": 0, "crash": 0.1,
+    },
 }  # fmt: skip
 """The weights of the steps."""
 _CLAIMS = _STORMS | {
@@ -129,6 +135,7 @@ _WITHOUT_MEASURES = ("allocations end", "pods of claims end")
 """Mixes under caps that measure no devices: an allocation seldom writes a reservation."""
 _POLICIES: Mapping[str, Policies] = {
     "groups": GROUPS,
+    "new caps": NEW_CAPS,
     "gangs": GANGS,
     "gangs whose pods come late": GANGS,
     "gangs of moving namespaces": GANG_GROUPS,

@@ -85,6 +85,18 @@ class Store:
                 break
         raise UnknownOutcomeError("no answer")
 
+    def was_active(self, cap: str) -> bool:
+        """Return whether the record has a cap, at some moment of this call.
+
+        Raises:
+            StoreUnavailableError: if there is no answer.
+        """
+        fate = self._tasks.pause("reads the record") % _FATES
+        was_active = cap in self._truth.recorded
+        if self._tasks.pause("has read the record") % _FATES == _UNANSWERED or fate in {_LOST, _LATE}:
+            raise StoreUnavailableError("no answer")
+        return was_active
+
     def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:
         """Return the revision of a pod or claim by a quorum read, or None if it is not stored.
 

@@ -22,7 +22,15 @@ from tallygate.webhook.state.kubernetes.cap_ledger import (
     get_object_name,
 )
 from tallygate.webhook.state.kubernetes.crd import create_crd
-from tallygate.webhook.state.ledger.ledger import NO_REMAPPING, Ledger, Operation, Remapping, Reservation, Surge
+from tallygate.webhook.state.ledger.ledger import (
+    NO_REMAPPING,
+    Activation,
+    Ledger,
+    Operation,
+    Remapping,
+    Reservation,
+    Surge,
+)
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 from tests.state.transitions import GPU, free_ledger
 
@@ -69,6 +77,7 @@ ledgers = st.builds(
     surge=st.builds(Surge, amounts, st.none() | st.integers(0, 2**33)),
     mappings=st.frozensets(st.tuples(texts, texts), max_size=3),
     remapping=st.just(NO_REMAPPING) | st.builds(Remapping, st.frozensets(texts, min_size=1, max_size=3), texts),
+    activation=st.builds(Activation, st.booleans(), st.integers(0, 2**33)),
 )
 keys = st.builds(LedgerKey, texts, texts | st.just("team-a"))
 
@@ -93,6 +102,7 @@ def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
     summed = {"reserved", "reserved_by_namespace", "attempts_by_name"}  # computed from the reservations
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
     stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished", "surge", "mappings", "remapping"}
+    stored |= {"activation"}
     assert set(Ledger.__struct_fields__) == stored | summed
     assert set(Reservation.__struct_fields__) == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS, *_WORKLOAD_FIELDS}
 

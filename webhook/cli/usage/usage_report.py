@@ -21,6 +21,7 @@ from tallygate.webhook.cli.sources.cluster_stores import CountedUsage
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
 from tallygate.webhook.cli.usage.surge_usage import SurgeUsage, find_surge, find_surge_of_ledger
 from tallygate.webhook.cli.usage.unhealthy_usage import list_unknown_health, select_resources
+from tallygate.webhook.gate.cap_messages import describe_activation
 from tallygate.webhook.gate.counted_claims import describe_uncertain
 from tallygate.webhook.policy.limit_annotations import find_invalid
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -85,7 +86,12 @@ _NO_AMOUNTS = Amounts()
 _ENDLESS = 1 << 80  # more than any limit
 SOURCE_MARK = "="
 """It is in the text of a way to a device, and in no name of a resource."""
-_INITIALIZING = "initializing: reserves nothing yet"
+
+
+def _describe_state(ledger: Ledger) -> str:
+    """Return the state of a ledger that is not active, and from when on it is expected to be."""
+    expected = describe_activation(ledger.activation)
+    return f"new: {expected}" if ledger.counts_first else f"initializing: reserves nothing yet, {expected}"
 
 
 class ExceededLimit(StrEnum):
@@ -396,7 +402,7 @@ def _list_remarks(
             yield "no ledger yet: counted from pods"
     else:
         if ledger.initializer:
-            yield f"{_INITIALIZING}, and is counted from pods"
+            yield f"{_describe_state(ledger)}; counted from pods"
         elif name not in ledger.resources:
             yield "the ledger does not count it yet: counted from pods"
         elif not chosen.active_cap.list_sources((name,)) <= ledger.resources:
@@ -437,7 +443,7 @@ def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger
             reserved=ledger.reserved.get(name, 0),
             counted_at=ledger_record.counted_at,
             is_initializing=bool(ledger.initializer),
-            remarks=(_INITIALIZING,) if ledger.initializer else (),
+            remarks=(_describe_state(ledger),) if ledger.initializer else (),
             group=find_key_value(key.cap) or "",
             surge=find_surge_of_ledger(ledger, name),
         )

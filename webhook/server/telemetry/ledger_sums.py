@@ -19,12 +19,13 @@ AMOUNT_GETTERS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
 
 
 class LedgerState(StrEnum):
-    """The state of one ledger: free amounts, a full resource, an exceeded resource, or initializing."""
+    """The state of one ledger: free amounts, a full resource, an exceeded one, not active, or that of a new cap."""
 
     AVAILABLE = "available"
     FULL = "full"
     EXCEEDED = "exceeded"
     INITIALIZING = "initializing"
+    NEW = "new"
 
 
 class LabelledLedger(NamedTuple):
@@ -96,7 +97,7 @@ def _list_utilizations(labelled: LabelledLedger) -> Iterator[LedgerUtilization]:
 
 def _find_state(ledger: Ledger) -> LedgerState:
     if ledger.initializer:
-        return LedgerState.INITIALIZING
+        return LedgerState.NEW if ledger.counts_first else LedgerState.INITIALIZING
     charged = ledger.compute_charged()
     if charged.find_excess(ledger.hard):
         return LedgerState.EXCEEDED

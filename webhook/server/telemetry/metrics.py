@@ -71,6 +71,7 @@ _REASON_BY_CODE: Final[Mapping[str, str]] = {
 }
 _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.ACTIVATE: "initializing",
+    Prerequisite.READ_RECORD: "initializing",
     Prerequisite.CATCH_UP: "stale-namespaces",
     Prerequisite.COUNT_RESOURCES: "uncounted-resources",
     Prerequisite.COUNT_NAMESPACES: "uncounted-namespaces",

@@ -26,8 +26,10 @@ from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.claim_charge import ClassMappings
 from tallygate.webhook.state.kubernetes.reservation_lines import Digits, decode_reservations, encode_reservations
 from tallygate.webhook.state.ledger.ledger import (
+    NO_ACTIVATION,
     NO_REMAPPING,
     NO_SURGE,
+    Activation,
     Ledger,
     Remapping,
     Reservation,
@@ -99,6 +101,8 @@ class CapLedgerStatus(msgspec.Struct, rename="camel", omit_defaults=True, forbid
     device_classes: dict[str, list[str]] = {}
     remapped: list[str] = []
     remapping_mark: str = ""
+    is_new: bool = False
+    active_from: datetime | None = None
 
 
 class CapLedgerSpec(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
@@ -258,6 +262,10 @@ def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedger
         device_classes=_encode_mappings(ledger.mappings),
         remapped=sorted(ledger.remapping.names),
         remapping_mark=ledger.remapping.mark,
+        is_new=ledger.activation.is_new,
+        active_from=datetime.fromtimestamp(ledger.activation.expected_at, UTC)
+        if ledger.activation.expected_at
+        else None,
         summary=CapLedgerSummary(
             hard=_format_amounts(ledger.hard),
             used=_format_amounts(ledger.used),
@@ -284,6 +292,7 @@ def _decode_status(status: CapLedgerStatus) -> Ledger:
         surge=_decode_surge(status),
         mappings=frozenset((name, each) for name, resources in status.device_classes.items() for each in resources),
         remapping=Remapping(frozenset(status.remapped), status.remapping_mark) if status.remapped else NO_REMAPPING,
+        activation=_decode_activation(status),
     )
 
 
@@ -293,6 +302,12 @@ def _encode_mappings(mappings: ClassMappings) -> dict[str, list[str]]:
     for name, resource in sorted(mappings):
         resources.setdefault(name, []).append(resource)
     return resources
+
+
+def _decode_activation(status: CapLedgerStatus) -> Activation:
+    if not status.is_new and status.active_from is None:
+        return NO_ACTIVATION
+    return Activation(status.is_new, 0 if status.active_from is None else int(status.active_from.timestamp()))
 
 
 def _decode_surge(status: CapLedgerStatus) -> Surge:

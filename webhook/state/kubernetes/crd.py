@@ -119,6 +119,12 @@ def _create_status_schema() -> dict[str, Any]:
             },
             "remapped": names | {"description": "Names whose allocations are decided, since a class has changed."},
             "remappingMark": _TEXT | {"description": "The change of classes after which they are."},
+            "isNew": {
+                "type": "boolean",
+                "description": "Whether the cap was never active: until then it reserves without a limit.",
+            },
+            "activeFrom": _TEXT
+            | {"format": "date-time", "description": "The time at which the ledger is expected to be active."},
             "summary": _create_summary_schema(),
         },
     }

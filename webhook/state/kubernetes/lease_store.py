@@ -66,8 +66,19 @@ class KubernetesLeaseStore:
         Raises:
             RetryLaterError, StoreUnavailableError: if they cannot be read.
         """
+        return self._list({"labelSelector": _SELECTOR})
+
+    def read(self, name: str) -> Lease | None:
+        """Return one lease by a quorum read, or None if it does not exist: a list, for which the gate has the right.
+
+        Raises:
+            RetryLaterError, StoreUnavailableError: if it cannot be read.
+        """
+        return next(iter(self._list({"fieldSelector": f"metadata.name={name}"})), None)
+
+    def _list(self, selector: Mapping[str, str]) -> Sequence[Lease]:
         with _convert_errors():
-            response = self._client.get(self._path, {"labelSelector": _SELECTOR}, timeout=_TIMEOUT_SECONDS)
+            response = self._client.get(self._path, selector, timeout=_TIMEOUT_SECONDS)
         if response.status != HTTPStatus.OK:
             raise _create_error(response)
         try:

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.gangs import give_back
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.ledger import NO_ACTIVATION, Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, confirm_names, recount
 from tallygate.webhook.state.ledger.surges import end_surge
 
@@ -111,6 +111,11 @@ class ReservationAges:
         """The time from which on a list can confirm the mappings of a ledger; None before that is known."""
         return next((each.confirmed_at for (uid, _), each in self.by_attempt.items() if uid == REMAPPING), None)
 
+    @property
+    def initializer_seen_at(self) -> float | None:
+        """The time of the first observation of a ledger that is not active; None for an active one."""
+        return next((each.first_seen for (uid, _), each in self.by_attempt.items() if uid == INITIALIZER), None)
+
     def list_confirmed(self) -> list[str]:
         """Return the UIDs of the consumers that need a quorum read."""
         return [
@@ -181,7 +186,9 @@ def activate(
     if not ages.is_conclusive(INITIALIZER, ledger.initializer, listed_at):
         return NotDue()
     recounted = recount(ledger, snapshot)
-    return recounted if isinstance(recounted, StaleSnapshot) else structs.replace(recounted, initializer="")
+    if isinstance(recounted, StaleSnapshot):
+        return recounted
+    return structs.replace(recounted, initializer="", activation=NO_ACTIVATION)
 
 
 def confirm_mappings(ledger: Ledger, ages: ReservationAges, listed_at: float) -> Ledger:

@@ -110,21 +110,35 @@ class Remapping(msgspec.Struct, frozen=True):
 NO_REMAPPING = Remapping()
 
 
+class Activation(msgspec.Struct, frozen=True):
+    """The state of a ledger that is not active (rule 7).
+
+    `is_new` is True if its creator found that the cap was never active: then it reserves without a limit. `expected_at`
+    is the time, in seconds of the Unix epoch, at which it is expected to be active; 0 if nothing is known of it.
+    """
+
+    is_new: bool = False
+    expected_at: int = 0
+
+
+NO_ACTIVATION = Activation()
+
+
 class Ledger(msgspec.Struct, frozen=True):
     """The used amounts and the reservations of one cap.
 
     `resources` are the names that `used` counts, and the ways to a device that count under a name (rule 8).
     `pods_revision`, `claims_revision` and `namespaces_revision` are the revisions at which it was counted,
     `namespaces_hash` is a hash of the member namespaces at that time. `initializer` is the nonce of the creator of a
-    ledger whose past is unknown (rule 7), and empty once it may reserve. `reservations` are by the UID of the consumer.
-    `reserved` is the sum of all that they add to `used`, `reserved_by_namespace` the same by namespace: both are
-    updated by difference, and never summed at a write. Of several reservations of one name only the largest amounts are
-    in these sums (rule 13); `attempts_by_name` has them. `unconfirmed` is the part of `used` that may be counted
-    twice: claims that seem to be the scheduler's for pods, before the pods' statuses name them. `unpublished` are the
-    amounts by UID of claims with devices that no slice publishes any more, under the names that count devices by
-    attributes. `surge` is what pods of a controller that rolls may use above `hard`. `mappings` are the mappings of
-    device classes by which it counts: those of now, and former ones as long as a consumer counts by them. `remapping`
-    are the names whose allocations are decided, since mappings were added (rule 10).
+    ledger that is not active (rule 7), and empty once it is; `activation` has more of that state. `reservations` are by
+    the UID of the consumer. `reserved` is the sum of all that they add to `used`, `reserved_by_namespace` the same by
+    namespace: both are updated by difference, and never summed at a write. Of several reservations of one name only the
+    largest amounts are in these sums (rule 13); `attempts_by_name` has them. `unconfirmed` is the part of `used` that
+    may be counted twice: claims that seem to be the scheduler's for pods, before the pods' statuses name them.
+    `unpublished` are the amounts by UID of claims with devices that no slice publishes any more, under the names that
+    count devices by attributes. `surge` is what pods of a controller that rolls may use above `hard`. `mappings` are
+    the mappings of device classes by which it counts: those of now, and former ones as long as a consumer counts by
+    them. `remapping` are the names whose allocations are decided, since mappings were added (rule 10).
     """
 
     hard: Amounts
@@ -146,6 +160,12 @@ class Ledger(msgspec.Struct, frozen=True):
     attempts_by_name: MappingProxyType[SharedName, NameAttempts] = msgspec.field(
         default_factory=lambda: MappingProxyType({})
     )
+    activation: Activation = NO_ACTIVATION
+
+    @property
+    def counts_first(self) -> bool:
+        """Whether it is the ledger of a new cap, which reserves without a limit until it is active."""
+        return bool(self.initializer) and self.activation.is_new
 
     def compute_charged(self) -> Amounts:
         """Return the amounts that count against the cap: used + Σ max(0, requested - counted)."""
@@ -201,6 +221,7 @@ class Ledger(msgspec.Struct, frozen=True):
             self.mappings,
             self.remapping,
             MappingProxyType(sums.attempts_by_name),
+            self.activation,
         )
 
     def keep_reservations(self, remaining: Mapping[str, Reservation]) -> "Ledger":

@@ -32,7 +32,8 @@ _NO_AMOUNTS = Amounts()
 class Prerequisite(StrEnum):
     """The step that must precede a reservation in a ledger."""
 
-    ACTIVATE = "the ledger was created again, and what is in flight is not known yet"
+    ACTIVATE = "its ledger is missing or not counted yet, and what runs is counted first"
+    READ_RECORD = "it is not known yet whether the cap was active before"
     CATCH_UP = "the ledger was counted with other and newer namespaces than this writer has seen"
     COUNT_RESOURCES = "the ledger does not count all requested resources yet"
     COUNT_NAMESPACES = "the ledger was counted with other namespaces"
@@ -90,7 +91,8 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     `min_pods_revision` is the lowest revision at which the ledger may be counted: pods that were stored before were not
     charged under this cap (rule 8). `max_reservations` limits the number of all reservations, a quarter of it that of
     one namespace in a shared ledger; None if no recount removes them. `surge` is what the policy allows above `hard` to
-    a pod of a controller that rolls.
+    a pod of a controller that rolls. `is_cap_new` is True if the record, as read during this attempt, shows that the
+    cap was never active (rule 7); None if it was not read.
     """
 
     uid: str
@@ -110,6 +112,7 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     devices: DeviceTerms = NO_DEVICES
     workload: WorkloadTerms = NO_WORKLOAD
     surge: SurgeTerms = NO_TERMS
+    is_cap_new: bool | None = None
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -139,15 +142,17 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
     The guard checks only names of which the pod requests more than it has. A pod that requests none of an exceeded name
     passes. So does a change that uses less, though a ledger that is behind makes its charge look larger for a moment.
     The guard also checks names whose charge does not grow by this attempt: it may have grown by a recount, if the
-    attempt before took the pod for larger than it was.
+    attempt before took the pod for larger than it was. Under a new cap there is no guard until the ledger is active.
     """
     reservation, devices = ledger.reservations.get(request.uid), request.devices
     increase = request.requested.find_shortfall(request.current)
     if reservation is None and not increase and not devices.allocates_at:
         return Reserved(ledger, needs_no_write=True)
-    if (prerequisite := _find_prerequisite(ledger, request)) is not None:
+    counts_first = ledger.counts_first and request.is_cap_new is True
+    if not counts_first and (prerequisite := _find_prerequisite(ledger, request)) is not None:
         return Deferred(ledger, prerequisite)
-    if devices.allocates_at and not request.may_exceed:
+    is_guarded = not (request.may_exceed or counts_first)
+    if devices.allocates_at and is_guarded:
         if excess := _compute_allocation_excess(ledger, reservation, request):
             return _create_exceeded(ledger, excess)
         if reservation is None and not increase:
@@ -159,7 +164,7 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
         after = take_over(ledger, after, request.uid, request.workload.owner_uids)
         guarded = increase.find_shortfall(after.reservations[request.uid].taken)
     is_covered = bool(covered) and not increase.find_shortfall(covered) and ledger.remapping.names.isdisjoint(increase)
-    if guarded and not request.may_exceed and not is_covered:
+    if guarded and is_guarded and not is_covered:
         outcome = _apply_guard(ledger, after, guarded, request)
         if not isinstance(outcome, Ledger):
             return outcome
@@ -207,7 +212,8 @@ def _apply_guard(
 
 def _find_prerequisite(ledger: Ledger, request: ReservationRequest) -> Prerequisite | None:
     if ledger.initializer:
-        return Prerequisite.ACTIVATE
+        is_unread = ledger.activation.is_new and request.is_cap_new is None
+        return Prerequisite.READ_RECORD if is_unread else Prerequisite.ACTIVATE
     if request.namespaces_hash != ledger.namespaces_hash:
         return (
             Prerequisite.CATCH_UP

@@ -229,6 +229,13 @@ def _check_ledgers(facts: GateFacts) -> CheckResult:
     return combine_results(results, create_pass(f"no drift was found since the start; active caps: {cap_count:.0f}"))
 
 
+_WARNED_STATES = (
+    ("initializing", "are counted first, and reserve nothing yet"),
+    ("new", "of new caps are counted first, and enforce nothing yet"),
+    ("exceeded", "use more than their limit"),
+)
+
+
 def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) -> Iterator[CheckResult]:
     drifted_caps = [
         f"{sample.labels.get('cap')} ({sample.value:.0f})"
@@ -241,7 +248,7 @@ def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) 
             f"{format_names(drifted_caps)}"
         )
         yield create_warning(reason, format_tallygate(facts.location, "usage", "--verify", "--policies", "policies/"))
-    for state, meaning in (("initializing", "reserve nothing yet"), ("exceeded", "use more than their limit")):
+    for state, meaning in _WARNED_STATES:
         caps = [
             f"{each.labels.get('cap')} ({each.value:.0f})"
             for each in metrics.list_samples("cap_ledgers")
@@ -278,7 +285,7 @@ CHECKS = (
     Check(
         "ledgers",
         "Ledgers agree with the pods",
-        "WARN: pods bypassed the gate, a cap is exceeded or initializing, ledgers could not be reconciled",
+        "WARN: pods bypassed the gate, a cap is exceeded, initializing or new, ledgers could not be reconciled",
         _check_ledgers,
     ),
 )
