@@ -67,3 +67,12 @@ def test_an_older_version_of_a_claim_is_charged_or_reported(
     """Charge v1beta2, which has the fields of v1."""
     older = {**claim("c", 9), "apiVersion": f"resource.k8s.io/{version}"}
     assert [each[:2] for each in check(tmp_path, [*namespaces(a="yes"), device_class(), older], None)] == [finding]
+
+
+def test_a_pod_that_names_an_unknown_class_is_not_reported_as_fine(tmp_path: Path) -> None:
+    named = pod("p", 0)
+    amounts = {"deviceclass.resource.kubernetes.io/future": "9"}
+    named["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
+    (found,) = [each for each in check(tmp_path, [*namespaces(a="yes"), named], None) if "future" in each[2]]
+    assert found[:2] == ("note", "TG408")
+    assert found[2].startswith("pods that may get devices of class future were not compared with nvidia.com/gpu of cap")

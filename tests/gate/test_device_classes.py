@@ -268,3 +268,17 @@ def test_a_class_that_returns_confirms_nothing_before_the_bound() -> None:
 def test_admin_access_to_an_unseen_class_costs_nothing() -> None:
     replica = create_claim_replica()
     assert replica.request_claim(claim_of("future", adminAccess=True)) == 200
+
+
+def test_stored_consumers_of_unseen_classes_are_listed() -> None:
+    replica = create_claim_replica()
+    replica.observe_claim(claim_of("future", uid="c1", revision=replica.next_revision()))
+    pod = {
+        **stored_pod("u1", replica.next_revision(), "0", "team-a"),
+        "spec": pod_of(f"{DEVICE_CLASS_PREFIX}x")["spec"],
+    }
+    replica.stored_pods["u1"] = pod
+    replica.observe("u1")
+    (cap,) = replica.caps.list_caps()
+    key = replica.get_ledger_key()
+    assert [each.class_name for each in replica.usage_lister.list_unseen_classes(cap, key)] == ["future", "x"]

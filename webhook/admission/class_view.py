@@ -53,6 +53,11 @@ class ClassView(msgspec.Struct, frozen=True):
     open_names: Mapping[str, frozenset[str]] = MappingProxyType({})
     named: Mapping[str, frozenset[str]] = MappingProxyType({})
 
+    @property
+    def may_be_unseen(self) -> bool:
+        """Whether an unseen class may decide what a pod or claim counts."""
+        return bool(self.open_names or self.named)
+
     def select_mappings(self, classes: Collection[str]) -> ClassMappings:
         """Return the mappings of these classes, those of now and former ones."""
         mappings = {*self.former, *self.resources_by_class.items()}
@@ -90,7 +95,7 @@ class ClassView(msgspec.Struct, frozen=True):
 
     def _list_device_names(self, pod: Pod) -> list[str]:
         """Return the resources that a pod requests, in order, by which it may name a class that counts."""
-        if pod.spec is None or not (self.open_names or self.named):
+        if pod.spec is None or not self.may_be_unseen:
             return []
         return sorted(
             name

@@ -67,6 +67,8 @@ class CapAudit:
         scope = f" in namespace {key.namespace}" if key.namespace else f" for {cap.group}" if cap.group else ""
         for text in describe_uncertain(cap, claims):
             self._coverage.add_remark(f"cap {cap.definition.name}{scope}: {text}")
+        for unseen in self._usage_lister.list_unseen_classes(cap, key):
+            self._coverage.add_remark(f"cap {cap.definition.name}{scope}: {unseen}")
         hard_excess = used.find_excess(cap.hard)
         for name in sorted(hard_excess):
             words = find_consumer_words(cap, name)

@@ -8,15 +8,19 @@ from which it was counted, and no older snapshot replaces them (docs/design/caps
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
+from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.class_view import UnseenClass
 from tallygate.webhook.gate.claims_usage import ClaimsUsage, count_claims, needs_claims
 from tallygate.webhook.gate.counted_claims import ClaimSources, CountedClaim, list_counted_claims
 from tallygate.webhook.gate.membership import Membership, MembershipFinder
+from tallygate.webhook.state.informers.claim_records import ClaimGroup
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.consumer_store import GroupUsage, NotSyncedError
 from tallygate.webhook.state.informers.device_store import DeviceStore
@@ -234,6 +238,21 @@ class UsageLister:
             return pods.used
         is_same = claims.choose_revision(ledger.claims_revision) == ledger.claims_revision
         return pods.used + claims.used if is_same else None
+
+    def list_unseen_classes(self, cap: ActiveCap, key: LedgerKey) -> list[UnseenClass]:
+        """Return the unseen classes that decide what stored pods and claims count under a cap, in order."""
+        membership = self.find_membership(cap, key)
+        if membership is None or not cap.classes.may_be_unseen:
+            return []
+        found = {
+            cap.find_unseen_class_of_claim(group.to_claim())
+            for group in (() if self._claims is None else self._claims.list_charge_groups(membership.names))
+            if isinstance(group, ClaimGroup)
+        }
+        for group in self._pods.list_charge_groups(membership.names):
+            with suppress(QuantityError):  # it counts nothing, and is reported elsewhere
+                found.add(cap.find_unseen_class_of_pod(group.to_pod()))
+        return sorted((each for each in found if each is not None), key=str)
 
     def find_device(self, device_id: DeviceId) -> KnownDevice | None:
         """Return a device of a slice that this replica has seen, or None."""

@@ -150,3 +150,15 @@ def test_allocated_devices_are_not_counted_without_slices_and_that_is_reported(t
     assert (line.used, line.remarks) == (2, ())
     assert find_incomparable(cluster, chosen) == {"h100": "the snapshot has no resourceslices"}
     assert not list(find_drift(cluster, chosen))
+
+
+def test_a_claim_counts_by_the_mapping_of_its_ledger_while_its_class_is_away(tmp_path: Path) -> None:
+    cluster = load_snapshot(tmp_path, [namespace("team-a"), create_claim("c", 3)])
+    caps = cluster.stores.index_caps(parse_policies(CAP), None)
+    (cap,) = caps.list_caps()
+    key, mappings = get_ledger_key(cap, "team-a"), frozenset({("gpu.example.com", GPU)})
+    counted = cap.with_former(mappings)
+    ledger = Ledger(cap.hard, used=Amounts({GPU: 3}), resources=counted.counted, pods_revision=5, mappings=mappings)
+    cluster.ledgers = CapLedgerList({key: CapLedgerRecord("u", "", "gpus", 6, key, ledger, None)})
+    (line,) = compute_usage(cluster, caps, LedgerChoice()).lines
+    assert (line.used, line.free) == (3, 5)

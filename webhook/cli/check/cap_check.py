@@ -19,6 +19,7 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
 from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
@@ -133,6 +134,7 @@ class CapChecker:
         not_evaluated += tuple(f"{each} in namespace {namespace}" for each in unknown)
         for pods in pod_sets:
             not_evaluated += tuple(self._describe_unread_claims(namespace, pods.claims, matching.caps))
+            not_evaluated += tuple(_describe_unknown_classes(pods.view.pod, matching.caps))
         if planned is None:
             return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
         whole_caps = select_whole_caps(typed.target, matching.caps)
@@ -395,6 +397,20 @@ def _describe_unknown_class(name: str) -> str:
         f"claims of class {name} were not compared with the extended resources of caps: the class is neither in the "
         "manifests nor in the snapshot"
     )
+
+
+def _describe_unknown_classes(pod: Pod, caps: Sequence[ActiveCap]) -> Iterator[str]:
+    """Yield a message for each cap under which the mapping of an unknown class decides what a pod counts."""
+    for cap in caps:
+        try:
+            unseen = cap.find_unseen_class_of_pod(pod)
+        except QuantityError:
+            continue  # the API server's validation reports it
+        if unseen is not None:
+            yield (
+                f"pods that may get devices of class {unseen.class_name} were not compared with {unseen.name} of cap "
+                f"{cap.definition.name} as devices of it: the class is neither in the manifests nor in the snapshot"
+            )
 
 
 def _get_severity(cap: ActiveCap, name: str) -> FindingSeverity:

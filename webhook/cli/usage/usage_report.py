@@ -79,7 +79,8 @@ class LedgerChoice:
         for key in cluster.list_keys(active_cap):
             members = cluster.get_membership(active_cap, key).names
             if self.is_chosen(active_cap.definition.name, key, members):
-                yield ChosenLedger(active_cap.choose_limits(key.namespace), key, members)
+                ledger, cap = cluster.find_ledger(key), active_cap.choose_limits(key.namespace)
+                yield ChosenLedger(cap if ledger is None else cap.with_former(ledger.mappings), key, members)
 
 
 _NO_AMOUNTS = Amounts()

@@ -292,6 +292,11 @@ class ConsumerStore:
                 if used_per_pod := amounts_by_group[group]:
                     yield GroupUsage(namespace, group, is_terminating, pod_count, used_per_pod)
 
+    def list_charge_groups(self, namespaces: Iterable[str]) -> list[ChargeGroup]:
+        """Return the charge groups of the consumers of these namespaces that have not ended."""
+        with self._lock:
+            return list(self._columns.count_groups(namespaces))
+
     def list_pod_names(self, group: GroupUsage, max_names: int) -> list[str]:
         """Return the first `max_names` names, in order, of the consumers of a group that are still stored."""
         with self._lock:
