@@ -12,6 +12,7 @@ string, where every quote is escaped, took four times as long as none (docs/desi
 import base64
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
+from functools import lru_cache
 from typing import Annotated, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -31,6 +32,8 @@ _OTHER_UID = "="  # before a UID that is no UUID
 _HEADING = "# "
 _SEVERAL = "several"
 _MAX_CACHED = 20_000
+_MAX_DECODED = 8_192  # lines
+_MAX_HEADINGS = 1_024
 _NO_AMOUNTS = Amounts()
 
 
@@ -124,18 +127,14 @@ def decode_reservations(text: str, ledger_namespace: str) -> Iterator[tuple[str,
         for record in _RECORD_DECODER.decode_lines(text):
             yield record.uid, record.to_reservation(ledger_namespace)
         return
-    heading: Mapping[str, str] | None = None
-    requested, attempt, namespace = _NO_AMOUNTS, "", ledger_namespace
+    heading = ""
     for line in text.split("\n") if text else ():
         if line.startswith(_HEADING):
-            heading = _split_fields(line.removeprefix(_HEADING).split(" "), _HEADING_FIELDS)
-            requested = _decode_amounts(heading.get("requested", ""))
-            attempt = _unquote(heading.get("attempt", ""))
-            namespace = _unquote(heading["namespace"]) if "namespace" in heading else ledger_namespace
-        elif heading is None:
+            heading = line
+        elif not heading:
             raise ValueError(f"a reservation without a heading: {line[:80]!r}")
         else:
-            yield _decode_reservation(line, namespace, requested, attempt)
+            yield _decode_reservation(line, heading, ledger_namespace)
 
 
 def _encode_reservation(uid: str, reservation: Reservation) -> _Line:
@@ -169,7 +168,10 @@ _FIELDS: Mapping[str, Callable[[Reservation], str]] = {
 _HEADING_FIELDS = frozenset({"requested", "attempt", "namespace"})
 
 
-def _decode_reservation(line: str, namespace: str, requested: Amounts, attempt: str) -> tuple[str, Reservation]:
+@lru_cache(maxsize=_MAX_DECODED)
+def _decode_reservation(line: str, heading: str, ledger_namespace: str) -> tuple[str, Reservation]:
+    """Return the UID and the reservation of a line; most lines of a ledger were in its last version, too."""
+    namespace, requested, attempt = _decode_heading(heading, ledger_namespace)
     uid, name, end, *rest = line.split(" ") if line.count(" ") > 1 else ("", "", "")
     if not (uid and name and end):
         raise ValueError(f"a reservation without UID, name and attempt: {line[:80]!r}")
@@ -193,6 +195,14 @@ def _decode_reservation(line: str, namespace: str, requested: Amounts, attempt: 
         frozenset(map(_unquote, counted_pods.split(","))) if counted_pods else frozenset(),
     )
     return _decode_uid(uid), reservation
+
+
+@lru_cache(maxsize=_MAX_HEADINGS)
+def _decode_heading(heading: str, ledger_namespace: str) -> tuple[str, Amounts, str]:
+    """Return namespace, requested amounts and begin of the nonce of the reservations below a heading."""
+    fields = _split_fields(heading.removeprefix(_HEADING).split(" "), _HEADING_FIELDS)
+    namespace = _unquote(fields["namespace"]) if "namespace" in fields else ledger_namespace
+    return namespace, _decode_amounts(fields.get("requested", "")), _unquote(fields.get("attempt", ""))
 
 
 def _split_fields(fields: list[str], known: Container[str]) -> dict[str, str]:

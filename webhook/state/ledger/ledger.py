@@ -258,21 +258,24 @@ class Ledger(msgspec.Struct, frozen=True):
         """
         by_uid = dict(reservations)
         attempts_by_name: dict[SharedName, NameAttempts] = {}
-        for uid, reservation in by_uid.items():
-            if (name := reservation.shared_name) is not None:
-                _add_attempt(attempts_by_name, name, uid, reservation.compute_reserved())
-        after = replace(
-            self, reservations=MappingProxyType(by_uid), attempts_by_name=MappingProxyType(attempts_by_name)
-        )
         reserved: dict[str, int] = {}
         by_namespace: dict[str, dict[str, int]] = {}
-        for uid, amounts in after.list_reserved():
-            in_namespace = by_namespace.setdefault(by_uid[uid].namespace, {})
-            for resource, amount in amounts.items():
+        for uid, reservation in by_uid.items():
+            name, added = reservation.shared_name, reservation.compute_reserved()
+            if name is not None:
+                added = _add_attempt(attempts_by_name, name, uid, added)
+            in_namespace = by_namespace.setdefault(reservation.namespace, {})
+            for resource, amount in added.items():
                 reserved[resource] = reserved.get(resource, 0) + amount
                 in_namespace[resource] = in_namespace.get(resource, 0) + amount
         sums = {namespace: Amounts(amounts) for namespace, amounts in by_namespace.items() if amounts}
-        return replace(after, reserved=Amounts(reserved), reserved_by_namespace=MappingProxyType(sums))
+        return replace(
+            self,
+            reservations=MappingProxyType(by_uid),
+            reserved=Amounts(reserved),
+            reserved_by_namespace=MappingProxyType(sums),
+            attempts_by_name=MappingProxyType(attempts_by_name),
+        )
 
 
 class _Sums:
