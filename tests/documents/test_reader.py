@@ -41,7 +41,7 @@ def test_yaml_is_read_as_pyyaml_writes_it(value: dict[str, Any]) -> None:
 def test_any_text_is_read_or_rejected(text: str) -> None:
     """Expect an error at a position of the text, never a crash."""
     error = find_error(text, Limits(depth=20, nodes=1000, documents=10, expanded=1000))
-    assert error is None or error.kind in {ErrorKind.SYNTAX, ErrorKind.TOO_LARGE}
+    assert error is None or error.kind in {ErrorKind.SYNTAX, ErrorKind.TOO_LARGE, ErrorKind.CONTENT}
     assert error is None or 1 <= error.position.line <= text.count("\n") + 2
 
 
@@ -51,6 +51,11 @@ def test_any_text_is_read_or_rejected(text: str) -> None:
         pytest.param("", [], id="an empty text has no documents"),
         pytest.param("---\n---\n# nothing\n---\n", [], id="nor have separators and comments"),
         pytest.param("\ufeffa: 1\n", [{"a": 1}], id="a byte order mark is passed over"),
+        pytest.param("\ufeffa: 1\n---\n\ufeffb: 2\n", [{"a": 1}, {"b": 2}], id="one at each document too"),
+        pytest.param("\ufeff--- {a: 1}\n", [{"a": 1}], id="a separator behind one is none of kubectl's"),
+        pytest.param("--- # text\na: 1\n---  \r\nb: 2\n---\t\nc: 3\n", [{"a": 1}, {"b": 2}, {"c": 3}], id="comments"),
+        pytest.param("a: 1\n...\n# the end\n", [{"a": 1}], id="a document may have an end"),
+        pytest.param("a: |\n  b\n  ---\n  c\n", [{"a": "b\n---\nc\n"}], id="a separator in a text is none"),
         pytest.param("a: 1\r\nb: 2\r\n", [{"a": 1, "b": 2}], id="lines may end as on Windows"),
         pytest.param(
             "a: 1\n---\nb: 2\n...\n---\nc: 3", [{"a": 1}, {"b": 2}, {"c": 3}], id="documents follow each other"
@@ -90,6 +95,15 @@ def test_a_text_is_read_into_documents(text: str, documents: list[Any]) -> None:
     [
         pytest.param("a: [1\nb: 2", ErrorKind.SYNTAX, 2, 2, "flow sequence", id="a bracket that is not closed"),
         pytest.param("\ta: 1", ErrorKind.SYNTAX, 1, 1, "cannot start any token", id="a tab that indents"),
+        pytest.param("%YAML 1.2\n---\na: 1\n", ErrorKind.SYNTAX, 1, 1, "no directives", id="a version of YAML"),
+        pytest.param("a: 1\n---\n# b\n\n%TAG ! x\n", ErrorKind.SYNTAX, 5, 1, "no directives", id="a later directive"),
+        pytest.param("--- {a: 1}\n", ErrorKind.SYNTAX, 1, 4, "no {a: 1}", id="a mapping behind a separator"),
+        pytest.param("a: 1\n--- !!map\nb: 2\n", ErrorKind.SYNTAX, 2, 4, "no !!map", id="a tag behind a separator"),
+        pytest.param("a: 1\n--- &x\nb: 2\n", ErrorKind.SYNTAX, 2, 4, "no &x", id="an anchor behind a separator"),
+        pytest.param("----\na: 1\n", ErrorKind.SYNTAX, 1, 4, "no -", id="a separator that is too long"),
+        pytest.param("a: 1\n...\nb: 2\n", ErrorKind.SYNTAX, 3, 1, "document start", id="a document without one"),
+        pytest.param("---\n# c\n\ufeffa: 1\n", ErrorKind.CONTENT, 3, 1, "U+FEFF", id="a byte order mark in between"),
+        pytest.param("a: 1\n---\nb: [\n", ErrorKind.SYNTAX, 4, 1, "flow node", id="an error in a later document"),
         pytest.param("a: *x", ErrorKind.SYNTAX, 1, 4, "*x names no anchor", id="an alias of nothing"),
         pytest.param("a: &a [*a]", ErrorKind.SYNTAX, 1, 8, "inside what it names", id="an alias of its own parent"),
         pytest.param("a:\n  b: .inf", ErrorKind.SYNTAX, 2, 6, "no JSON form", id="infinity"),
@@ -128,7 +142,7 @@ SMALL = Limits(depth=5, documents=3, nodes=40, expanded=100)
     [
         pytest.param("[" * 10, id="YAML too deep"),
         pytest.param('{"a":' * 10, id="JSON too deep"),
-        pytest.param("--- {}\n" * 4, id="too many YAML documents"),
+        pytest.param("---\n{}\n" * 4, id="too many YAML documents"),
         pytest.param("{}" * 4, id="too many JSON documents"),
         pytest.param("[" + "1, " * 60 + "]", id="too many YAML values"),
         pytest.param('{"a": [' + "1, " * 60 + "1]}", id="too many JSON values"),

@@ -8,7 +8,7 @@ keys, and aliases without an anchor.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -171,21 +171,28 @@ class _ManifestComposer:
         parent.entries.append(Entry(name, key, value))
 
 
-def compose_manifests(text: str, limits: Limits) -> Iterator[tuple[Node | None, Position]]:
+def compose_manifests(parts: Iterable[tuple[int, str]], limits: Limits) -> Iterator[tuple[Node | None, Position]]:
     """Yield the root of each document, None for an empty text, and the position where the document begins.
+
+    Each part of the text is given with the number of lines before it.
 
     Raises:
         DocumentError: if the text is not YAML, or exceeds a limit; earlier documents have been yielded.
     """
-    composer, start = _ManifestComposer(limits), START
+    composer = _ManifestComposer(limits)
+    for line_offset, text in parts:
+        composer.start(line_offset)
+        yield from _compose_part(composer, text, Position(max(line_offset, 1), 1), limits)
+
+
+def _compose_part(
+    composer: _ManifestComposer, text: str, start: Position, limits: Limits
+) -> Iterator[tuple[Node | None, Position]]:
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             composer.take(event)
-            if isinstance(event, yaml.DocumentStartEvent) and event.explicit:
-                start = composer.get_position(event.start_mark)
-            elif isinstance(event, yaml.DocumentEndEvent):
+            if isinstance(event, yaml.DocumentEndEvent):
                 yield composer.root, start
-                start = composer.get_position(event.end_mark)
     except yaml.MarkedYAMLError as error:
         message = f"this is not YAML: {error.problem}" + (f" {error.context}" if error.context else "")
         position, kind = composer.get_position(error.problem_mark or error.context_mark), ErrorKind.SYNTAX

@@ -21,7 +21,7 @@ UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
 """Codes of files that could not be read: usage errors, not findings."""
 
 STDIN = "-"
-_CODES = {ErrorKind.SYNTAX: "TG401", ErrorKind.TOO_LARGE: "TG402"}
+_CODES = {ErrorKind.SYNTAX: "TG401", ErrorKind.TOO_LARGE: "TG402", ErrorKind.CONTENT: "TG403"}
 _NO_OBJECT = FindingSubject()
 
 FileTracker = Callable[[Iterable[str]], Iterable[str]]

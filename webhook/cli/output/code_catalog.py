@@ -36,7 +36,8 @@ NOT_AN_OBJECT = Code(
     "not-an-object",
     "A document says what kind it is but not of which API, or the reverse.",
     "Both `apiVersion` and `kind` are needed to know what it is. A document with neither, such as a values file, is no "
-    "Kubernetes object and is passed over.",
+    "Kubernetes object and is passed over, and so is one of another tool that has one of them, such as `Chart.yaml`. A "
+    "byte order mark before a key, as in two files that were joined, makes another key of it.",
     "kind: Pod\nmetadata: {name: p}\n",
     "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n",
 )
