@@ -74,7 +74,7 @@ def test_a_denial_has_the_calculation_of_a_product() -> None:
 def test_a_container_with_one_factor_of_a_product_is_denied() -> None:
     fixture = GateFixture(PRODUCT)
     text = (
-        f"spec.containers: cap gpus counts gpu-memory = {GPU} × {MEMORY}, one of which is missing or 0 on c1: set it "
+        f"spec.containers: cap gpus counts gpu-memory = {GPU} × {MEMORY}, and c1 requests 1 {GPU} and lacks {MEMORY}: set it "
         "(TG203, cap gpus)"
     )
     incomplete = create_pod("u1", {GPU: 1, MEMORY: 1}, {GPU: 1})
@@ -88,7 +88,9 @@ def test_a_workload_with_one_factor_of_a_product_is_reported() -> None:
     deployment = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 1, "template": template}}
     decision = GateFixture(PRODUCT).admit(deployment, kind={"group": "apps", "kind": "Deployment"}, name="d")
     (warning,) = response(decision)["warnings"]
-    assert f"cap gpus counts gpu-memory = {GPU} × {MEMORY}, one of which is missing or 0 on c0: set it" in warning
+    assert (
+        f"cap gpus counts gpu-memory = {GPU} × {MEMORY}, and c0 requests 1 {GPU} and lacks {MEMORY}: set it" in warning
+    )
 
 
 def test_a_claim_counts_with_the_weight_of_its_extended_resource() -> None:
@@ -128,7 +130,7 @@ def test_the_resource_of_a_class_is_the_factor_of_its_extended_resource() -> Non
     implicit = f"deviceclass.resource.kubernetes.io/{CLASS}"
     assert not read_message(fixture, create_pod("u1", {implicit: 2, MEMORY: 8000}))
     assert fixture.read_reserved() == {"gpu-memory": 16000}
-    assert "is missing or 0 on c0" in read_message(fixture, create_pod("u2", {implicit: 1}))
+    assert "c0 requests 1 nvidia.com/gpu and lacks" in read_message(fixture, create_pod("u2", {implicit: 1}))
 
 
 def test_admin_access_to_a_factor_is_accepted() -> None:

@@ -102,6 +102,16 @@ class Product(msgspec.Struct, frozen=True):
         """Return the containers that request some of the factors, and not all: their product is not what they use."""
         return tuple(each.name for each in (*resources.containers, *resources.init) if self._is_incomplete(each))
 
+    def describe_incomplete(self, resources: PodResources, container: str) -> str:
+        """Return the factors that a container requests, and those that it lacks.
+
+        It reads `requests 1 nvidia.com/gpu and lacks nvidia.com/gpucores`.
+        """
+        requests = {each.name: each.requests for each in (*resources.containers, *resources.init)}[container]
+        amounts = [*zip(self._list_amounts(requests), self.resources, strict=True)]
+        has = ", ".join(f"{amount} {resource}" for amount, resource in amounts if amount)
+        return f"requests {has} and lacks {', '.join(resource for amount, resource in amounts if not amount)}"
+
     def explain(self, resources: PodResources, total: str) -> str:
         """Return the product as a line: `2 nvidia.com/gpu × 8000 nvidia.com/gpumem = 16000 gpu-memory`.
 

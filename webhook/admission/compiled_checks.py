@@ -185,7 +185,9 @@ def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[Chec
         yield _create_failure(
             CONTAINER_BOUND,
             text,
-            f"{text} is more than one container may have of {name}: request {bounds.max} or less",
+            f"{text} is more than one container may have of {name}: request {bounds.max} or less"
+            if bounds.max
+            else f"no container may request {name}: remove it",
         )
     if bounds.multiple_of is not None and not quantity.is_multiple_of(bounds.multiple_of):
         nearest = " or ".join(multiple.text for multiple in find_nearest_multiples(quantity, bounds.multiple_of))

@@ -258,7 +258,7 @@ def _describe_bound_violations(prefix: str, total: Quantity, bounds: AmountBound
     if bounds.min is not None and total < bounds.min:
         yield f"{prefix}, less than the {bounds.min} that a pod must request"
     if bounds.max is not None and total > bounds.max:
-        yield f"{prefix}, more than the {bounds.max} that one pod may have"
+        yield f"{prefix}, {f'more than the {bounds.max} that one pod' if bounds.max else 'which no pod'} may have"
     if bounds.multiple_of is not None and not total.is_multiple_of(bounds.multiple_of):
         nearest = " or ".join(
             multiple.text for multiple in compiled_checks.find_nearest_multiples(total, bounds.multiple_of)

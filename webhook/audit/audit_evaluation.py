@@ -162,7 +162,7 @@ def _evaluate_cap(
     try:
         if (request.group, request.kind) == POD:
             for name, containers in cap.compute_charge(pod_views[0].pod).unlimited.items():
-                yield _get_enforcement(cap, name), create_missing_limit_problem(cap, name, containers)
+                yield _get_enforcement(cap, name), create_missing_limit_problem(cap, name, containers, pod_views[0].pod)
             return
         workload = create_workload(decoded_object, pod_views, defaults=decoded_request.implied.defaults)
         if workload is not None and cap.definition.workloads is not ForecastEnforcement.IGNORE:

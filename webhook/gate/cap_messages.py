@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import explain_derived
+from tallygate.webhook.accounting.derived_amounts import Product
+from tallygate.webhook.accounting.pod_resources import parse_pod_resources
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.rule_codes import (
@@ -18,6 +20,7 @@ from tallygate.webhook.admission.rule_codes import (
 from tallygate.webhook.gate.charge_transitions import CapChargeResult
 from tallygate.webhook.gate.surge_limits import describe_limit, suggest_end
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
+from tallygate.webhook.objects.core import Pod, PodSpec
 from tallygate.webhook.state.ledger.ledger import Activation
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 
@@ -221,17 +224,19 @@ def _find_newly_exceeded(result: CapChargeResult, limits: Amounts) -> set[str]:
 
 
 def create_missing_limit_problem(
-    cap: ActiveCap, resource: str, containers: tuple[str, ...], field: str = "spec.containers"
+    cap: ActiveCap, resource: str, containers: tuple[str, ...], pod: Pod, field: str = "spec.containers"
 ) -> Problem:
-    """Return the problem of a pod that lacks a limit which a cap counts, or one factor of a product.
+    """Return the problem of a pod that lacks a limit which a cap counts, or factors of a product.
 
     `field` is the path of the containers in the object.
     """
     name, derived, on = cap.definition.name, cap.derived.get(resource), ", ".join(containers)
-    if derived is None:
+    if not isinstance(derived, Product):
         text = f"cap {name} counts {resource}, which is missing or 0 on {on}: set it"
     else:
-        text = f"cap {name} counts {resource} = {derived}, one of which is missing or 0 on {on}: set it"
+        resources = parse_pod_resources(pod.spec or PodSpec())
+        lacking = "; ".join(f"{each} {derived.describe_incomplete(resources, each)}" for each in containers)
+        text = f"cap {name} counts {resource} = {derived}, and {lacking}: set it"
     return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.REQUIRED, text, rule=name, policy_kind="cap")
 
 

@@ -161,7 +161,7 @@ def _charge_pod(
             else None,
         )
         if after.unlimited and not charge.may_exceed:
-            for name, problem in _find_missing_limits(charge, before, after):
+            for name, problem in _find_missing_limits(new, charge, before, after):
                 (missing_limits if name in cap.hard else warnings).append(problem)
         charges.append(charge)
     consumer = _identify(request, new, ConsumerKind.POD, nonce)
@@ -380,7 +380,7 @@ def _identify(request: AdmissionRequest, new: DecodedObject, kind: ConsumerKind,
     return ChargedConsumer(uid, request.namespace, request.name, nonce, operation, request.dry_run, kind)
 
 
-def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> list[tuple[str, Problem]]:
+def _find_missing_limits(pod: Pod, charge: CapCharge, before: Charge, after: Charge) -> list[tuple[str, Problem]]:
     """Return name and problem for each limit that the pod lacks and did not lack before."""
     old_unlimited = {name: set(containers) for name, containers in before.unlimited.items()}
     new_unlimited = {
@@ -388,7 +388,7 @@ def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> li
         for name, containers in after.unlimited.items()
     }
     return [
-        (name, create_missing_limit_problem(charge.cap, name, containers))
+        (name, create_missing_limit_problem(charge.cap, name, containers, pod))
         for name, containers in new_unlimited.items()
         if containers
     ]

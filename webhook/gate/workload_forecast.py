@@ -348,7 +348,7 @@ def _forecast_missing_limits(
     already_unlimited = compute_charge(pods.old_template).unlimited if pods.old_template else {}
     for name, containers in list_unlimited(charge, pods.template, defaults):
         if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
-            problem = create_missing_limit_problem(cap, name, added, pods.view.locate("spec.containers"))
+            problem = create_missing_limit_problem(cap, name, added, pods.template, pods.view.locate("spec.containers"))
             yield Forecast(problem, permanent=name in cap.hard, affects_all=name in cap.hard)
 
 

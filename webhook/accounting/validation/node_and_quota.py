@@ -11,7 +11,7 @@ and all other names that contain `kubernetes.io/`, may have fractions; it does n
 quota may limit a name that is never counted.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -68,6 +68,23 @@ _EXISTS_DETAIL = (
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
 
+_COUNT_PREFIX = "count/"
+_RESOURCES_BY_GROUP: Mapping[str, str] = {
+    "": "configmaps endpoints events limitranges persistentvolumeclaims pods podtemplates replicationcontrollers "
+    "resourcequotas secrets serviceaccounts services",
+    "apps": "controllerrevisions daemonsets deployments replicasets statefulsets",
+    "autoscaling": "horizontalpodautoscalers",
+    "batch": "cronjobs jobs",
+    "coordination.k8s.io": "leases",
+    "discovery.k8s.io": "endpointslices",
+    "events.k8s.io": "events",
+    "networking.k8s.io": "ingresses networkpolicies",
+    "policy": "poddisruptionbudgets",
+    "rbac.authorization.k8s.io": "rolebindings roles",
+    "resource.k8s.io": "resourceclaims resourceclaimtemplates",
+    "storage.k8s.io": "csistoragecapacities",
+}
+"""The namespaced resources of Kubernetes by their API group, as a quota counts them."""
 _OTHER_QUOTA_INFIXES = (
     ".storageclass.storage.k8s.io/",
     ".volumeattributesclass.storage.k8s.io/",
@@ -147,6 +164,8 @@ def check_quota_strictly(quota: ResourceQuota) -> list[Problem]:
             problems.append(
                 create_accepted_problem(path, QUOTA_NEVER_COUNTS, _describe_never_counted(name), encode_go_json(name))
             )
+        if name.startswith(_COUNT_PREFIX) and (message := _describe_never_counted_objects(name)):
+            problems.append(create_accepted_problem(path, QUOTA_NEVER_COUNTS, message, encode_go_json(name)))
     return problems
 
 
@@ -306,3 +325,26 @@ def _describe_never_counted(name: str) -> str:
     if is_counted_key(counted_name):
         return f"Kubernetes counts {resource} as {counted_name} only, so this limits nothing; write {counted_name}"
     return f"Kubernetes never counts {resource}, so this limits nothing; use a cap"
+
+
+def _describe_never_counted_objects(name: str) -> str:
+    """Return the message of a key that counts no objects; empty if some may exist.
+
+    A key is `count/RESOURCE.GROUP` with the plural of the resource, without a group only in the core group
+    (ObjectCountQuotaResourceNameFor in pkg/quota/v1/generic/evaluator.go). The group of a CustomResourceDefinition has
+    a dot (ValidateCustomResourceDefinition), so one without a dot is a group of Kubernetes or none.
+    """
+    resource, _, group = name.removeprefix(_COUNT_PREFIX).partition(".")
+    known = _RESOURCES_BY_GROUP.get(group, "").split()
+    if resource in known or ("." in group and f"{resource}s" not in known):
+        return ""
+    others = [other for other, each in _RESOURCES_BY_GROUP.items() if {resource, f"{resource}s"} & {*each.split()}]
+    start = "so this limits nothing"
+    if not others:
+        if group:
+            return f"Kubernetes has no group {group} with {resource}, {start}; write {_COUNT_PREFIX}RESOURCE.GROUP"
+        return f"{resource} is not in the core group, {start}; write {_COUNT_PREFIX}{resource}.GROUP, with its group"
+    found = group if group in others else others[0]
+    plural = resource if resource in _RESOURCES_BY_GROUP[found].split() else f"{resource}s"
+    key = f"{_COUNT_PREFIX}{plural}{f'.{found}' if found else ''}"
+    return f"Kubernetes counts {plural} as {key}, {start}; write {key}"

@@ -263,7 +263,7 @@ class CapChecker:
         defaults = self._find_pod_defaults(typed.subject.namespace)
         missing_limits = tuple(
             _create_cap_problem(
-                create_missing_limit_problem(cap, name, names, pods.view.locate("spec.containers")),
+                create_missing_limit_problem(cap, name, names, pods.template, pods.view.locate("spec.containers")),
                 _get_severity(cap, name),
             )
             for cap in caps
