@@ -74,8 +74,8 @@ def test_a_denial_has_the_calculation_of_a_product() -> None:
 def test_a_container_with_one_factor_of_a_product_is_denied() -> None:
     fixture = GateFixture(PRODUCT)
     text = (
-        f"spec.containers: cap gpus counts gpu-memory = {GPU} × {MEMORY}, and c1 requests 1 {GPU} and lacks {MEMORY}: set it "
-        "(TG203, cap gpus)"
+        f"spec.containers: cap gpus counts gpu-memory = {GPU} × {MEMORY}, and c1 requests 1 {GPU} and "
+        f"lacks {MEMORY}: set it (TG203, cap gpus)"
     )
     incomplete = create_pod("u1", {GPU: 1, MEMORY: 1}, {GPU: 1})
     assert read_message(fixture, incomplete) == text
