@@ -27,6 +27,7 @@ from tallygate.webhook.server.settings.value_types import Address
 from tallygate.webhook.server.telemetry.json_log import FailureLog
 from tallygate.webhook.server.telemetry.metrics import Telemetry
 from tallygate.webhook.server.web.admission_middleware import RequestLimits
+from tallygate.webhook.server.web.decision_progress import DecisionProgress
 from tallygate.webhook.server.web.flask_app import AppFactory, create_monitor_app
 from tallygate.webhook.server.web.request_body import BodyReader
 from tallygate.webhook.server.web.request_log import RequestLog
@@ -72,7 +73,9 @@ class Lifecycle:
         self._token_reloader = TokenReloader(settings.token_file, telemetry.log)
         request_log = RequestLog(telemetry.log, telemetry.metrics)
         self._checks = all_checks = [self._check_serving, *checks]
-        limits = RequestLimits(max_body_bytes=settings.body_limit, timeout=settings.decision_timeout)
+        limits = RequestLimits(
+            max_body_bytes=settings.body_limit, timeout=settings.decision_timeout, threads=settings.threads
+        )
         app = app_factory(request_log, all_checks, limits, self._token_reloader.get_tokens)
         _raise_descriptor_limit()
         with _report_listen_error(settings.listen):
@@ -98,7 +101,9 @@ class Lifecycle:
             read_files, self._server.install_certificates, telemetry.log, telemetry.metrics
         )
         all_checks.append(self._certificate_reloader.check)
-        self._monitor = create_monitor_app(telemetry.metrics, request_log, all_checks)
+        progress: DecisionProgress = app.extensions["decision_progress"]
+        all_checks.append(progress.check)
+        self._monitor = create_monitor_app(telemetry.metrics, request_log, all_checks, progress.is_alive)
 
     def _create_guard(self, body_reader: BodyReader, telemetry: Telemetry) -> ConnectionGuard:
         settings = self._settings

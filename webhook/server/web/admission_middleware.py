@@ -12,12 +12,14 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from tallygate.webhook.admission.request import Phase, ReviewError
 from tallygate.webhook.admission.webhook_configuration import ADMIT_PATH_PREFIX
-from tallygate.webhook.gate.decisions import Decision, UndecidedError
+from tallygate.webhook.gate.decisions import Decision, DecisionRecord, UndecidedError
 from tallygate.webhook.server.interfaces import Admit
+from tallygate.webhook.server.web.decision_progress import DecisionProgress
 from tallygate.webhook.server.web.http_errors import STATUS_LINES, FirstAttempts, HttpError
 from tallygate.webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
 from tallygate.webhook.server.web.request_log import RequestLog
 
+_LATE_SECONDS = 5.0  # after its deadline a decision ends at once, unless something is stuck
 _PATHS = {f"{ADMIT_PATH_PREFIX}{phase}": phase for phase in Phase}
 _JSON_HEADER = ("Content-Type", "application/json")
 _OK_LINE = STATUS_LINES[200]
@@ -30,10 +32,14 @@ TokenSource = Callable[[], tuple[bytes, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
-    """Limits of one request: its body in bytes, its decision in seconds by the clock `monotonic`."""
+    """Limits of one request: its body in bytes, its decision in seconds by the clock `monotonic`.
+
+    `threads` is the number of requests at a time.
+    """
 
     max_body_bytes: int = 8 << 20
     timeout: float = 10.0
+    threads: int = 256
     monotonic: Callable[[], float] = time.monotonic
 
 
@@ -61,6 +67,7 @@ class AdmissionMiddleware:
         self._request_log = request_log
         self._monotonic = limits.monotonic
         self.body_reader = BodyReader(limits.max_body_bytes, limits.timeout)
+        self.progress = DecisionProgress(limits.timeout + _LATE_SECONDS, max(1, limits.threads // 2))
         self._timeout = limits.timeout
         self._first_attempts = FirstAttempts()
         self._tokens = tokens
@@ -89,13 +96,24 @@ class AdmissionMiddleware:
             return self._send_error(_CRASH_ERROR, start_response, error)
         seconds = self._monotonic() - started_at
         start_response(_OK_LINE, [_JSON_HEADER])
-        return _LoggedBody(decision.body, lambda: self._request_log.log_decision(decision.record, seconds))
+        return _LoggedBody(decision.body, lambda: self._log_decision(decision.record, seconds))
 
     def _decide(self, environ: Environ, phase: Phase, started_at: float) -> Decision:
         timeout = parse_timeout(environ.get("QUERY_STRING", ""))
         deadline = started_at + (self._timeout if timeout is None else min(timeout, self._timeout))
         with self.body_reader.open_body(environ, started_at) as body:
-            return self._admit(body, phase, deadline)
+            key = self.progress.begin()
+            try:
+                return self._admit(body, phase, deadline)
+            finally:
+                self.progress.end(key)
+
+    def _log_decision(self, record: DecisionRecord, seconds: float) -> None:
+        key = self.progress.begin()
+        try:
+            self._request_log.log_decision(record, seconds)
+        finally:
+            self.progress.end(key)
 
     def _compute_remaining(self, environ: Environ, first_at: float) -> float:
         """Return the seconds for which the client still waits, whose first attempt was received at `first_at`."""

@@ -19,12 +19,14 @@ def _create_json_response(body: object, code: int) -> Response:
 
 
 _DEFAULT_LIMITS = RequestLimits()
+_STUCK = {"status": "no decision comes through"}
 
 
 AppFactory = Callable[[RequestLog, Sequence[ReadinessCheck], RequestLimits, TokenSource], Flask]
 """A function that creates an application from the arguments of `create_app` without `admit`.
 
-The application has its `BodyReader` in `extensions["body_reader"]`.
+The application has its `BodyReader` in `extensions["body_reader"]`, and its `DecisionProgress` in
+`extensions["decision_progress"]`.
 """
 
 
@@ -39,7 +41,8 @@ def create_app(
 
     `/readyz` has no details here: they contain texts of policies, and any client of the port may read it.
 
-    The application has its `BodyReader` in `extensions["body_reader"]`.
+    The application has its `BodyReader` in `extensions["body_reader"]`, and its `DecisionProgress` in
+    `extensions["decision_progress"]`.
 
     Args:
         admit: the gate's `admit`, which decides on reviews.
@@ -48,16 +51,26 @@ def create_app(
         limits: the limits of one request.
         tokens: returns the valid secret path segments; without any, the endpoints are open.
     """
-    app = _create_base_app("webhook", checks, request_log, has_details=False)
+
+    def is_alive() -> bool:
+        return middleware.progress.is_alive()
+
+    app = _create_base_app("webhook", checks, request_log, is_alive, has_details=False)
     middleware = AdmissionMiddleware(app.wsgi_app, admit, request_log, limits, tokens)
     app.extensions["body_reader"] = middleware.body_reader
+    app.extensions["decision_progress"] = middleware.progress
     app.wsgi_app = middleware  # type: ignore[method-assign]  # Flask's own way of adding middleware
     return app
 
 
-def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: Sequence[ReadinessCheck] = ()) -> Flask:
+def create_monitor_app(
+    metrics: ServerMetrics,
+    request_log: RequestLog,
+    checks: Sequence[ReadinessCheck] = (),
+    is_alive: Callable[[], bool] = lambda: True,
+) -> Flask:
     """Return the application of the monitor port: `/metrics`, `/healthz`, `/readyz`."""
-    app = _create_base_app("monitor", checks, request_log, has_details=True)
+    app = _create_base_app("monitor", checks, request_log, is_alive, has_details=True)
 
     @app.get("/metrics")
     def show_metrics() -> Response:
@@ -67,9 +80,16 @@ def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: 
 
 
 def _create_base_app(
-    name: str, checks: Sequence[ReadinessCheck], request_log: RequestLog, *, has_details: bool
+    name: str,
+    checks: Sequence[ReadinessCheck],
+    request_log: RequestLog,
+    is_alive: Callable[[], bool],
+    *,
+    has_details: bool,
 ) -> Flask:
-    """Return an application: JSON for every error, `/healthz` (always 200), `/readyz` (503 unless all is ready).
+    """Return an application: JSON for every error, `/healthz` (503 if decisions are stuck for long), `/readyz`.
+
+    `/readyz` is 503 unless all is ready.
 
     `/readyz?exclude=NAME` leaves a check out, as in an API server (k8s.io/apiserver, pkg/server/healthz, v1.36).
     """
@@ -77,7 +97,7 @@ def _create_base_app(
 
     @app.get("/healthz")
     def healthz() -> Response:
-        return _create_json_response({"status": "ok"}, 200)
+        return _create_json_response({"status": "ok"}, 200) if is_alive() else _create_json_response(_STUCK, 503)
 
     @app.get("/readyz")
     def readyz() -> Response:

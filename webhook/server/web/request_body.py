@@ -5,9 +5,10 @@ that the API server sends in the query string.
 """
 
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -19,6 +20,11 @@ Environ = dict[str, Any]
 
 _MAX_SMALL_BYTES = 1 << 16
 _MAX_LARGE_BODIES = 16
+_LARGEST_AT_A_TIME = 4  # bodies of the largest size that are read at a time
+_MAX_WAITING = 64
+_ADDRESS_SHARE = 0.5
+_MAX_WAITING_OF_ADDRESS = 48
+_PIECE_BYTES = 1 << 18
 _WAIT_SHARE = 0.5
 
 
@@ -30,19 +36,67 @@ class BodyError(Exception):
         super().__init__(http_error.message)
 
 
+class _Places:
+    """The places of large bodies: a number of them, and a number of bytes. One address has at most half of the bytes.
+
+    A body waits in a thread, so few of them may: the others get no place at once.
+    """
+
+    def __init__(self, max_bodies: int, max_bytes: int) -> None:
+        self._max_bodies = max_bodies
+        self._max_bytes = max_bytes
+        self._changed = threading.Condition()
+        self._sizes: Counter[str] = Counter()  # in bytes, by address
+        self._body_count = 0
+        self._waiting: Counter[str] = Counter()  # by address
+
+    def acquire(self, address: str, size: int, seconds: float) -> bool:
+        """Occupy a place for a body of an address, within `seconds`; return whether there is one."""
+        with self._changed:
+            if (
+                self._waiting.total() >= _MAX_WAITING or self._waiting[address] >= _MAX_WAITING_OF_ADDRESS
+            ) and not self._has_room(address, size):
+                return False
+            self._waiting[address] += 1
+            try:
+                has_room = self._changed.wait_for(lambda: self._has_room(address, size), seconds)
+            finally:
+                self._waiting[address] -= 1
+                self._waiting = +self._waiting
+            if has_room:
+                self._body_count += 1
+                self._sizes[address] += size
+            return has_room
+
+    def release(self, address: str, size: int) -> None:
+        """Free the place of a body."""
+        with self._changed:
+            self._body_count -= 1
+            self._sizes[address] -= size
+            self._sizes = +self._sizes
+            self._changed.notify_all()
+
+    def _has_room(self, address: str, size: int) -> bool:
+        return (
+            self._body_count < self._max_bodies
+            and self._sizes.total() + size <= self._max_bytes
+            and self._sizes[address] + size <= self._max_bytes * _ADDRESS_SHARE
+        )
+
+
 class BodyReader:
     """A reader of bodies of at most `max_bytes` bytes.
 
-    Memory is bounded in two ways, for bodies over 64 KiB. There are at most `max_large` at a time; and those that are
-    decided at a time have `max_bytes` bytes together, since a decoded body may take thirty times its bytes. A body
-    waits for both, for at most `timeout` seconds, and half of the time of its client: the other half is for another
-    replica.
+    Memory is bounded in two ways, for bodies over 64 KiB. Those that are read at a time are at most `max_large`, and
+    have four times `max_bytes` bytes together, half of it for one address. Those that are decided at a time have
+    `max_bytes` bytes together, since a decoded body may take thirty times its bytes. A body waits for both, for at most
+    `timeout` seconds, and half of the time of its client: the other half is for another replica.
     """
 
     def __init__(self, max_bytes: int, timeout: float, max_large: int = _MAX_LARGE_BODIES) -> None:
         self._max_bytes = max_bytes
         self._timeout = timeout
-        self._large_slots = threading.BoundedSemaphore(max_large)
+        self._places = _Places(max_large, _LARGEST_AT_A_TIME * max_bytes)
         self._undecided_bytes = 0
         self._decided = threading.Condition()
         self._started_at: dict[object, float] = {}
@@ -57,34 +111,36 @@ class BodyReader:
             BodyError: if the body is too large (413), compressed (415) or shorter than its Content-Length (400), if the
                 Content-Length is not a number (400), or if other large bodies take the room for too long (503).
         """
-        body, is_large = self._read_tracked(environ, now)
-        if not is_large:
+        body, free = self._read_tracked(environ, now)
+        if free is None:
             yield body
             return
         try:
             with self._reserve_bytes(len(body), self._compute_wait(environ)):
                 yield body
         finally:
-            self._large_slots.release()
+            free()
 
     def list_reads(self) -> list[float]:
         """Return the monotonic times at which the current reads began."""
         return list(self._started_at.values())
 
-    def _read_tracked(self, environ: Environ, now: float) -> tuple[bytes, bool]:
-        """Return a body, and whether it occupies a slot that the caller must release."""
+    def _read_tracked(self, environ: Environ, now: float) -> tuple[bytes, Callable[[], None] | None]:
+        """Return a body, and the function that frees its place; None if it has none."""
         key = object()
         self._started_at[key] = now
         try:
             length = self._parse_content_length(environ)
             if length is not None and length <= _MAX_SMALL_BYTES:
-                return self._read(environ, length), False
-            if not self._large_slots.acquire(timeout=self._compute_wait(environ)):
+                return self._read(environ, length), None
+            address, size = environ.get("REMOTE_ADDR", ""), self._max_bytes if length is None else length
+            if not self._places.acquire(address, size, self._compute_wait(environ)):
                 raise _create_crowded_error()
+            free = partial(self._places.release, address, size)
             try:
-                return self._read(environ, length), True
+                return self._read(environ, length), free
             except BaseException:
-                self._large_slots.release()
+                free()
                 raise
         finally:
             del self._started_at[key]
@@ -119,7 +175,7 @@ class BodyReader:
         return None if environ.get("wsgi.input_terminated") else 0
 
     def _read(self, environ: Environ, length: int | None) -> bytes:
-        body: bytes = environ["wsgi.input"].read(self._max_bytes + 1 if length is None else length)
+        body = _read_pieces(environ["wsgi.input"].read, self._max_bytes + 1 if length is None else length)
         if length is not None and len(body) < length:
             raise BodyError(HttpError(400, "truncated", "the body ended before its Content-Length"))
         if len(body) > self._max_bytes:
@@ -136,6 +192,16 @@ class BodyReader:
     def _create_too_large_error(self) -> BodyError:
         message = f"the body is larger than {self._max_bytes} bytes, the most that is read"
         return BodyError(HttpError(413, "too-large", message))
+
+
+def _read_pieces(read: Callable[[int], bytes], size: int) -> bytes:
+    """Return at most `size` bytes, read in pieces: granian's buffer takes twice what is read at a time, and a copy."""
+    pieces: list[bytes] = []
+    while size > 0:
+        piece = read(min(size, _PIECE_BYTES))
+        pieces.append(piece)
+        size = size - len(piece) if piece else 0
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _create_crowded_error() -> BodyError:
