@@ -20,7 +20,8 @@ from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes, node
 from e2e.namespaces import gates_namespace
 from e2e.policy_files import SHIPPED_FILES
-from e2e.registering import register
+from e2e.self_registration import leave_to_gate, read_registration
+from e2e.waiting import until
 from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _NODES = (
@@ -30,6 +31,7 @@ _NODES = (
     node("bananas", {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "555"}),
 )
 _POLICIES = Path(__file__).parent / "policies" / "playground.yaml"
+_WITHIN = 240.0  # seconds
 _LOOK = 1.0  # seconds between two looks whether everything still runs
 
 # Each command, and its result in a comment; the case of `make cluster` runs them in this order.
@@ -109,7 +111,9 @@ def _gate(cluster: LocalCluster) -> Iterator[GateProcess]:
     try:
         gate.write_policies({**SHIPPED_FILES, _POLICIES.name: _POLICIES.read_text(encoding="utf-8")})
         gate.start()
-        register(cluster, gate, implies_requests=True)
+        # As an installation does: so kinds of other projects are registered while the API server serves them.
+        leave_to_gate(cluster, gate)
+        until("it has registered itself", lambda: read_registration(gate)["state"] == "complete", _WITHIN, gate.log)
         yield gate
     finally:
         gate.stop()
@@ -127,6 +131,8 @@ def _show(cluster: LocalCluster, gate: GateProcess) -> None:
     for folder in (folder for name, folder in programs.items() if shutil.which(name) is None):
         click.echo(f'  export PATH={shlex.quote(str(folder))}:"$PATH"')
     click.echo(_COMMANDS.format(policies=shlex.quote(str(gate.policies))))
+    click.echo("Is all of it well? What is registered, and which kinds of other projects?")
+    click.echo(f"  tallygate doctor --monitor={gate.monitor}  # no check is FAIL\n")
     click.echo("Ctrl-C stops it and leaves nothing behind.")
 
 

@@ -151,6 +151,7 @@ _DEV_RESULTS = (
     (0, "4\n"),
     (0, ""),
     (1, "one-licence-per-pod"),
+    (0, "registered"),
 )
 
 

@@ -37,7 +37,10 @@ def main(folder: Path, environment: dict[str, str]) -> int:
         files.write()
         _ensure_certificate(files.certificate_folder)
         with GateProcess(files, int(port)) as gate:
-            click.echo(f"tallygate serves on {gate.url}; certificate, log and the pods below are in {folder}/\n")
+            click.echo(f"tallygate serves on {gate.url}; certificate, log and the pods below are in {folder}/")
+            click.echo(
+                "No cluster runs: each pod is sent to the gate as an API server would, and kubectl would print this:\n"
+            )
             Demonstration(files, gate.url).show()
             click.echo(f"Health: {gate.url}/readyz   Metrics: {gate.monitor_url}/metrics   Log: {files.log_file}")
             click.echo("Ctrl-C stops it.")

@@ -203,6 +203,7 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     if not all(line.is_from_ledger for line in lines):
         notes += cluster.stores.list_unread(caps)
     notes += list_uncertain_devices(cluster, chosen_ledgers)
+    notes += _list_retry_advice(lines)
     definitions = [chosen.active_cap.definition for chosen in chosen_ledgers]
     return _create_report(cluster, lines, notes, (name for cap in definitions for name in cap.list_requested_names()))
 
@@ -318,6 +319,19 @@ def list_uncertain_devices(cluster: ObservedCluster, chosen_ledgers: Iterable[Ch
             )
             for text in describe_uncertain(active_cap, claims):
                 yield f"cap {active_cap.definition.name}{scope}: {text}"
+
+
+def _list_retry_advice(lines: Iterable[UsageLine]) -> list[str]:
+    """Return the note on controllers that wait, if a limit that an override has changed leaves free amounts."""
+    namespaces = [line.namespace for line in lines if line.period is not None and line.free]
+    if not namespaces:
+        return []
+    scope = f"--namespace={namespaces[0] or 'NAMESPACE'}" if len(set(namespaces)) == 1 else "--all-namespaces"
+    advice = (
+        "after a raise, a ReplicaSet whose pods were rejected tries again by its own back-off, up to 1,000 s; at once "
+        f"after: kubectl annotate {scope} --overwrite replicasets --all retried=1"
+    )
+    return [advice]
 
 
 def list_ungrouped_namespaces(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> Iterator[str]:

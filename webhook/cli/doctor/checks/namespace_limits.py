@@ -39,7 +39,8 @@ def _check_limit_annotations(facts: GateFacts) -> CheckResult:
     results += _check_admission(facts, readers.values())
     count = sum(map(len, annotations.values()))
     passed = "1 annotation sets limits" if count == 1 else f"{count} annotations set limits"
-    return combine_results(results, create_pass(f"{passed}, as caps allow and as a gate admitted"))
+    retried = "a controller whose pods were rejected before a raise tries again by its own back-off, up to 1,000 s"
+    return combine_results(results, create_pass(f"{passed}, as caps allow and as a gate admitted; {retried}"))
 
 
 def _check_admission(facts: GateFacts, readers: Iterable[NamespaceCap]) -> Iterator[CheckResult]:
