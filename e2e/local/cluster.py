@@ -3,7 +3,7 @@
 import os
 import ssl
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -31,8 +31,9 @@ class LocalCluster:
     kubectl of the same version.
     """
 
-    def __init__(self) -> None:
-        """Nothing runs yet."""
+    def __init__(self, apiserver_arguments: Sequence[str] = ()) -> None:
+        """Nothing runs yet; the API server will get these further arguments."""
+        self._apiserver_arguments = apiserver_arguments
         self._ends = ExitStack()
         self._components: list[Component] = []
         self._environment: dict[str, str] = {}
@@ -123,7 +124,8 @@ class LocalCluster:
         # Without a proxy, whatever the environment says: loopback is meant.
         self._client = build_opener(ProxyHandler({}), HTTPSHandler(context=trust))
         self._launch(launches.etcd(built, self.folder, ports), ends)
-        self._launch(launches.apiserver(built, self.folder, ports, credentials), ends)
+        server = launches.apiserver(built, self.folder, ports, credentials, self._apiserver_arguments)
+        self._launch(server, ends)
         self._until("the API server is ready", self._all_ready)
         self._launch(launches.controllers(built, self.folder, ports, credentials), ends)
         self._launch(launches.scheduler(built, self.folder, ports, credentials), ends)

@@ -4,6 +4,7 @@ Flags are those of Kubernetes v1.36 (kubernetes.io, "Component tools") and etcd 
 only and writes into the cluster's folder only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,8 +58,10 @@ def etcd(programs: Programs, folder: Path, ports: Ports) -> Launch:
     return Launch("etcd", command, f"{clients}/readyz")
 
 
-def apiserver(programs: Programs, folder: Path, ports: Ports, credentials: Credentials) -> Launch:
-    """Return the launch of the API server, with RBAC and signed ServiceAccount tokens.
+def apiserver(
+    programs: Programs, folder: Path, ports: Ports, credentials: Credentials, arguments: Sequence[str] = ()
+) -> Launch:
+    """Return the launch of the API server, with RBAC and signed ServiceAccount tokens, and with further arguments.
 
     Endpoints may not be on loopback, so those of the Service `kubernetes` are not written.
     """
@@ -84,6 +87,7 @@ def apiserver(programs: Programs, folder: Path, ports: Ports, credentials: Crede
         f"--audit-policy-file={_AUDIT_POLICY}",
         f"--audit-log-path={audit_log(folder)}",
         "--profiling=false",
+        *arguments,
     )
     return Launch("kube-apiserver", command, f"{server(ports)}/readyz")
 
