@@ -339,9 +339,7 @@ class _Gatherer:
             policies=policies,
             published_devices=self._paged_lists.count_published_devices(caps),
             limit_records=self._read_limit_records(),
-            network_policies=self._api.list_objects(
-                f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies", GateNetworkPolicy
-            ),
+            network_policies=self._list_network_policies(),
             workloads=read_workload_facts(self._client, (*KNOWN_KINDS, *kinds)),
         )
 
@@ -359,6 +357,10 @@ class _Gatherer:
         if isinstance(configurations, Unavailable):
             return configurations
         return tuple(each for each in configurations if each.name != self._request.name)
+
+    def _list_network_policies(self) -> tuple[GateNetworkPolicy, ...] | Unavailable:
+        path = f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies"
+        return self._api.list_objects(path, GateNetworkPolicy)
 
     def _list_pods(self) -> tuple[GatePod, ...] | Unavailable:
         query = {"labelSelector": _SELECTOR, "limit": f"{_MAX_PODS}"}
