@@ -129,7 +129,7 @@ class EventRecorder:
     """A recorder that writes denials and warnings as events on the owners of pods, in a worker.
 
     Events are no condition of readiness: a user who applies a pod gets every message in the response too.
-    The sender of a review chooses the owner, and whoever reaches the port can send one: so an event is written only if
+    The sender of a review chooses the owner, and any client of the port can send one: so an event is written only if
     the owner exists with its UID (`is_stored`). `write` is `KubernetesEventWriter.write`; `process_name` is a name that
     no other process has.
     """
