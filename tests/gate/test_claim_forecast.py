@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.claim_charge import UNSERVED_CLASSES
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.objects.devices import ResourceClaim
 from tests.accounting.claims import CLASS, exactly
@@ -186,7 +187,7 @@ def test_an_unknown_template_is_reported_and_gives_no_forecast(names: tuple[str,
 
 
 def test_an_unknown_template_is_not_reported_where_no_cap_counts_devices() -> None:
-    fixture = GateFixture(CAP, claim_templates=create_store())
+    fixture = GateFixture(CAP, claim_templates=create_store(), resources_by_class=UNSERVED_CLASSES)
     assert read_warnings(fixture.admit(claiming("missing"))) == []
     assert list_warnings(fixture, claiming_workload("missing")) == []
 
@@ -377,3 +378,23 @@ def test_a_change_that_leaves_such_claims_is_not_reported_again() -> None:
     assert list_warnings(fixture, scaled, operation="UPDATE", oldObject=old) == []
     (warning,) = list_warnings(fixture, claiming_workload("two"), operation="UPDATE", oldObject=old)
     assert "TG203" in warning
+
+
+FUTURE = template("future", exactly(5, "future"))
+UNSEEN = (
+    "devices were not compared with cap gpus: DeviceClass future does not exist, or was not seen yet, so it is not "
+    f"known what its devices count under {GPU}"
+)
+
+
+def test_claims_of_an_unseen_class_are_not_forecast_and_that_is_said() -> None:
+    fixture = create_fixture(DENY, FUTURE)
+    assert read_warnings(fixture.admit(claiming("future"))) == [UNSEEN]
+    result = response(fixture.admit(claiming_workload("future"), kind={"group": "apps", "kind": "Deployment"}))
+    assert (result["allowed"], result["warnings"]) == (True, [UNSEEN])
+
+
+def test_a_template_of_an_unseen_class_is_allowed_and_that_is_said() -> None:
+    kind = {"group": "resource.k8s.io", "kind": "ResourceClaimTemplate"}
+    assert read_warnings(create_fixture().admit(FUTURE, kind=kind, name="future")) == [UNSEEN]
+    assert read_warnings(create_fixture().admit(TWO, kind=kind, name="two")) == []

@@ -82,11 +82,12 @@ def find_device_sources(
     sources = {}
     for name in names:
         own = find_named_class(name)
-        classes = {own} if own else {each for each, resource in mappings if resource == name}
-        classes.update(mapped_classes.get(name, ()))
+        named = {*mapped_classes.get(name, ()), *filter(None, [own])}
+        classes = named | {each for each, resource in mappings if resource == name and not own}
         if classes:
             resources = {DEVICE_CLASS_PREFIX + each for each in classes}
-            resources |= {resource for each, resource in mappings if each in classes and resource}
+            # pods by another resource of a class that counts by a former mapping alone were never charged
+            resources |= {resource for each, resource in mappings if each in named and resource}
             resources |= set() if name.endswith(DEVICES_SUFFIX) else {name}
             sources[name] = DeviceSources(frozenset(resources), frozenset(classes))
     return sources

@@ -94,8 +94,9 @@ class CapCharge(msgspec.Struct, frozen=True):
         counted first.
         """
         charge, cap = self, self.cap.with_former(ledger.mappings)
-        if cap is not self.cap and self.charge_under is not None:
-            charge = msgspec.structs.replace(self.charge_under(cap), rolls_at=self.rolls_at)
+        if cap is not self.cap:
+            charge = self if self.charge_under is None else self.charge_under(cap)
+            charge = msgspec.structs.replace(charge, cap=cap, rolls_at=self.rolls_at)
         names = charge.fixed.requested.keys()
         undecided = {
             name

@@ -10,6 +10,7 @@ in pkg/controller/resourceclaim/controller.go, BindTo in k8s.io/dynamic-resource
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -18,6 +19,7 @@ import msgspec
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
+from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.kinds import DecodedRequest
@@ -131,7 +133,11 @@ def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) ->
 def counts_devices(caps: Iterable[ActiveCap], review: LeastAmountsReview | None) -> bool:
     """Return whether one of the caps counts claims, denies them, or warns of the least that they get."""
     return any(
-        cap.device_sources or cap.multiplies_devices or (review is not None and forecasts_devices(cap)) for cap in caps
+        cap.device_sources
+        or cap.multiplies_devices
+        or cap.classes.open_names  # a class that is not seen may count
+        or (review is not None and forecasts_devices(cap))
+        for cap in caps
     )
 
 
@@ -143,6 +149,33 @@ def describe_unknown(claims: PodClaims, limits: str = "caps") -> str:
     if not claims.unknown or claims.is_controlled:
         return ""
     return f"the claims that templates make were not compared with {limits}: {claims.unknown}"
+
+
+def describe_unseen_classes(
+    caps: Iterable[ActiveCap], claims: Iterable[ResourceClaim], pods: Iterable[Pod] = ()
+) -> str:
+    """Return the message that pods, or claims for them, were not compared with a cap: they name an unseen class."""
+    claims, pods = tuple(claims), tuple(pods)
+    for cap in caps:
+        unseen = next(filter(None, map(cap.find_unseen_class_of_claim, claims)), None)
+        if unseen is None:
+            with suppress(QuantityError):  # the API server's validation reports it
+                unseen = next(filter(None, map(cap.find_unseen_class_of_pod, pods)), None)
+        if unseen is not None:
+            return f"devices were not compared with cap {cap.definition.name}: {unseen}"
+    return ""
+
+
+def describe_unseen_template(decoded_request: DecodedRequest, caps: Iterable[ActiveCap]) -> str:
+    """Return the same message for the claims of a template that the request creates; empty for any other request."""
+    target = decoded_request.target
+    if target is None or decoded_request.request.operation != CREATE:
+        return ""
+    created = decoded_request.get_object(target)
+    if not isinstance(created, ResourceClaimTemplate) or is_controlled(created.metadata):
+        return ""
+    spec = created.spec or ResourceClaimTemplateSpec()
+    return describe_unseen_classes(caps, (ResourceClaim(spec.metadata, spec.spec),))
 
 
 def is_controlled(meta: ObjectMeta | None) -> bool:

@@ -34,6 +34,8 @@ from tallygate.webhook.gate.claim_forecast import (
     ClaimTemplateLister,
     counts_devices,
     describe_unknown,
+    describe_unseen_classes,
+    describe_unseen_template,
     forecast_devices,
     forecast_impossible_claims,
     forecast_waiting_claims,
@@ -197,7 +199,8 @@ class Gate:
                 return self._review_workload(context, labels, deadline)
             if request.kind == "ResourceClaimTemplate":
                 caps = policy_set.caps.find_matching(request.namespace, labels).caps
-                return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
+                problems = self._forecast_devices(decoded_request, caps, deadline)
+                return decide_with_warnings(context, problems, describe_unseen_template(decoded_request, caps))
         if is_namespace_write(request):
             denied = list(check_limit_annotations(request, policy_set.policies.caps))
             if denied:
@@ -318,7 +321,10 @@ class Gate:
         warnings = list(forecast_waiting_claims(expected.claims, reserved))
         if self._quotas is not None:
             warnings += self._quotas.forecast_pod(expected)
-        return add_warnings(context, warnings, describe_unknown(expected.claims, expected.limits))
+        unknown = describe_unknown(expected.claims, expected.limits)
+        if not unknown and not expected.claims.is_controlled:
+            unknown = describe_unseen_classes((each.charge.cap for each in reserved), expected.claims.claims)
+        return add_warnings(context, warnings, unknown)
 
     def _review_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload: its charge if a cap admits it as a whole, else forecasts on its pods."""

@@ -14,7 +14,13 @@ from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, fi
 from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.webhook.gate.applied_workload import ForecastWorkload, add_claims, decode_workloads
 from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge
-from tallygate.webhook.gate.claim_forecast import ClaimTemplateLister, counts_devices, describe_unknown, is_controlled
+from tallygate.webhook.gate.claim_forecast import (
+    ClaimTemplateLister,
+    counts_devices,
+    describe_unknown,
+    describe_unseen_classes,
+    is_controlled,
+)
 from tallygate.webhook.gate.decisions import ReviewContext
 from tallygate.webhook.gate.owner_chain import OwnerChains
 from tallygate.webhook.gate.quota_forecast import QuotaForecaster, name_limits
@@ -135,6 +141,9 @@ class WorkloadReviewer:
         if self._quotas is not None:
             warnings += self._quotas.forecast_workload(workload, old_workload, quotas)
         unknown = unknown or describe_unknown(workload.unknown_claims, limits)
+        claims = (claim for pods in workload.pod_sets for claim in pods.claims.claims)
+        pods = (each.view.pod for each in workload.pod_sets)
+        unknown = unknown or describe_unseen_classes(forecast_caps, claims, pods)
         unknown = unknown or next(describe_unknown_defaults(workload, forecast_caps, compute_pod_charge), "")
         return ReviewedWorkload(denied, warnings, unknown, charges)
 
