@@ -19,8 +19,8 @@ _QUOTA = {"hard", "scopes", "scopeSelector"}
 NODE_CODES = ("TG112", "TG113", "TG114", "TG115")
 STORED_CODE = "TG121"
 """The code of stored pods, which `check` does not find: it adds what is implied."""
-NAMESPACE_CODE = "TG028"
-"""The code that depends on a namespace: its examples are whole manifests."""
+WHOLE_MANIFESTS = ("TG028", "TG029")
+"""The codes whose examples are whole manifests."""
 RULE_CODES = [
     code for code in code_catalog.ALL_CODES if code.number < "TG2" and code.number not in {*NODE_CODES, STORED_CODE}
 ]
@@ -89,7 +89,7 @@ def check_fragment(folder: Path, code: Code, fragment: str) -> set[str]:
     shipped = SHIPPED_POLICIES.joinpath("default.yaml").read_text()
     policies.write_text(NOTHING if code.number < "TG1" else f"{shipped}---\n{BOUNDS}---\n{CLAIMS}---\n{IMPLIED}")
     arguments = ["check", "-o", "json", "--policies", str(policies), "-"]
-    manifests = fragment if code.number == NAMESPACE_CODE else json.dumps(manifest(fragment))
+    manifests = fragment if code.number in WHOLE_MANIFESTS else json.dumps(manifest(fragment))
     result = CliRunner().invoke(root, arguments, input=manifests)
     return {finding["code"] for finding in json.loads(result.stdout)["findings"]}
 

@@ -143,6 +143,17 @@ ADMIN_ACCESS_UNLABELLED = Code(
     valid_example="apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ops\n  labels: "
     '{resource.kubernetes.io/admin-access: "true"}\n---\n' + _MONITOR_CLAIM,
 )
+OVERHEAD_NOT_OF_CLASS = Code(
+    number="TG029",
+    slug="overhead-not-of-class",
+    summary="A pod has an overhead, and its RuntimeClass has none or another one.",
+    explanation="Admission writes the overhead of the RuntimeClass into each pod, and rejects a pod with any other "
+    "one, or with one where it names no class. `check` knows the classes among the manifests.",
+    invalid_example="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+    "spec: {overhead: {cpu: 250m}, containers: [{name: a}]}",
+    valid_example="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+    "spec: {runtimeClassName: kata, overhead: {cpu: 250m}, containers: [{name: a}]}",
+)
 SCOPE_UNKNOWN = Code(
     number="TG030",
     slug="scope-unknown",
@@ -255,6 +266,7 @@ RESOURCE_CODES: tuple[Code, ...] = (
     POD_CLAIMS,
     WINDOWS_POD_RESOURCES,
     ADMIN_ACCESS_UNLABELLED,
+    OVERHEAD_NOT_OF_CLASS,
     SCOPE_UNKNOWN,
     SCOPE_UNSUITABLE,
     SCOPES_CONFLICT,

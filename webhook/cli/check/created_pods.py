@@ -1,6 +1,6 @@
 """Pods as the API server creates them: with the values of LimitRanges and of the default PriorityClass.
 
-These may be among the manifests, or in a snapshot.
+These may be among the manifests, or in a snapshot. RuntimeClasses among the manifests decide about the overhead.
 """
 
 import json
@@ -10,19 +10,24 @@ from typing import Any, Final
 
 import msgspec
 
+from tallygate.webhook.accounting.kubernetes_codes import OVERHEAD_NOT_OF_CLASS
 from tallygate.webhook.accounting.pod_defaults import (
     LIMIT_RANGER_ANNOTATION,
     LimitRangeIndex,
     PodDefaults,
     create_pod_defaults,
 )
+from tallygate.webhook.accounting.pod_resources import Quantities, parse_resource_list
+from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
+from tallygate.webhook.admission.pod_view import read_template
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
-from tallygate.webhook.cli.manifests.typed_objects import is_read, parse_object
+from tallygate.webhook.cli.manifests.typed_objects import TypedObject, is_read, parse_object
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
-from tallygate.webhook.objects.core import Container, LimitRange, Pod, ResourceRequirements
+from tallygate.webhook.objects.core import Container, LimitRange, Pod, ResourceList, ResourceRequirements
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass
 
@@ -105,3 +110,62 @@ def _encode(resources: ResourceRequirements | None) -> dict[str, Any]:
     found = resources or ResourceRequirements()
     lists: dict[str, Any] = json.loads(msgspec.json.encode({"requests": found.requests, "limits": found.limits}))
     return {name: each for name, each in lists.items() if each}
+
+
+class _Overhead(msgspec.Struct, rename="camel"):
+    pod_fixed: ResourceList | None = None
+
+
+class _RuntimeClass(msgspec.Struct):
+    overhead: _Overhead | None = None
+
+
+class _RuntimePodSpec(msgspec.Struct, rename="camel"):
+    runtime_class_name: str | None = None
+    overhead: ResourceList | None = None
+
+
+class _RuntimePod(msgspec.Struct):
+    spec: _RuntimePodSpec | None = None
+
+
+_RUNTIME_CLASS_DECODER: Final = msgspec.json.Decoder(_RuntimeClass)
+_RUNTIME_POD_DECODER: Final = msgspec.json.Decoder(_RuntimePod)
+_RUNTIME_CLASS: Final = ("node.k8s.io", "RuntimeClass")
+
+
+class RuntimeClasses:
+    """The RuntimeClasses among the manifests, whose overhead admission demands of pods.
+
+    Source: validateOverhead in plugin/pkg/admission/runtimeclass/admission.go, v1.37.
+    """
+
+    def __init__(self, manifests: Iterable[Manifest], limits: Limits) -> None:
+        self._overheads: dict[str, Quantities] = {}
+        for manifest in manifests:
+            if (manifest.group, manifest.kind) == _RUNTIME_CLASS:
+                with suppress(DocumentError, msgspec.ValidationError, QuantityError):
+                    runtime_class = _RUNTIME_CLASS_DECODER.decode(to_json(manifest.node, limits.expanded))
+                    overhead = runtime_class.overhead or _Overhead()
+                    self._overheads[manifest.name] = parse_resource_list(overhead.pod_fixed)
+
+    def validate(self, typed: TypedObject) -> Iterator[Problem]:
+        """Yield a problem for each pod or template whose pods admission rejects for their overhead."""
+        for view in typed.views if isinstance(typed.content, Pod) or typed.target.creates_pods else ():
+            with suppress(QuantityError, msgspec.ValidationError):  # validation reports these
+                spec = _RUNTIME_POD_DECODER.decode(read_template(view, typed.body)).spec
+                if spec is not None and (message := self._describe(spec)):
+                    field = view.locate("spec.overhead")
+                    yield Problem(field, OVERHEAD_NOT_OF_CLASS.number, Reason.FORBIDDEN, message)
+
+    def _describe(self, spec: _RuntimePodSpec) -> str:
+        name, written = spec.runtime_class_name, parse_resource_list(spec.overhead)
+        if not written or (name and name not in self._overheads):
+            return ""
+        if not name:
+            return "a pod has the overhead of its RuntimeClass, and this one names no class: remove overhead"
+        overhead = self._overheads[name]
+        if not overhead:
+            return f"RuntimeClass {name} has no overhead: remove that of the pod"
+        text = ", ".join(f"{resource}: {quantity}" for resource, quantity in overhead.items())
+        return "" if written == overhead else f"RuntimeClass {name} has another overhead: remove it, or write {text}"
