@@ -100,7 +100,7 @@ def test_every_gate_has_an_in_flight_bound_under_which_caps_are_never_exceeded(e
     assert warned == []
 
 
-def test_reservations_stay_open_of_pods_that_are_refused_after_the_gate_has_reserved(environment: BenchCluster) -> None:
+def test_a_ledger_has_open_reservations_of_creates_that_failed_during_each_load(environment: BenchCluster) -> None:
     rounds, after = measure_with_reservations(environment, _CREATES, reservations=5)
     assert list(rounds) == list(RESERVING_LOADS)
     for each in rounds.values():

@@ -117,7 +117,6 @@ def measure_with_reservations(
                 if variant is OPEN and time.monotonic() - filled_at > _LASTING_SECONDS:
                     bench_cluster.fill_ledger(reservations)
                     filled_at = time.monotonic()
-                    block(OPEN, 1)  # the gate reads the ledger, which another has written
                 return block(variant, size)
 
             run = partial(_run_in_turns, load, RESERVING, fill_and_run)
