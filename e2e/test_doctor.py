@@ -44,8 +44,8 @@ spec:
   namespaces: {selector: {matchLabels: {doctor: looks}}}
   hard: {example.com/dongle: 4}
 """
-_OTHERS = frozenset({"opaque-names", "quotas", "excluded-namespaces"})
-"""Checks that leftovers of other cases may fail."""
+_OTHERS = frozenset({"opaque-names", "quotas", "excluded-namespaces", "callers"})
+"""Checks that leftovers of other cases may fail, and that of a Deployment, which a gate on this machine has none of."""
 
 Found = dict[str, dict[str, Any]]
 
@@ -76,7 +76,10 @@ class Doctor:
         )
         assert shown.returncode in {0, 1}, shown.stderr
         found = {each["check"]: each for each in json.loads(shown.stdout)["checks"]}
-        fails = any(each["result"] == "FAIL" for each in found.values())
+        fails = any(
+            each["result"] == "FAIL" or (each["result"] == "UNKNOWN" and name in {"registered", "reachable"})
+            for name, each in found.items()
+        )
         assert shown.returncode == int(fails), shown.stdout
         self.found = found
         return found

@@ -30,12 +30,13 @@ class InstallSize:
     warnings: Mapping[str, str] = field(default_factory=dict)
 
 
-_ALONE: Final = {"failure-policy": "WARN"}  # with one replica no pod can be created while it restarts
+_OPEN: Final = {"callers": "WARN"}  # the addresses of the API servers are unknown to an installation
+_ALONE: Final = _OPEN | {"failure-policy": "WARN"}  # with one replica no pod can be created while it restarts
 _SIZES: Final = {
     "standalone": InstallSize(has_ledgers=False, replicas=1, warnings=_ALONE),
     "cluster": InstallSize(has_ledgers=True, replicas=1, by_hand=True, warnings=_ALONE),
-    "ha": InstallSize(has_ledgers=True, replicas=2),
-    "cert-manager": InstallSize(has_ledgers=True, replicas=2),
+    "ha": InstallSize(has_ledgers=True, replicas=2, warnings=_OPEN),
+    "cert-manager": InstallSize(has_ledgers=True, replicas=2, warnings=_OPEN),
 }
 
 _OVERLAY_VALUES: Final = {

@@ -131,9 +131,13 @@ def budget(allowed: int = 1, labels: dict[str, str] = LABELS) -> GateDisruptionB
     )
 
 
-def create_network_policy(labels: dict[str, str] = LABELS, types: tuple[str, ...] = ("Ingress",)) -> GateNetworkPolicy:
-    """Return a NetworkPolicy for pods with these labels."""
-    spec = {"podSelector": {"matchLabels": labels}, "policyTypes": types}
+def create_network_policy(
+    labels: dict[str, str] = LABELS, types: tuple[str, ...] = ("Ingress",), rule: Object | None = None
+) -> GateNetworkPolicy:
+    """Return a NetworkPolicy for pods with these labels, whose port of reviews is open for one address, or a rule."""
+    reviews = {"ports": [{"port": "https"}], "from": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]} | (rule or {})
+    metrics = {"ports": [{"port": "monitor"}]}
+    spec = {"podSelector": {"matchLabels": labels}, "policyTypes": types, "ingress": [metrics, reviews]}
     return msgspec.convert({"metadata": {"name": "tallygate"}, "spec": spec}, GateNetworkPolicy)
 
 

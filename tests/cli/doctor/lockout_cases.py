@@ -47,6 +47,14 @@ CASES: Cases = {
         {"network_policies": (create_network_policy(types=("Egress",)),)},
         {"callers": WARN},
     ),
+    "a NetworkPolicy accepts the port of reviews from every address": (
+        {"network_policies": (create_network_policy(rule={"from": []}),)},
+        {"callers": WARN},
+    ),
+    "one of two NetworkPolicies accepts every port from every address": (
+        {"network_policies": (create_network_policy(), create_network_policy(rule={"from": [], "ports": []}))},
+        {"callers": WARN},
+    ),
     "an argument for client certificates is empty": (
         {"network_policies": (), "deployment": deployment(arguments=(*ARGUMENTS, "--client-ca-file="))},
         {"callers": WARN},

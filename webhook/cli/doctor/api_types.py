@@ -247,11 +247,25 @@ class GateDisruptionBudget(msgspec.Struct, rename="camel", frozen=True):
     status: _GateDisruptionBudgetStatus = _GateDisruptionBudgetStatus()
 
 
+class _NetworkPort(msgspec.Struct, frozen=True):
+    """A port by number or name; None means every port."""
+
+    port: int | str | None = None
+
+
+class _IngressRule(msgspec.Struct, frozen=True):
+    """The ports that a rule opens (none: all) to these senders (none: to every one)."""
+
+    ports: tuple[_NetworkPort, ...] = ()
+    senders: tuple[dict[str, Any], ...] = msgspec.field(name="from", default=())
+
+
 class _GateNetworkPolicySpec(msgspec.Struct, rename="camel", frozen=True):
     """The selected pods of a NetworkPolicy and the directions that it limits."""
 
     pod_selector: LabelSelector = LabelSelector()
     policy_types: tuple[str, ...] = ()
+    ingress: tuple[_IngressRule, ...] = ()
 
 
 class GateNetworkPolicy(msgspec.Struct, rename="camel", frozen=True):
