@@ -319,6 +319,16 @@ def wrap(template: dict[str, Any], pod_sets: list[dict[str, Any]] | None = None,
         ),
         pytest.param(
             "AppWrapper.workload.codeflare.dev",
+            wrap(
+                {"apiVersion": "example.com/v1", "kind": "Gang", "spec": {"roles": [WORKER]}},
+                [{"path": "template.spec.roles[0].template", "replicas": 4}],
+                suspend=True,
+            ),
+            {"spec.components[0].template.spec.roles[0].template.spec.containers[0]": 0},
+            id="a suspended wrapper makes none of the pods that are declared",
+        ),
+        pytest.param(
+            "AppWrapper.workload.codeflare.dev",
             wrap({"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "spec": wrap(WRAPPED_JOB)}),
             {},
             id="a wrapper in a wrapper is not read",

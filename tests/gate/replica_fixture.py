@@ -141,6 +141,7 @@ class ReplicaFixture(GateFixture):
         self.pods, self.namespaces = PodStore(), NamespaceStore()
         self.stored_pods: dict[str, dict[str, Any]] = {}
         self.progress_requests = 0
+        self.nonces: list[str] = []
         self.synced_at: float | None = None
         self.usage_lister = UsageLister(
             self.pods, self.namespaces, lambda: self.now, self._get_synced_at, self._request_progress
@@ -300,7 +301,8 @@ class ReplicaFixture(GateFixture):
 
     def _nonce(self) -> str:
         self._count += 1
-        return f"n{self._count}"
+        self.nonces.append(f"n{self._count}")
+        return self.nonces[-1]
 
     def _read_clock(self) -> float:
         """Advance the clock with every read, as a real one does."""

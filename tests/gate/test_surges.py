@@ -59,6 +59,28 @@ def test_pods_of_a_controller_that_rolls_exceed_the_cap_by_the_surge_and_no_more
     assert replica.count_gpus() == (4, 2)
 
 
+def test_the_attempt_of_a_pod_that_surges_is_another_than_the_rejected_one() -> None:
+    """Otherwise a late release of the rejected attempt would remove the reservation of the accepted one."""
+    replica, new = start_rollout()
+    earlier = len(replica.nonces)
+    assert request_pod(replica, "new", new) == (200, "")
+    (reservation,) = replica.read_ledger().reservations.values()
+    assert replica.nonces[earlier:].index(reservation.attempt) > 0
+
+
+def test_old_pods_that_use_one_of_two_exceeded_resources_are_no_sign_of_a_rollout() -> None:
+    replica = create_active_replica(
+        CAP.replace(f"{{{GPU}: 4}}", f"{{{GPU}: 4, pods: 4}}") + f"  surge: {{amounts: {{{GPU}: 2, pods: 2}}, for: 15m}}\n"
+    )
+    old = store_replica_set(replica, "web-old", WEB)
+    for index in range(4):
+        stored = replica.store_pod(f"old{index}", gpus=0 if index else 4)
+        stored["metadata"] |= {"ownerReferences": [old if index else create_reference("Job", "train", "batch/v1")]}
+        replica.observe(f"old{index}")
+    replica.reconcile()
+    assert request_pod(replica, "new", store_replica_set(replica, "web-new", WEB))[0] == 403
+
+
 def test_without_a_surge_no_controller_is_read_and_no_pod_exceeds_the_cap() -> None:
     replica, new = start_rollout(CAP)
     assert request_pod(replica, "new", new)[0] == 403
