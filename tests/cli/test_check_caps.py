@@ -280,6 +280,13 @@ def test_a_job_that_does_not_fit_beside_the_pods_of_a_snapshot_is_an_error_and_a
     assert [each[:2] for each in found] == [("warning", "TG205")]
 
 
+def test_no_stored_pod_belongs_to_a_job_whose_template_has_no_labels(tmp_path: Path) -> None:
+    stored = [*namespaces(a="yes"), pod("running", 6)]
+    job = workload("Job", 1, {}, parallelism=3, completions=3)
+    found = check(tmp_path, [job], stored, cap=CAP.replace(", limits.memory: 8Gi", ""))
+    assert [each[:2] for each in found] == [("warning", "TG205")]
+
+
 def test_jobs_of_one_run_share_the_room_of_a_cap_that_admits_them_as_a_whole(tmp_path: Path) -> None:
     second = _job(5)
     second["metadata"] = {"name": "second", "namespace": "a"}

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tallygate.webhook.cli.app import root
-from tests.cli.cap_checks import check, claim, device_class, namespaces, pod
+from tests.cli.cap_checks import CAP, check, claim, device_class, namespaces, pod
 
 
 def test_claims_are_charged_like_pods(tmp_path: Path) -> None:
@@ -39,6 +39,18 @@ def test_a_claim_of_the_scheduler_counts_as_its_pod(tmp_path: Path) -> None:
         owner["metadata"]["uid"] = "u"
         stored = [*namespaces(a="yes"), device_class(), owner, claim("c", 4, owner="u")]
         assert len(check(tmp_path, [pod("q", 4)], stored)) == findings
+
+
+@pytest.mark.parametrize("selection", ["", "  pods: {objectSelector: {matchLabels: {tier: batch}}}\n"])
+def test_a_claim_of_the_scheduler_counts_by_itself_once_its_pod_has_ended(tmp_path: Path, selection: str) -> None:
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "c"}, "phase": "Succeeded"}
+    ended, stored_claim, requested = pod("p", 4, status=status), claim("c", 4, owner="u"), pod("q", 5)
+    ended["metadata"]["uid"] = "u"
+    for each in (ended, stored_claim, requested):
+        each["metadata"]["labels"] = {"tier": "batch"}
+    stored = [*namespaces(a="yes"), device_class(), ended, stored_claim]
+    (found,) = check(tmp_path, [requested], stored, cap=CAP + selection)
+    assert found[:2] == ("error", "TG201")
 
 
 def test_a_claim_of_an_unknown_class_is_not_reported_as_fine(tmp_path: Path) -> None:

@@ -142,3 +142,11 @@ def test_another_client_is_corrected_ever_more_seldom() -> None:
     assert [try_again().writes for _ in range(5)] == [1, 1, 1, 1, 0]
     publisher.forget("u-n1")
     assert try_again().writes == 1
+
+
+def test_after_a_changed_policy_another_client_is_corrected_ever_more_seldom_too() -> None:
+    cluster, edited = _Cluster(), create_node(capacity={SEAT: "5"}, managers={"kubectl-edit": [SEAT]})
+    publisher = cluster.create_publisher()
+    _reconcile(cluster, edited, f"{{{SEAT}: 4}}", publisher)
+    writes = [_reconcile(cluster, edited, f"{{{SEAT}: 6}}", publisher).writes for _ in range(6)]
+    assert writes == [1, 1, 1, 1, 0, 0]

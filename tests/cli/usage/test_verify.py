@@ -105,6 +105,11 @@ def test_an_old_pod_is_counted_in_spite_of_later_changes(tmp_path: Path) -> None
     assert (found.ledger, found.stored) == (2, 3)
 
 
+def test_the_newest_pod_of_a_count_is_counted_for_sure(tmp_path: Path) -> None:
+    (found,) = list_drifts(tmp_path, create_ledger(0), [create_gpu_pod(3, "p", PODS_REVISION)])
+    assert (found.ledger, found.stored) == (0, 3)
+
+
 @pytest.mark.parametrize(("seconds", "is_drift"), [(30, False), (120, True)])
 def test_a_new_pod_must_be_counted_within_a_minute(tmp_path: Path, seconds: float, is_drift: bool) -> None:  # noqa: FBT001 -- a table
     """Report a pod that is not counted later, if the time of the snapshot is known."""
