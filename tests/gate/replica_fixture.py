@@ -96,6 +96,7 @@ class FixedLeadership:
     def __init__(self) -> None:
         self.leading = True
         self.loaded_since: float | None = -math.inf
+        self.lost_replicas = 0
         self.recorded = True
 
     def is_leader(self) -> bool:
@@ -111,8 +112,8 @@ class FixedLeadership:
         return self.recorded
 
     def count_lost_replicas(self) -> int:
-        """Return 0: no replica is lost."""
-        return 0
+        """Return the number that the test set."""
+        return self.lost_replicas
 
 
 class RecordFixture:

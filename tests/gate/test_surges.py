@@ -69,9 +69,8 @@ def test_the_attempt_of_a_pod_that_surges_is_another_than_the_rejected_one() -> 
 
 
 def test_old_pods_that_use_one_of_two_exceeded_resources_are_no_sign_of_a_rollout() -> None:
-    replica = create_active_replica(
-        CAP.replace(f"{{{GPU}: 4}}", f"{{{GPU}: 4, pods: 4}}") + f"  surge: {{amounts: {{{GPU}: 2, pods: 2}}, for: 15m}}\n"
-    )
+    both = CAP.replace(f"{{{GPU}: 4}}", f"{{{GPU}: 4, pods: 4}}")
+    replica = create_active_replica(both + f"  surge: {{amounts: {{{GPU}: 2, pods: 2}}, for: 15m}}\n")
     old = store_replica_set(replica, "web-old", WEB)
     for index in range(4):
         stored = replica.store_pod(f"old{index}", gpus=0 if index else 4)

@@ -48,6 +48,31 @@ def test_the_job_set_of_a_train_job_reserves_for_its_pods(trainer: dict[str, Any
     assert replica.count_gpus() == (0, 4)
 
 
+_DRIVER = {
+    "name": "driver",
+    "replicas": 1,
+    "template": {"spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}},
+}
+
+
+def test_a_job_set_reserves_for_its_jobs_although_one_of_them_requests_nothing() -> None:
+    replica, job_set = create_active_replica(WHOLE), _create_job_set()
+    job_set["spec"]["replicatedJobs"] = [_DRIVER, *job_set["spec"]["replicatedJobs"]]
+    assert review(replica, job_set) == (200, "")
+    assert review(replica, create_job("workers-0", 2, create_owner("jobset", "JobSet", JOB_SET))) == (200, "")
+    assert (set(replica.read_ledger().reservations), replica.count_gpus()) == ({"uid-jobset"}, (0, 4))
+
+
+def test_a_job_set_whose_pods_have_claims_alone_reserves_for_its_jobs() -> None:
+    replica, job_set = create_active_replica(WHOLE), _create_job_set()
+    pods = {"containers": [{"name": "c"}], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
+    job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"] = pods
+    review(replica, job_set)
+    replica.stored.store("jobsets", job_set)
+    assert review(replica, create_job("workers-0", 2, create_owner("jobset", "JobSet", JOB_SET))) == (200, "")
+    assert "uid-workers-0" not in replica.read_ledger().reservations
+
+
 @pytest.mark.parametrize(
     ("namespace", "name"),
     [

@@ -187,6 +187,11 @@ def _let_pass(replica: ReplicaFixture, seconds: float) -> None:
         replica.reconcile()
 
 
+_DELETED_JOB = create_job() | {
+    "metadata": {**create_job()["metadata"], "deletionTimestamp": "2026-12-01T00:00:00Z"},
+}
+
+
 @pytest.mark.parametrize(
     ("stored", "seconds", "expected"),
     [
@@ -194,6 +199,9 @@ def _let_pass(replica: ReplicaFixture, seconds: float) -> None:
         pytest.param(create_job(suspend=True), BOUND, 0, id="that is suspended ends with the bound"),
         pytest.param(create_job() | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, BOUND, 0,
                      id="that is complete ends with the bound"),
+        pytest.param(create_job() | {"status": {"conditions": [{"type": "Complete", "status": "False"}]}}, BOUND, 4,
+                     id="whose condition says that it is not complete stays"),
+        pytest.param(_DELETED_JOB, BOUND, 0, id="that is being deleted ends with the bound"),
         pytest.param(create_job(), BOUND, 4, id="that may start pods stays"),
         pytest.param(create_job(), BOUND + GANG_BOUND_SECONDS, 0, id="whose pods do not come ends"),
     ],

@@ -9,14 +9,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
 from tallygate.webhook.server.controllers.ledger_controller import LedgerController
 from tallygate.webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
 from tallygate.webhook.server.telemetry.ledger_metrics import ObservedLedgers
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import DeviceStore
-from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
-from tests.gate.gate_fixture import CAP
+from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, StoreUnavailableError, WriteResult
+from tests.gate.gate_fixture import BY_LABEL, CAP
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
 from tests.server.app_harness import Log
 from tests.state.informers.pods import pod as stored_pod
@@ -81,6 +82,56 @@ def test_an_annotation_is_written_at_once_and_one_that_is_not_valid_is_logged_on
         "the annotation limits.tallygate.dev/gpus of namespace team-a sets no limit: nvidia.com/gpu: 9 is more than an "
         "annotation may give; write 8 or less"
     )
+
+
+def test_a_ledger_whose_reconciliation_failed_is_reconciled_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica, reconcile, failures = create_active_replica(CAP), LedgerReconciler.reconcile, ["the store is away"]
+    controller, keys = _create_controller(replica), list[LedgerKey]()
+
+    def reconcile_or_fail(reconciler: LedgerReconciler, key: LedgerKey, cap: ActiveCap) -> ReconcileResult:
+        keys.append(key)
+        if failures:
+            raise StoreUnavailableError(failures.pop())
+        return reconcile(reconciler, key, cap)
+
+    assert controller._reconcile_due()  # noqa: SLF001  # one run, without its thread
+    monkeypatch.setattr(LedgerReconciler, "reconcile", reconcile_or_fail)
+    replica.store_pod("p")
+    replica.observe("p")
+    with pytest.raises(TallygateError, match="the store is away"):
+        controller._reconcile_due()  # noqa: SLF001
+    assert controller._reconcile_due()  # noqa: SLF001
+    assert len(keys) == 2
+    assert replica.count_gpus() == (1, 0)
+
+
+def test_a_namespace_that_leaves_a_shared_cap_is_counted_out_of_it_at_once() -> None:
+    replica = ReplicaFixture(BY_LABEL.replace("hard:", "shared: true\n  hard:"), ())
+    for name in ("team-a", "team-b"):
+        replica.label_namespace(name, gpu="yes")
+    replica.activate_ledgers()
+    reconcile_due = _create_controller(replica)._reconcile_due  # noqa: SLF001  # one run, without its thread
+    for name in ("team-a", "team-b"):
+        replica.store_pod(f"p-{name}", namespace=name)
+        replica.observe(f"p-{name}")
+    assert reconcile_due()
+    assert replica.count_gpus() == (2, 0)
+    replica.label_namespace("team-a")
+    assert reconcile_due()
+    assert replica.count_gpus() == (1, 0)
+
+
+def test_a_leader_that_sees_a_lost_replica_reconciles_every_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    replica = create_active_replica(CAP)
+    controller = _create_controller(replica)
+    for _ in range(2):
+        assert controller._reconcile_due()  # noqa: SLF001  # one run, without its thread
+        now += 100.0  # the pass over all ledgers ends, and the next one is not due
+    assert not controller._find_due()  # noqa: SLF001
+    replica.leadership.lost_replicas += 1
+    assert [key.namespace for key in controller._find_due()] == ["team-a"]  # noqa: SLF001
 
 
 def test_a_reservation_that_is_stored_during_a_reconciliation_is_reconciled_again(
