@@ -52,10 +52,10 @@ def test_any_text_is_read_or_rejected(text: str) -> None:
         pytest.param("---\n---\n# nothing\n---\n", [], id="nor have separators and comments"),
         pytest.param("\ufeffa: 1\n", [{"a": 1}], id="a byte order mark is passed over"),
         pytest.param("\ufeffa: 1\n---\n\ufeffb: 2\n", [{"a": 1}, {"b": 2}], id="one at each document too"),
-        pytest.param("\ufeff--- {a: 1}\n", [{"a": 1}], id="a separator behind one is none of kubectl's"),
+        pytest.param("\ufeff--- {a: 1}\n", [{"a": 1}], id="a separator behind one separates nothing"),
         pytest.param("--- # text\na: 1\n---  \r\nb: 2\n---\t\nc: 3\n", [{"a": 1}, {"b": 2}, {"c": 3}], id="comments"),
         pytest.param("a: 1\n...\n# the end\n", [{"a": 1}], id="a document may have an end"),
-        pytest.param("a: |\n  b\n  ---\n  c\n", [{"a": "b\n---\nc\n"}], id="a separator in a text is none"),
+        pytest.param("a: |\n  b\n  ---\n  c\n", [{"a": "b\n---\nc\n"}], id="a separator in a text separates nothing"),
         pytest.param("a: 1\r\nb: 2\r\n", [{"a": 1, "b": 2}], id="lines may end as on Windows"),
         pytest.param(
             "a: 1\n---\nb: 2\n...\n---\nc: 3", [{"a": 1}, {"b": 2}, {"c": 3}], id="documents follow each other"

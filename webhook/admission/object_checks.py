@@ -83,7 +83,6 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
     names: set[str] = set()
     too_large_names: set[str] = set()
     has_large = False
-    is_partial = pod_view is not None and pod_view.is_partial
     for resource_field in resource_fields:
         path, identity, context, lists, requests_and_limits, is_container, _ = resource_field
         is_quota = context is NameContext.QUOTA
@@ -113,8 +112,9 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
                     if collector.is_full:
                         return collector.violations
         if requests_and_limits:
-            violations = _check_equality(resource_field, requests_and_limits, selection, fills_limits=fills_limits)
-            collector.add(violations if not is_partial else _drop_missing_limits(violations))
+            collector.add(
+                _check_equality(resource_field, requests_and_limits, pod_view, selection, fills_limits=fills_limits)
+            )
     if pod_view is not None and pod_view.pod.spec is not None and (has_large or selection.has_pod_bounds):
         collector.add(_check_pod_requests(pod_view, pod_view.pod.spec, names - too_large_names, selection))
     return collector.violations
@@ -149,11 +149,17 @@ def create_violation(field_path: str, rule: ResourceRule, failure: CheckFailure,
 def _check_equality(
     resource_field: ResourceField,
     requests_and_limits: tuple[ResourceList, ResourceList],
+    pod_view: PodView | None,
     selection: RuleSelection,
     *,
     fills_limits: bool,
 ) -> Iterator[RuleViolation]:
+    """Yield the violations of rules that demand equal requests and limits.
+
+    Of a template that is a part, another object may have the limits that it lacks.
+    """
     requests, limits = requests_and_limits
+    is_partial = pod_view is not None and pod_view.is_partial
     for name, raw in requests.items():
         checks = selection.get_checks(name)
         if not checks.equality_rules:
@@ -176,11 +182,6 @@ def _check_equality(
                 yield create_violation(
                     field_path, rule, failure, (resource_field.identity, name, str(request), str(limit))
                 )
-
-
-def _drop_missing_limits(violations: Iterable[RuleViolation]) -> Iterator[RuleViolation]:
-    """Yield the violations of a template that is a part: another object may have the limits that it lacks."""
-    return (each for each in violations if each.problem.code != LIMIT_MISSING.number)
 
 
 def _create_missing_limit_failure(checks: CompiledChecks, request: bytes, *, is_default: bool) -> CheckFailure | None:

@@ -10,11 +10,20 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
-from tallygate.webhook.cli.manifests.kustomize_patches import find_patch_files
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError, NotAnObject, list_objects
 from tallygate.webhook.cli.output.findings import STDIN_NAME, Finding, FindingSeverity, FindingSubject
 from tallygate.webhook.documents.reader import read_documents
-from tallygate.webhook.documents.syntax_tree import START, DocumentError, ErrorKind, Limits, Position
+from tallygate.webhook.documents.syntax_tree import (
+    START,
+    DocumentError,
+    ErrorKind,
+    Limits,
+    Mapping,
+    Node,
+    Position,
+    Scalar,
+    Sequence,
+)
 from tallygate.webhook.policy.load import walk_files
 
 UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
@@ -23,6 +32,9 @@ UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
 STDIN = "-"
 _CODES = {ErrorKind.SYNTAX: "TG401", ErrorKind.TOO_LARGE: "TG402", ErrorKind.CONTENT: "TG403"}
 _NO_OBJECT = FindingSubject()
+_KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml"})
+_PATCH_LISTS = ("patches", "patchesStrategicMerge", "patchesJson6902")
+_PATCH_PATH = "path"
 
 FileTracker = Callable[[Iterable[str]], Iterable[str]]
 """Passes file names through, and may report its progress."""
@@ -61,7 +73,7 @@ def load_manifests(
     listed = [(argument, name) for argument in arguments for name in _list_files(argument)]
     files = [each for each in listed if not _is_excluded(*each, excluded)]
     loaded.excluded_count = len(listed) - len(files)
-    patches = find_patch_files((name for argument, name in files if argument != name), limits)
+    patches = _find_patch_files((name for argument, name in files if argument != name), limits)
     filled_arguments: set[str] = set()
     for (argument, _), name in zip(files, track([name for _, name in files]), strict=True):
         if argument != name and os.path.realpath(name) in patches:
@@ -100,6 +112,41 @@ def _read_file(name: str, stdin: BinaryIO, limits: Limits, loaded: LoadedManifes
         loaded.findings.append(create_document_finding(shown_name, error))
         has_content = True
     return has_content
+
+
+def _find_patch_files(files: Iterable[str], limits: Limits) -> frozenset[str]:
+    """Return the real paths of the files that the kustomizations among the files name as patches.
+
+    A kustomization that cannot be read names none: its own error is reported when it is read as a manifest. Source:
+    sigs.k8s.io/kustomize/api v0.21.1, types/kustomization.go.
+    """
+    found: set[str] = set()
+    for name in files:
+        if Path(name).name in _KUSTOMIZATIONS:
+            folder = Path(name).parent
+            found.update(os.path.realpath(folder / path) for path in _read_patch_paths(name, limits))
+    return frozenset(found)
+
+
+def _read_patch_paths(name: str, limits: Limits) -> Iterator[str]:
+    try:
+        with Path(name).open("rb") as file:
+            text = file.read(limits.size).decode("utf-8", "replace")
+        documents = list(read_documents(text, limits))
+    except (OSError, DocumentError):
+        return
+    for document in documents:
+        if isinstance(document.root, Mapping):
+            for list_name in _PATCH_LISTS:
+                yield from _list_paths(document.root.get(list_name))
+
+
+def _list_paths(node: Node | None) -> Iterator[str]:
+    """Yield the paths in a list of patches; a patch may also be written in its place, as a text of several lines."""
+    for item in node.items if isinstance(node, Sequence) else ():
+        path = item.get(_PATCH_PATH) if isinstance(item, Mapping) else item
+        if isinstance(path, Scalar) and isinstance(path.value, str) and path.value and "\n" not in path.value:
+            yield path.value
 
 
 def format_argument(argument: str) -> str:
