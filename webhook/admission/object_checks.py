@@ -166,7 +166,7 @@ def _check_equality(
             continue
         request = bytes(raw)
         limit = bytes(limits[name]) if name in limits else None
-        if request == limit:
+        if request == limit or (limit is None and is_partial):
             continue
         is_default = name in resource_field.default_requests
         failure = (
