@@ -195,6 +195,14 @@ def test_an_object_with_pods_of_a_kind_that_is_not_read_is_found(
     assert warning is None or (warning.code, *warning.position) == ("TG410", 2, 7)
 
 
+def test_an_object_whose_pods_have_a_template_in_another_object_is_found() -> None:
+    text = "apiVersion: extensions.agents.x-k8s.io/v1beta1\nkind: SandboxWarmPool\nspec: {replicas: 8}\n"
+    warning = find_unread_pods(read_manifest(text), REVIEW_TARGETS)
+    assert warning is not None
+    assert (warning.code, *warning.position) == ("TG410", 2, 7)
+    assert "the template that spec.sandboxTemplateRef names, are not counted" in warning.message
+
+
 def test_aliases_of_aliases_are_searched_once() -> None:
     levels = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 10))
     text = f"apiVersion: x.org/v1\nkind: Bomb\nspec:\n  l0: &l0 [{{name: a}}]\n{levels}  x: *l9\n"

@@ -25,6 +25,12 @@ _OLDER_VERSIONS = frozenset({_OLD_VERSION, "resource.k8s.io/v1beta2"})
 _GROUPS_WITHOUT_PODS = ("kyverno.io", "gatekeeper.sh", "karpenter.sh", POLICY_GROUP)
 """Groups whose objects have patterns of pods or amounts of nodes, not pods."""
 
+_TEMPLATE_REFERENCES = {("extensions.agents.x-k8s.io", "SandboxWarmPool"): "spec.sandboxTemplateRef"}
+"""Group and kind of objects that make pods of a template in another object, and the field that names it.
+
+Source: sigs.k8s.io/agent-sandbox v0.5.6, extensions/controllers/sandboxwarmpool_controller.go.
+"""
+
 _SCHEMA_FIELD = "openAPIV3Schema"
 """The field of a definition of a kind whose value has the names of fields as keys."""
 
@@ -84,6 +90,11 @@ def find_unread_pods(manifest: Manifest, targets: ReviewTargets) -> ManifestErro
         return ManifestError("TG410", _find_position(manifest, "kind"), message)
     if any(f".{manifest.group}".endswith(f".{group}") for group in _GROUPS_WITHOUT_PODS):
         return None
+    reference = _TEMPLATE_REFERENCES.get((manifest.group, manifest.kind))
+    if reference is not None:
+        kind = f"the kind {manifest.kind} of {manifest.api_version}"
+        message = f"{kind} is not read: its pods, of the template that {reference} names, are not counted"
+        return ManifestError("TG410", _find_position(manifest, "kind"), message)
     path = _find_pods(manifest.node)
     if not path:
         return None
