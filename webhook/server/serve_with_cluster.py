@@ -91,13 +91,8 @@ def create_cluster_gate(
     event_recorder = _create_event_recorder(client_config, settings, telemetry, gate, informers)
     auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
     recorder = _create_limit_record_controller(client_config, settings, informers, admissions, telemetry)
-    controllers = (
-        ledger_controller,
-        _create_lease_controller(elector, telemetry.log),
-        recorder,
-        event_recorder,
-        auditor,
-    )
+    leases = _create_lease_controller(elector, telemetry.log)
+    controllers = (ledger_controller, leases, recorder, event_recorder, auditor)
     background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
     if settings.publish_nodes == "on":
         background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
