@@ -84,7 +84,7 @@ def test_a_claim_that_the_pod_lacks_is_a_problem_where_all_parts_are_known() -> 
         pytest.param({"podSpecPatch": "{{inputs.parameters.patch}}"}, {}, id="a patch that is a parameter"),
         pytest.param({"podSpecPatch": "containers: ["}, {}, id="a patch that nothing can read"),
         pytest.param({"podSpecPatch": "text"}, {}, id="a patch that is no mapping"),
-        pytest.param({}, {"podSpecPatch": "a: " + "x" * 70_000}, id="a patch that is too long"),
+        pytest.param({}, {"podSpecPatch": "a: " + "x" * 20_000}, id="a patch that is too long"),
         pytest.param({}, {"podSpecPatch": "{containers: [{$patch: delete, name: main}]}"}, id="a directive"),
         pytest.param({}, {"podSpecPatch": "containers: {}"}, id="a patch of another type"),
         pytest.param({}, {"workflowTemplateRef": {"name": "base"}}, id="a template that another object has"),
@@ -155,6 +155,22 @@ def test_a_patch_is_merged_as_a_strategic_one(
 def test_a_patch_with_a_directive_is_not_merged() -> None:
     with pytest.raises(UnknownPatchError):
         merge_values(msgspec.Raw(b'{"a":{}}'), msgspec.Raw(b'{"a":{"$patch":"delete"}}'))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"templateDefaults": {"container": {"command": ["x" * 100_000]}}}, id="defaults"),
+        pytest.param({"podSpecPatch": "x: " + "y" * 15_000}, id="a patch"),
+    ],
+)
+def test_templates_beyond_a_number_of_bytes_are_known_in_part(spec: dict[str, Any]) -> None:
+    templates = [{"name": f"t{number}", "container": LIMITED} for number in range(600)]
+    views = read_views("Workflow.argoproj.io", {"templates": templates, **spec})
+    parts = [view.is_partial for view in views if view.path.startswith("spec.templates[")]
+    assert not parts[0]
+    assert parts[-1]
+    assert parts == sorted(parts)
 
 
 def test_a_patch_that_nests_deep_takes_no_time() -> None:

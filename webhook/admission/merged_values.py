@@ -5,6 +5,7 @@ k8s.io/api/core/v1, v1.36. A patch with directives, such as `$patch: delete`, is
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -16,7 +17,7 @@ from tallygate.webhook.errors import TallygateError
 _NULL = b"null"
 _PARAMETER = "{{"
 _MAX_DEPTH = 12  # the resources of a container are five levels deep
-_LIMITS = Limits(size=64 * 1024, depth=60, documents=1, nodes=5_000, expanded=5_000)
+_LIMITS = Limits(size=16 * 1024, depth=60, documents=1, nodes=2_000, expanded=2_000)
 _MERGED_LISTS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "resourceClaims"})
 """The lists whose items are merged by name; others are replaced, or decide nothing here."""
 
@@ -43,13 +44,21 @@ def read_patch(text: str) -> msgspec.Raw:
     """
     if _PARAMETER in text or len(text) > _LIMITS.size:
         raise UnknownPatchError("the patch is not known before")
+    content = _parse_patch(text)
+    if content is None:
+        raise UnknownPatchError("the patch is no mapping")
+    return content
+
+
+@lru_cache(maxsize=64)  # all templates of a Workflow have the patch of its spec
+def _parse_patch(text: str) -> msgspec.Raw | None:
     try:
         documents = list(read_documents(text, _LIMITS))
         if len(documents) == 1 and isinstance(documents[0].root, Mapping):
             return msgspec.Raw(to_json(documents[0].root, _LIMITS.expanded))
-    except DocumentError as error:
-        raise UnknownPatchError(error.message) from error
-    raise UnknownPatchError("the patch is no mapping")
+    except DocumentError:
+        pass
+    return None
 
 
 def merge_values(base: msgspec.Raw, patch: msgspec.Raw) -> msgspec.Raw:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tallygate.webhook.admission.pod_view import Completeness
-from tallygate.webhook.admission.workflow_templates import NO_SPEC, PlacedSpec, compose_workflow_template
+from tallygate.webhook.admission.workflow_templates import PlacedSpec, compose_workflow_template
 from tallygate.webhook.policy.workload_kinds import PodForm
 
 _NULL = b"null"
@@ -46,7 +46,7 @@ class ComposedTemplate:
 
 
 def compose_template(
-    form: PodForm, content: msgspec.Raw, path: str, workflow: PlacedSpec = NO_SPEC
+    form: PodForm, content: msgspec.Raw, path: str, workflow: PlacedSpec | None = None
 ) -> ComposedTemplate:
     """Return the pod template in the value at a path; `workflow` is the spec of the Workflow of a template.
 
@@ -61,7 +61,7 @@ def compose_template(
             places = {"spec.containers[0].resources": path}
             return ComposedTemplate(msgspec.Raw(body), places, completeness=Completeness.PARTIAL)
         case PodForm.WORKFLOW:
-            composed, places, completeness = compose_workflow_template(content, path, workflow)
+            composed, places, completeness = compose_workflow_template(content, path, workflow or PlacedSpec())
             return ComposedTemplate(_encode(composed), places, completeness=completeness)
         case PodForm.COMPONENT:
             return _compose_component(content, path)

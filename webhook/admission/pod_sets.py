@@ -20,7 +20,7 @@ from tallygate.webhook.admission.object_values import (
 from tallygate.webhook.admission.pod_counts import PodCounter
 from tallygate.webhook.admission.pod_forms import compose_template
 from tallygate.webhook.admission.pod_view import Completeness, PodView, ReplicaCount, read_template
-from tallygate.webhook.admission.workflow_templates import NO_SPEC, PlacedSpec
+from tallygate.webhook.admission.workflow_templates import PlacedSpec
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.workload_kinds import FieldPath, PodForm, PodSetDefinition, WorkloadKind
@@ -118,7 +118,7 @@ class _Reader:
     ) -> PodView:
         path = format_place(place)
         places: Mapping[str, str] = {}
-        workflow = NO_SPEC if definition.workflow is None else self._read_workflow(definition.workflow)
+        workflow = None if definition.workflow is None else self._read_workflow(definition.workflow)
         try:
             composed = compose_template(definition.form, content, path, workflow)
             places = composed.places
@@ -148,7 +148,7 @@ class _Reader:
         if place not in self._workflows:
             content, text = self._values.find(place), format_place(place)
             try:
-                self._workflows[place] = NO_SPEC if content is None else PlacedSpec.decode(content, text)
+                self._workflows[place] = PlacedSpec() if content is None else PlacedSpec.decode(content, text)
             except msgspec.ValidationError as error:
                 raise locate_error(error, text, {}) from error
         return self._workflows[place]

@@ -20,6 +20,8 @@ _NULL = b"null"
 _RAW_NULL = msgspec.Raw(_NULL)
 _EMPTY = frozenset({_NULL, b"[]", b"{}", b'""'})
 _MAIN = "main"
+_MAX_MERGED_BYTES = 2_000_000  # a fifth of a second
+_COST_OF_YAML = 20  # bytes of JSON that are merged in the time in which one of YAML is read
 _TYPES = ("container", "containerSet", "script", "resource", "dag", "suspend", "data", "http", "plugin")
 """The fields of a template that say what it is; of the defaults only that of the template counts."""
 
@@ -77,12 +79,17 @@ _NAMED_DECODER = msgspec.json.Decoder(_Named)
 _PATCHED_DECODER = msgspec.json.Decoder(_PatchedLists)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlacedSpec:
-    """The spec of a Workflow, and its path in the object."""
+    """The spec of a Workflow, and its path in the object.
+
+    `budget` are the bytes that may yet be merged for its templates: each has the defaults and the patch of the spec, so
+    that an object of a megabyte could take minutes. A template beyond it is known in part.
+    """
 
     spec: WorkflowSpec = field(default_factory=WorkflowSpec)
     path: str = ""
+    budget: int = _MAX_MERGED_BYTES
 
     @staticmethod
     def decode(content: msgspec.Raw, path: str) -> "PlacedSpec":
@@ -93,8 +100,15 @@ class PlacedSpec:
         """
         return PlacedSpec(_SPEC_DECODER.decode(content), path)
 
+    def spend(self, size: int) -> None:
+        """Take some bytes from the budget.
 
-NO_SPEC = PlacedSpec()
+        Raises:
+            UnknownPatchError: if it is used up.
+        """
+        self.budget -= size
+        if self.budget < 0:
+            raise UnknownPatchError("the templates have too many bytes to be merged")
 
 
 @dataclass(slots=True)
@@ -120,6 +134,7 @@ def compose_workflow_template(
     if bytes(defaults) not in _EMPTY:
         completeness = Completeness.MERGED
         try:
+            workflow.spend(len(bytes(defaults)) + len(bytes(content)))
             merged = _TEMPLATE_DECODER.decode(_merge_defaults(defaults, content))
         except UnknownPatchError:
             completeness = Completeness.PARTIAL
@@ -132,7 +147,7 @@ def compose_workflow_template(
         (merged.pod_spec_patch, f"{path}.podSpecPatch"),
     ):
         if patch:
-            _apply_patch(composition, patch, patch_path)
+            _apply_patch(composition, patch, patch_path, workflow)
     composition.places["spec"] = path
     return {"metadata": merged.metadata, "spec": composition.spec}, composition.places, composition.completeness
 
@@ -208,12 +223,14 @@ def _list_places(own: _Template, merged: _Template, path: str, defaults: str) ->
             yield f"spec.{pod_field}[{first + number}]", place
 
 
-def _apply_patch(composition: _Composition, patch: str, path: str) -> None:
+def _apply_patch(composition: _Composition, patch: str, path: str, workflow: PlacedSpec) -> None:
     """Apply a patch of the spec of a pod; the pods are unknown in part if the patch is not known before."""
     try:
+        spec = msgspec.Raw(msgspec.json.encode(composition.spec))
+        workflow.spend(len(bytes(spec)) + len(patch) * _COST_OF_YAML)
         content = read_patch(patch)
         patched = _PATCHED_DECODER.decode(content)
-        merged = _FIELDS_DECODER.decode(merge_values(msgspec.Raw(msgspec.json.encode(composition.spec)), content))
+        merged = _FIELDS_DECODER.decode(merge_values(spec, content))
     except (UnknownPatchError, msgspec.DecodeError):
         composition.completeness = Completeness.PARTIAL
         return
