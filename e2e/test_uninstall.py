@@ -52,7 +52,7 @@ def local(site: Site) -> Iterator[LocalCluster]:
 def _keep_creating(site: Site, namespace: str) -> Iterator[list[Answer]]:
     """Create pods without dongles for as long as the block runs, and check that each was stored.
 
-    Under a gate it begins when the cap's ledger reserves: a new one is counted first, and answers 429 until then.
+    Under a gate the cap is new, and admits until it is counted.
     """
     with Clients(site.cluster, namespace) as clients:
         prefix = uuid4().hex[:8]
