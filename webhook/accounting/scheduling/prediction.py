@@ -25,7 +25,7 @@ from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm
 from tallygate.webhook.accounting.scheduling.assumed_devices import shares_claims
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, mark_unresolvable
 from tallygate.webhook.accounting.scheduling.filters import Filter, run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
 from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors, find_bind_errors_of_choices
 from tallygate.webhook.accounting.scheduling.placement import (
     PlacementResult,
@@ -256,6 +256,15 @@ def with_daemon_tolerations(pod: SchedulingPod) -> SchedulingPod:
     return msgspec.structs.replace(
         pod, spec=msgspec.structs.replace(spec, tolerations=[*(spec.tolerations or ()), *tolerations])
     )
+
+
+def count_daemon_pods(pod: SchedulingPod, cluster: Cluster) -> int:
+    """Return the number of pods that a DaemonSet with this pod makes, by the taints and labels of the nodes.
+
+    Raises:
+        QuantityError: if a request is invalid.
+    """
+    return len(_find_target_nodes(IncomingPod.from_pod(with_default_priority(with_daemon_tolerations(pod))), cluster))
 
 
 def _find_target_nodes(pod: IncomingPod, cluster: Cluster) -> NodeIndices:

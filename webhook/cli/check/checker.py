@@ -25,7 +25,7 @@ from tallygate.webhook.admission.resource_fields import list_resource_fields
 from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
 from tallygate.webhook.cli.check import api_validation
 from tallygate.webhook.cli.check.api_validation import apply_patch
-from tallygate.webhook.cli.check.cap_check import CapChecker, CapCheckResult
+from tallygate.webhook.cli.check.cap_check import CapChecker, CapCheckResult, DaemonCounter
 from tallygate.webhook.cli.check.created_pods import PodDefaultsFinder, RuntimeClasses, set_pod_defaults
 from tallygate.webhook.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
@@ -236,7 +236,7 @@ class CheckContext:
     """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits.
 
     `now` is the time by which overrides of limits end. `check_nodes` stays None if no rule needs the nodes of the
-    snapshot.
+    snapshot. `count_daemon_pods` counts the pods of a DaemonSet by these nodes.
     """
 
     policies: PolicySet
@@ -245,6 +245,7 @@ class CheckContext:
     limits: Limits
     now: datetime
     check_nodes: NodeCheck | None = None
+    count_daemon_pods: DaemonCounter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +272,13 @@ class ManifestChecker:
         snapshot = context.snapshot or SnapshotContents()
         snapshot = replace(snapshot, limit_annotations=merge_limit_annotations(snapshot.limit_annotations, manifests))
         self._cap_checker = CapChecker(
-            context.policies, snapshot, classes, templates, find_pod_defaults=defaults.find, now=context.now
+            context.policies,
+            snapshot,
+            classes,
+            templates,
+            find_pod_defaults=defaults.find,
+            now=context.now,
+            count_daemon_pods=context.count_daemon_pods,
         )
         self._devices = _create_known_devices(snapshot, classes, templates) if context.check_nodes is not None else None
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}

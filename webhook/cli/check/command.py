@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.cli.check.cap_check import may_count_devices
+from tallygate.webhook.cli.check.cap_check import DaemonCounter, may_count_devices
 from tallygate.webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
 from tallygate.webhook.cli.framework import (
     EXIT_FINDINGS,
@@ -101,8 +103,11 @@ def check(  # noqa: PLR0913 -- one argument for each option
     """
     files = combine_files(paths, filenames, snapshot)
     policy_set = load_usable_policies(policies)
+    loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files, exclude)
+    has_node_rules = RuleIndex(policy_set).has_node_rules
+    counts_nodes = bool(policy_set.caps) and _has_daemon_sets(loaded)
     snapshot_contents = (
-        snapshots.read_snapshot(snapshot, with_cluster=RuleIndex(policy_set).has_node_rules) if snapshot else None
+        snapshots.read_snapshot(snapshot, with_cluster=has_node_rules or counts_nodes) if snapshot else None
     )
     check_context = CheckContext(
         policy_set,
@@ -110,9 +115,9 @@ def check(  # noqa: PLR0913 -- one argument for each option
         namespace or find_default_namespace(in_cluster=False),
         DEFAULT_LIMITS,
         datetime.now(UTC),
-        _create_node_check(snapshot_contents),
+        _create_node_check(snapshot_contents) if has_node_rules else None,
+        _create_daemon_counter(snapshot_contents),
     )
-    loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files, exclude)
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
     if not allow_empty:
         loaded.findings += map(_create_empty_finding, loaded.empty_arguments)
@@ -169,6 +174,20 @@ def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck
     return lambda decoded, selection, devices, has_pods: check_schedulability(
         decoded, selection, FixedSnapshot(cluster, has_pods=has_pods), devices
     )
+
+
+def _has_daemon_sets(loaded: LoadedManifests) -> bool:
+    """Return whether the pods of a DaemonSet can be counted by nodes, which needs numpy."""
+    return any(each.kind == "DaemonSet" for each in loaded.manifests) and find_spec("numpy") is not None
+
+
+def _create_daemon_counter(contents: snapshots.SnapshotContents | None) -> DaemonCounter | None:
+    """Return the function that counts the pods of a DaemonSet by the nodes of a snapshot; None if it has none."""
+    if contents is None or contents.cluster is None or not len(contents.cluster.nodes):
+        return None
+    from tallygate.webhook.accounting.scheduling.prediction import count_daemon_pods  # noqa: PLC0415  see the docstring
+
+    return partial(count_daemon_pods, cluster=contents.cluster)
 
 
 def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:
