@@ -150,6 +150,36 @@ def test_an_unreadable_slice_leaves_the_devices_unknown_until_it_is_readable() -
     assert watches.device_cache.problem == ""
 
 
+def test_the_device_of_a_claim_that_is_allocated_later_is_no_longer_free() -> None:
+    slices = [device_class(), device_slice("a", [device("d0", "80Gi")])]
+    watches = DeviceWatches()
+    watches.send(node("a") | {"kind": "Node"}, *slices, claim("later"), claim("waiting"))
+    watches.device_cache.build()
+    waiting = pod("waiting", resourceClaims=[{"name": "g", "resourceClaimName": "waiting"}])
+    feasible = []
+    for _ in range(2):
+        with watches.open_cluster() as cluster:
+            feasible.append(describe(cluster, waiting)[0])
+        watches.send(claim("later", allocated=["a/d0"], pods=["other"]))
+    assert feasible == [["a"], []]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["corrected", "deleted"])
+def test_an_unreadable_claim_leaves_the_devices_unknown_until_it_is_corrected_or_deleted(*, is_deleted: bool) -> None:
+    unreadable = claim("taken", allocated=["a/d0"], pods=["other"])
+    shared = {"shareID": "s", "consumedCapacity": {"memory": "many"}}
+    unreadable["status"]["allocation"]["devices"]["results"][0] |= shared
+    watches = DeviceWatches()
+    watches.send(*OBJECTS, unreadable)
+    watches.device_cache.build()
+    assert "claim default/taken" in watches.device_cache.problem
+    if is_deleted:
+        watches.send(unreadable, event="DELETED")
+    else:
+        watches.send(claim("taken", allocated=["a/d0"], pods=["other"]))
+    assert watches.device_cache.problem == ""
+
+
 def test_devices_are_not_decoded_until_a_pod_needs_them() -> None:
     watches = DeviceWatches()
     watches.send(*OBJECTS)
