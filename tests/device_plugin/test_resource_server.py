@@ -1,6 +1,7 @@
 """The server of a resource, called by a gRPC client of our own: hostile bytes, bounds, streams and the socket."""
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -95,6 +96,19 @@ def test_streams_are_bounded_and_leave_room_for_other_calls(plugin: _Plugin) -> 
     assert plugin.call("GetDevicePluginOptions", b"") == b"\x10\x01"
     for stream in streams:
         stream.cancel()
+
+
+def test_a_stream_that_ends_leaves_its_place_to_the_next_kubelet(plugin: _Plugin) -> None:
+    deadline, opened = time.monotonic() + _TIMEOUT, 0
+    while opened < 2 * MAX_STREAMS:
+        stream = plugin.watch()
+        try:
+            next(stream)
+        except grpc.RpcError as error:  # the server learns of an end after the client
+            assert (error.code(), time.monotonic() < deadline) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+        else:
+            opened += 1
+            stream.cancel()
 
 
 @pytest.mark.parametrize("method", ["Allocate", "GetPreferredAllocation", "PreStartContainer", "ListAndWatch"])

@@ -237,6 +237,29 @@ def test_a_replica_that_starts_later_keeps_the_amount_of_the_ledger(text: str, n
     assert count(later, name) == (amount, 0)
 
 
+def test_a_replica_with_another_definition_uses_no_amount_that_the_ledger_keeps() -> None:
+    replica = create_replica(BY_MEMORY, *h100s(1))
+    store(replica, "c1", "h-0")
+    publish(replica)
+    replica.reconcile()
+    later = create_replica(BY_MEMORY.replace("{sum: memory}", "{sum: cores}"))
+    later.revision = replica.revision
+    later.put_ledger(replica.read_ledger())
+    store(later, "c1", "h-0")
+    publish(later, create_device("h-1"))
+    later.reconcile()
+    assert (count(later, "gpu-memory"), "gpu-memory" in later.read_ledger().resources) == ((0, 0), False)
+
+
+def test_a_sum_with_an_unknown_device_has_no_partial_amount() -> None:
+    replica = create_replica(BY_MEMORY, *h100s(1))
+    store(replica, "c1", "h-0")
+    store(replica, "c2", "unknown")
+    publish(replica, *h100s(1), generation=2)
+    replica.reconcile()
+    assert (count(replica, "gpu-memory"), "gpu-memory" in replica.read_ledger().resources) == ((0, 0), False)
+
+
 def test_an_unknown_device_counts_as_one() -> None:
     replica = create_replica(BY_MODEL)
     store(replica, "c1", "unknown")
