@@ -82,9 +82,9 @@ _EXAMPLES: Mapping[Module, tuple[str, ...]] = {
         "examples/hpa-swp-scaling/python-sandbox-template.yaml",
     ),
     modules.AIBRIX: (
-        *(f"config/samples/orchestration_v1alpha1_{kind}.yaml" for kind in ("stormservice", "rayclusterfleet")),
+        "config/samples/orchestration_v1alpha1_rayclusterfleet.yaml",
         "development/tutorials/distributed/fleet.yaml",
-        "samples/disaggregation/sglang/tp-1p1d.yaml",
+        *(f"samples/disaggregation/sglang/{name}.yaml" for name in ("tp-1p1d", "replica")),
     ),
     modules.DISAGGREGATED: tuple(
         f"config/samples/disaggregatedset_v1_{name}.yaml" for name in ("disaggregatedset", "3role")
