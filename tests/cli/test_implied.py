@@ -148,6 +148,14 @@ def test_predict_does_not_guess_by_unknown_labels(tmp_path: Path) -> None:
     assert "implied request one-address-each was not evaluated" in " ".join(result.stdout.split())
 
 
+def test_a_pod_of_a_cluster_is_placed_as_it_is_stored(tmp_path: Path) -> None:
+    stored = pod("p")
+    stored["metadata"] |= {"uid": "u"}
+    result = run(tmp_path, "predict", stored, snapshot=[NAMESPACE, node(0)], policies=POLICIES)
+    assert result.exit_code == 0, result.output
+    assert "gets example.com/ip" not in result.stderr
+
+
 def test_headroom_counts_copies_with_what_is_implied(tmp_path: Path) -> None:
     result = run(tmp_path, "headroom", pod("p"), snapshot=[NAMESPACE, node(3)], policies=POLICIES)
     assert "Pod team-a/p: 3 more fit, on 1 node" in result.stdout
