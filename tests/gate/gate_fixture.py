@@ -67,6 +67,7 @@ class GateFixture:
         self.now = 0.0
         self.utc: datetime | None = None
         self._uids = itertools.count(1)
+        self._names: dict[str, dict[str, str]] = {}
         nonces = itertools.count(1)
         lister: NamespaceLister = UnknownNamespaces() if labels is None else FixedNamespaces(labels)
         self.gate = Gate(
@@ -96,12 +97,18 @@ class GateFixture:
             "kind": {"group": "", "kind": kind},
             "operation": "UPDATE" if "oldObject" in request else "CREATE",
             "namespace": "team-a",
-            "name": "p",
+            "name": self._name_object(object_),
             "userInfo": {"username": "jane"},
             "object": object_,
         } | request
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole}
         return self.gate.admit(json.dumps(body).encode(), phase, self.get_deadline())
+
+    def _name_object(self, object_: dict[str, Any]) -> str:
+        """Return another name for each UID, since reservations of one name share their amounts; the first is p."""
+        names = self._names.setdefault(object_.get("kind", "Pod"), {})
+        uid = object_.get("metadata", {}).get("uid", "")
+        return names.setdefault(uid, f"p{len(names) + 1}" if names else "p")
 
     def read_unix_time(self) -> float:
         """Return the time of the Unix epoch: `utc`, or else that of the clock."""

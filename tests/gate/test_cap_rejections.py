@@ -13,8 +13,8 @@ def test_a_rejection_shows_the_arithmetic() -> None:
     status = response(decision)["status"]
     assert (status["code"], status["reason"]) == (403, "Forbidden")
     assert status["message"] == (
-        'Pod "p": cap gpus of this namespace exceeded: requested 2 nvidia.com/gpu, used 0, reserved 3, hard 4, free 1; '
-        "top consumers: Pod p (3, reserved). Request 1 or less, or wait until pods end (TG201, cap gpus)"
+        'Pod "p2": cap gpus of this namespace exceeded: requested 2 nvidia.com/gpu, used 0, reserved 3, hard 4, free 1'
+        "; top consumers: Pod p (3, reserved). Request 1 or less, or wait until pods end (TG201, cap gpus)"
     )
     assert (decision.record.verdict, decision.record.codes, decision.record.rules) == ("deny", ("TG201",), ("gpus",))
     assert fixture.read_reserved() == {GPU: 3}
@@ -58,7 +58,7 @@ def test_a_rejected_change_shows_its_growth_and_the_amount_that_would_pass() -> 
     fixture.create(1)
     decision = fixture.admit(pod("u", 9), oldObject=pod("u", 2), subResource="resize")
     assert response(decision)["status"]["message"] == (
-        'Pod "p": cap gpus of this namespace exceeded: requested 7 nvidia.com/gpu on top of 2, used 0, reserved 1, '
+        'Pod "p2": cap gpus of this namespace exceeded: requested 7 nvidia.com/gpu on top of 2, used 0, reserved 1, '
         "hard 4, free 3; top consumers: Pod p (1, reserved). Request 5 or less (TG201, cap gpus)"
     )
     assert response(fixture.admit(pod("u", 5), oldObject=pod("u", 2), subResource="resize"))["allowed"] is True
@@ -82,7 +82,7 @@ def test_a_charge_above_the_soft_limit_warns() -> None:
     assert "warnings" not in response(fixture.create(2))
     assert response(fixture.create(1))["warnings"] == [
         (
-            'Pod "p": cap gpus of this namespace is above its soft limit: charged 3 nvidia.com/gpu, soft 2, '
+            'Pod "p2": cap gpus of this namespace is above its soft limit: charged 3 nvidia.com/gpu, soft 2, '
             "hard 4 (TG202, cap gpus)"
         )
     ]

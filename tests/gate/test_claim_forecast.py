@@ -1,5 +1,6 @@
 """Forecasts for the claims that templates make: at the creation of a pod, and when a workload is applied."""
 
+import re
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def read_warnings(decision: Decision) -> list[str]:
     """Return the warnings about an allowed pod."""
     result = response(decision)
     assert result["allowed"], result
-    return [each.removeprefix('Pod "p": ') for each in result.get("warnings", [])]
+    return [re.sub(r'^Pod "p[0-9]*": ', "", each) for each in result.get("warnings", [])]
 
 
 def read_denial(decision: Decision) -> str:
@@ -68,7 +69,7 @@ def read_denial(decision: Decision) -> str:
     status = response(decision)["status"]
     assert (status["code"], status["reason"]) == (403, "Forbidden")
     message: str = status["message"]
-    return message.removeprefix('Pod "p": ')
+    return re.sub(r'^Pod "p[0-9]*": ', "", message)
 
 
 def test_a_pod_whose_claims_fit_gets_no_warning() -> None:

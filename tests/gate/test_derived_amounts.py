@@ -37,7 +37,7 @@ def read_message(fixture: GateFixture, pod: dict[str, Any], **request: Any) -> s
     """Return the message of a denial, without its subject and its advice."""
     body = response(fixture.admit(pod, **request))
     message: str = "" if body["allowed"] else body["status"]["message"]
-    return message.removeprefix('Pod "p": ').partition(". ")[0].partition("; top consumers")[0]
+    return message.partition('": ')[2].partition(". ")[0].partition("; top consumers")[0]
 
 
 def test_a_denial_has_the_calculation_of_a_weighted_sum() -> None:

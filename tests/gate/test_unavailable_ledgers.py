@@ -144,8 +144,8 @@ class ContestedLedgers(MemoryLedgers):
         self.caps.append(get_cap_name(key.cap))
         if self.competitor is not None and get_cap_name(key.cap) == self.after:
             competitor, self.competitor = self.competitor, None
-            for _ in range(4):
-                assert response(competitor.create(1))["allowed"]
+            for number in range(4):
+                assert response(competitor.create(1, name=f"other-{number}"))["allowed"]
         return outcome
 
 
