@@ -83,7 +83,7 @@ def test_stuck_decisions_in_half_of_the_threads_are_one_though_others_end(
 
 
 def test_a_server_whose_reviews_hang_is_not_ready_until_they_end(tmp_path: Path) -> None:
-    """The limit is five seconds more than the timeout of a decision."""
+    """Wait for five seconds more than the timeout of a decision."""
     with ServerProcess(tmp_path, decision_timeout="100ms") as server, server.client() as client:
         hung = threading.Thread(target=client.post, args=(MUTATE,), kwargs={"content": create_review("wait-12000")})
         hung.start()

@@ -80,13 +80,7 @@ class Lifecycle:
         _raise_descriptor_limit()
         with _report_listen_error(settings.listen):
             listener = open_listener(settings.listen, settings.connections)
-        https_settings = HttpsSettings(
-            threads=settings.threads,
-            connections=settings.connections,
-            idle_timeout=settings.idle_timeout,
-            tls_min_version=settings.tls_min_version,
-        )
-        self._server = HttpsServer(app, listener, https_settings)
+        self._server = HttpsServer(app, listener, _create_https_settings(settings))
         body_reader: BodyReader = app.extensions["body_reader"]
         self._connection_guard = self._create_guard(body_reader, telemetry)
         self._sweeper = Worker(
@@ -204,6 +198,15 @@ def _report_listen_error(address: Address) -> Iterator[None]:
         yield
     except OSError as error:
         raise ServeError(f"cannot listen on {address}: {error.strerror or error}") from None
+
+
+def _create_https_settings(settings: Settings) -> HttpsSettings:
+    return HttpsSettings(
+        threads=settings.threads,
+        connections=settings.connections,
+        idle_timeout=settings.idle_timeout,
+        tls_min_version=settings.tls_min_version,
+    )
 
 
 def _raise_descriptor_limit() -> None:

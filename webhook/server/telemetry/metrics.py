@@ -173,6 +173,7 @@ class ServerMetrics:
     def __init__(self, build_version: str) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # otherwise each counter has a second series with its creation time
         self.registry = CollectorRegistry()
+        self._build_version = build_version
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
         self._requests = counter(
@@ -209,6 +210,15 @@ class ServerMetrics:
         )
         self.policy_rules = gauge("tallygate_policy_rules", "Active rules.")
         self.policy_caps = gauge("tallygate_policy_caps", "Active caps.")
+        self._add_process_metrics()
+        self._request_children: dict[tuple[str, str, str, str], Counter] = {}
+        self._code_children: dict[str, Counter] = {}
+        self._duration_children = {phase: self._durations.labels(phase.value) for phase in Phase}
+
+    def _add_process_metrics(self) -> None:
+        """Add the metrics of the certificate, the log and the process."""
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
         self._certificate_reloads = counter(
             "tallygate_certificate_reloads", "Reloads of changed certificate files, by result.", ("result",)
         )
@@ -219,13 +229,10 @@ class ServerMetrics:
             "tallygate_log_lines_dropped", "Lines of the log that were dropped, since they were not read in time."
         )
         gauge("tallygate_build_info", "What is running.", ("version", "python")).labels(
-            build_version, python_version()
+            self._build_version, python_version()
         ).set(1)
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        self._request_children: dict[tuple[str, str, str, str], Counter] = {}
-        self._code_children: dict[str, Counter] = {}
-        self._duration_children = {phase: self._durations.labels(phase.value) for phase in Phase}
 
     def count_decision(self, phase: Phase, operation: str, kind: str, verdict: str, seconds: float) -> None:
         """Count one decided review."""
