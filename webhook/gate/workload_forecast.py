@@ -343,7 +343,7 @@ def _forecast_missing_limits(
 ) -> Iterator[Forecast]:
     """Yield a forecast for each counted limit that containers lack, and did not lack before.
 
-    There is none for a container that may get the limit by a LimitRange that is not known.
+    A container gets none that may have the limit by a LimitRange that is not known.
     """
     already_unlimited = compute_charge(pods.old_template).unlimited if pods.old_template else {}
     for name, containers in list_unlimited(charge, pods.template, defaults):
