@@ -71,7 +71,8 @@ def test_pods_claims_and_ledgers_are_stored_and_expired_reservations_are_read() 
 def test_every_kind_of_step_does_something() -> None:
     useful: set[str] = set()
     mixes = (
-        "storms", "relabelled namespaces", "groups", "new caps", "gangs", "rollouts, gangs and limits that end",
+        "storms", "relabelled namespaces", "groups", "names", "new caps", "gangs",
+        "rollouts, gangs and limits that end",
         "the scheduler's claims", "devices", "classes",
     )  # fmt: skip
     for seed, mix in itertools.product(range(12), mixes):
