@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -45,7 +45,8 @@ class Port:
     def connect(self, sent: bytes = b"") -> socket.socket:
         """Return a new connection on which a text was sent."""
         connection = self._stack.enter_context(socket.create_connection(("127.0.0.1", self.number), timeout=60))
-        connection.sendall(sent)
+        with suppress(OSError):  # the server has closed it for another one
+            connection.sendall(sent)
         return connection
 
     def connect_idle(self, number: int, sent: bytes = b"") -> list[socket.socket]:
