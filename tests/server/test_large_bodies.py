@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from tests.server.process import ServerProcess, eventually
+from tests.server.process import ServerProcess
 from tests.server.test_connection_guard import Client, send_review
 
 MIB = 1 << 20
@@ -59,17 +59,17 @@ def limit_memory(pid: int) -> Iterator[Callable[[], int]]:
     with ExitStack() as stack:
         with suppress(OSError):
             group.mkdir()
-            stack.callback(lambda: eventually(lambda: remove(group)))
+            stack.callback(remove, group, pid)
             (group / "memory.limit_in_bytes").write_text(str(LIMIT))
             (group / "cgroup.procs").write_text(str(pid))
         yield lambda: read_number(group / "memory.max_usage_in_bytes")
 
 
-def remove(group: Path) -> bool:
-    """Remove a cgroup; return whether it has no process any more."""
+def remove(group: Path, pid: int) -> None:
+    """Move the process to the root of the cgroups, and remove its cgroup."""
     with suppress(OSError):
+        (_MEMORY / "cgroup.procs").write_text(str(pid))
         group.rmdir()
-    return not group.exists()
 
 
 def read_number(path: Path) -> int:
