@@ -1,5 +1,6 @@
 """Remedies for a pod that fits nowhere: every reported change and eviction makes the pod fit."""
 
+import re
 from typing import Any
 
 from hypothesis import given, settings
@@ -181,6 +182,17 @@ def test_the_pod_fits_after_all_evictions_and_not_before(
             assert (index in run_filters(incoming, remaining).feasible) is (kept is None)
 
 
+def _check_new_node(change: str, incoming: IncomingPod, capacities: list[int]) -> None:
+    """Check that the new node fits the pod, and a node with a unit less than the added amount does not."""
+    match = re.fullmatch(rf"(?:one more|a) node like n(\d+)(?: with (\d+) more {_BANANA})?", change)
+    assert match is not None, change
+    room, more = capacities[int(match[1])], int(match[2] or 0)
+    sizes = [(room + more, True), *([(room + more - 1, False)] if more else [])]
+    for size, fits in sizes:
+        alone = create_cluster([node("new-node", **{_BANANA: f"{size}"})], [])
+        assert bool(len(run_filters(replace(incoming), alone).feasible)) is fits
+
+
 @given(st.lists(_AMOUNTS, min_size=1, max_size=4), st.lists(st.tuples(_AMOUNTS, _AMOUNTS), max_size=6), _AMOUNTS)
 @settings(max_examples=examples(50), deadline=None)
 def test_the_pod_fits_a_node_with_the_additional_amount(
@@ -199,6 +211,9 @@ def test_the_pod_fits_a_node_with_the_additional_amount(
     if len(run_filters(incoming, cluster).feasible):
         return
     found = _remedies(cluster, written)
+    if "a node like " in found[0].change or "one more node like " in found[0].change:
+        _check_new_node(found[0].change, incoming, capacities)
+        return
     assert {name for each in found for name in each.nodes} == {f"n{number}" for number in range(len(capacities))}
     for each in found:
         more = int(each.change.split()[0])
