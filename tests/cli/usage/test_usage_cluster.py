@@ -185,11 +185,13 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
         "Namespace",
         "Node",
         "PersistentVolumeClaimList",
+        "LimitRangeList",
         "DeviceClassList",
         "Pod",
         "Pod",
         "ResourceClaimList",
         "ResourceSliceList",
+        "DeviceTaintRuleList",
     ]
     assert listed["metadata"] == {"resourceVersion": "200"}
     arguments = ["--policies", str(tmp_path / "cap.yaml"), "--snapshot", str(path)]
