@@ -388,14 +388,14 @@ UNSEEN = (
 )
 
 
-def test_claims_of_an_unseen_class_are_not_forecast_and_that_is_said() -> None:
+def test_claims_of_an_unseen_class_are_named_and_not_forecast() -> None:
     fixture = create_fixture(DENY, FUTURE)
     assert read_warnings(fixture.admit(claiming("future"))) == [UNSEEN]
     result = response(fixture.admit(claiming_workload("future"), kind={"group": "apps", "kind": "Deployment"}))
     assert (result["allowed"], result["warnings"]) == (True, [UNSEEN])
 
 
-def test_a_template_of_an_unseen_class_is_allowed_and_that_is_said() -> None:
+def test_a_template_of_an_unseen_class_is_allowed_with_a_warning() -> None:
     kind = {"group": "resource.k8s.io", "kind": "ResourceClaimTemplate"}
     assert read_warnings(create_fixture().admit(FUTURE, kind=kind, name="future")) == [UNSEEN]
     assert read_warnings(create_fixture().admit(TWO, kind=kind, name="two")) == []

@@ -14,7 +14,7 @@ def admit(replica: GateFixture, uid: str, name: str, namespace: str = "team-a") 
 
 
 def test_creates_of_a_name_that_exists_reserve_once_and_others_get_the_rest() -> None:
-    """The cap allows 4. One name takes 1, however often it is created."""
+    """Take 1 of 4 for one name, however often it is created."""
     replica = create_active_replica(CAP)
     assert [admit(replica, f"u{number}", "web-0") for number in range(20)] == [200] * 20
     assert [admit(replica, f"other-{number}", f"other-{number}") for number in range(4)] == [200, 200, 200, 403]

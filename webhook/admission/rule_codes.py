@@ -265,7 +265,7 @@ NEW_CAP = Code(
     "TG217",
     "new-cap",
     "A cap is new: it counts what runs before it enforces its limits.",
-    "Nothing was promised under it yet, so until then it admits every request, and reserves for it. It counts once all "
+    "It has enforced no limit yet, so until then it admits every request, and reserves for it. It counts once all "
     "replicas of the gate have it, and no request that was admitted without it can still be stored: a minute or less. "
     "The message has the time.",
     "# cap gpus: created a moment ago, hard: {nvidia.com/gpu: 8}\n" + _format_limits_example("1"),
@@ -276,7 +276,7 @@ CAP_NOT_COUNTED = Code(
     "cap-not-counted",
     "A cap does not decide yet, since its ledger must be counted first.",
     "The answer is 429, and the client tries again. A ledger that is lost, or that belongs to a cap with changed "
-    "namespaces, pods or sharing, is counted for a minute or less, since the cap promised its limit before; the "
+    "namespaces, pods or sharing, is counted for a minute or less, since the cap enforced its limit before; the "
     "message has the time. Any other count takes a moment.",
     "# cap gpus: its ledger was deleted\n" + _format_limits_example("1"),
     "# cap gpus: its ledger is counted\n" + _format_limits_example("1"),

@@ -1,7 +1,7 @@
 """The record of the caps that were active, which tells a new cap from one whose ledger is lost (rule 7).
 
-The leader writes it before any ledger of a cap becomes active, so a cap that it lacks was never active: nothing was
-promised under it yet. It belongs to another kind of object than the ledgers, so that whoever deletes all ledgers
+The leader writes it before any ledger of a cap becomes active, so a cap that it lacks was never active: no limit
+was enforced under it yet. It belongs to another kind of object than the ledgers, so that the deletion of all ledgers
 leaves it. The name of a cap counts beside its key: a cap with other counting rules than the recorded ones has changed,
 and is not new.
 """

@@ -384,7 +384,7 @@ class UsageLister:
             self._existing_ledgers[key] = is_active or self._existing_ledgers.get(key, False)
 
     def was_active(self, key: LedgerKey) -> bool:
-        """Return whether this replica has seen the ledger active: a new cap may have no record yet, and promised."""
+        """Return whether this replica has seen the ledger active: a new cap may enforce limits before its record."""
         return self._existing_ledgers.get(key, False)
 
     def _update_namespaces(self, names: Collection[str]) -> None:

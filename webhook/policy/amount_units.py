@@ -1,6 +1,6 @@
 """Lint of the unit of an amount: bytes of a device, a few bytes of memory, a giga of cores.
 
-Each such amount is legal, and nobody can mean it. The commonest cause is a unit that was left out, or carried over from
+Each such amount is legal, and hardly meant. The commonest cause is a unit that was left out, or carried over from
 another line.
 """
 

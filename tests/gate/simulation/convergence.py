@@ -34,7 +34,7 @@ def converge(world: World, choice: int) -> None:
     replica.load(world.policies.first)
     for cap in world.policies.first.caps.list_caps():
         truth.recorded.add(cap.key)
-        truth.promised.setdefault(cap.key, truth.now)
+        truth.enforced.setdefault(cap.key, truth.now)
     truth.now += _CACHE_SECONDS
     _reconcile_all(world, replica)
     for seconds in (BOUND, GANG_SECONDS) if truth.workloads else (BOUND,):

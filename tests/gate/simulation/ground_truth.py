@@ -61,7 +61,7 @@ class GroundTruth:
     """The keys of the caps in the record of those that were active (rule 7)."""
     loaded_at: dict[str, float] = field(default_factory=dict)
     """By the key of a new cap, the time since which every replica has had it."""
-    promised: dict[str, float] = field(default_factory=dict)
+    enforced: dict[str, float] = field(default_factory=dict)
     """By the key of a cap, the time at which it was recorded, or a ledger of it was active."""
     waiting: list[Callable[[], None]] = field(default_factory=list)
     late: list[Callable[[], None]] = field(default_factory=list)

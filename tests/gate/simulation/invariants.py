@@ -80,7 +80,7 @@ class Invariants:
                 self._record(f"{violation} ({_name(key)})")
         if stored is None or stored[0].initializer:
             return
-        self._truth.promised.setdefault(get_policy_key(key.cap), self._truth.now)
+        self._truth.enforced.setdefault(get_policy_key(key.cap), self._truth.now)
         ledger, rights = stored[0], self._compute_rights(key)
         used_by_uid = self._check_used(key, ledger)
         self._end_excuses(key, ledger)
@@ -168,7 +168,7 @@ class Invariants:
         reservation = stored[0].reservations.get(uid) if stored else None
         if stored is None or reservation is None or reservation.attempt != attempt or not stored[0].counts_first:
             return
-        if began_at > self._truth.promised.get(get_policy_key(key.cap), began_at):
+        if began_at > self._truth.enforced.get(get_policy_key(key.cap), began_at):
             self._record(f"unguarded: {_name(key)} reserves for {uid} without a limit, and its cap was active")
 
     def check_reservation(self, key: LedgerKey, uid: str, attempt: str, loaded_at: int, seen: SeenRevisions) -> None:

@@ -163,5 +163,5 @@ class Replicas:
             return ""
         truth.recorded |= due
         for cap in due:
-            truth.promised.setdefault(cap, truth.now)
+            truth.enforced.setdefault(cap, truth.now)
         return f"the leader records {', '.join(sorted(due))}"

@@ -197,7 +197,7 @@ def test_names_that_begin_alike_have_a_heading_if_they_are_many() -> None:
 
 
 def test_a_thousand_reservations_take_less_than_forty_bytes_each() -> None:
-    """The time of a write grows with its bytes."""
+    """Keep them short: the time of a write grows with its bytes."""
     many = {
         f"{UID[:-4]}{number:04}": create_reservation(name=f"bench-{number}", attempt=f"{UID[:8]}-{number:x}")
         for number in range(1000)

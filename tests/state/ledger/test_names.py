@@ -43,7 +43,7 @@ def reserve_each(ledger: Ledger, *requests: ReservationRequest) -> Ledger:
 
 
 def test_two_creations_that_fail_since_their_name_exists_leave_room_for_a_third_pod() -> None:
-    """The pod uses 1 of 3. Its name is created twice more: only one of these could ever be stored."""
+    """Let the pod use 1 of 3, and create its name twice more: only one of these could ever be stored."""
     ledger = expect_recount(expect_reserved(empty_ledger(3), create_named("u1")), create_snapshot(1, {"u1": 1}))
     ledger = reserve_each(ledger, create_named("u2", hard=3), create_named("u3", hard=3))
     assert ledger.compute_charged() == gpus(2)
@@ -68,7 +68,7 @@ def test_a_released_attempt_leaves_the_amounts_of_the_others() -> None:
 
 
 def test_a_creation_stays_reserved_when_another_of_its_name_is_stored_or_deleted() -> None:
-    """The pod that is stored may be deleted, and then the other creation, which was allowed, may still be stored."""
+    """Keep it, since the stored pod may be deleted, and then the other creation may still be stored."""
     ledger = reserve_each(empty_ledger(), create_named("u1", 1), create_named("u2", 2))
     stored = expect_recount(ledger, create_snapshot(1, {"u1": 1}))
     assert list(stored.reservations) == ["u2"]
@@ -92,7 +92,7 @@ def test_a_consumer_without_a_name_and_a_covered_claim_are_alone() -> None:
 
 
 def test_workloads_of_one_name_are_added_up() -> None:
-    """The pods of a workload that is deleted may still exist when one of its name needs all its pods."""
+    """Add them, since pods of a deleted workload may still exist when one of its name needs all its pods."""
     jobs = [create_named(uid, 2, workload=WorkloadTerms("batch/v1/Job")) for uid in ("j1", "j2")]
     assert reserve_each(empty_ledger(), *jobs).compute_charged() == gpus(4)
 

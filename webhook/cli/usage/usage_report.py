@@ -263,7 +263,7 @@ def _compute_utilization(line: UsageLine) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """The sums over the ledgers of a cap under one resource; an amount is None if that of a ledger is unknown."""
+    """The sums over the ledgers of a cap under one resource; an amount that one ledger does not know has no sum."""
 
     cap: str
     name: str
