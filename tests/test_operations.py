@@ -91,4 +91,5 @@ def g(self):
 
 def test_every_reason_of_a_429_is_in_the_runbook() -> None:
     beginnings = re.findall(r"`([^`]+)`", _OPERATE.split("## 429", 1)[1].split("\n## ", 1)[0])
-    assert [first for first in Prerequisite if not any(each in str(first) for each in beginnings)] == []
+    answered = set(Prerequisite) - {Prerequisite.READ_RECORD}  # the gate itself reads the record and tries again
+    assert {first for first in answered if not any(each in str(first) for each in beginnings)} == set()
