@@ -1,6 +1,5 @@
 """The gate: rules and caps together, as the API server calls them."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -134,8 +133,10 @@ def test_a_hundred_concurrent_creations_are_allowed_exactly_up_to_the_cap() -> N
     assert fixture.read_reserved() == {GPU: 50}
 
 
-def test_a_record_has_the_user_and_the_operation_and_never_the_object() -> None:
-    record = GateFixture(WHOLE).admit(pod("u", "1500m")).record
+def test_a_record_has_the_user_the_operation_and_the_reason_and_nothing_else_of_the_object() -> None:
+    created = pod("u", "1500m", hostname="of-the-object")
+    created["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "of-a-container"}]
+    record = GateFixture(WHOLE).admit(created).record
     assert (record.uid, record.user, record.operation, record.kind, record.namespace, record.name) == (
         "r",
         "jane",
@@ -144,4 +145,8 @@ def test_a_record_has_the_user_and_the_operation_and_never_the_object() -> None:
         "team-a",
         "p",
     )
-    assert "1500m" not in json.dumps([str(record)])
+    assert record.message == (
+        "spec.containers[0].resources.requests[nvidia.com/gpu]: 1500m is not a whole number; nvidia.com/gpu is counted "
+        "in whole units: request 1 or 2 (TG101, rule whole)"
+    )
+    assert [each for each in ("of-the-object", "of-a-container", "TOKEN") if each in str(record)] == []
