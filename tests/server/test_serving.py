@@ -44,7 +44,7 @@ POD: dict[str, Any] = {
 
 def review(amount: str, uid: str = "u-1") -> bytes:
     pod = copy.deepcopy(POD)
-    pod["metadata"]["uid"] = uid
+    pod["metadata"] |= {"name": uid, "uid": uid}
     pod["spec"]["containers"][0]["resources"] = {
         "requests": {"example.com/dongle": amount},
         "limits": {"example.com/dongle": amount},
@@ -55,7 +55,7 @@ def review(amount: str, uid: str = "u-1") -> bytes:
         "resource": {"group": "", "version": "v1", "resource": "pods"},
         "operation": "CREATE",
         "namespace": "team-a",
-        "name": "p",
+        "name": uid,
         "userInfo": {"username": "dev"},
         "object": pod,
         "oldObject": None,

@@ -14,8 +14,10 @@ _DROPPED = "tallygate_log_lines_dropped_total"
 
 
 def create_long_review(number: int) -> bytes:
-    """Return a review whose line is long, so that few of them fill the queue of lines."""
-    return json.dumps({"request": {"uid": f"u-{number}-{_LONG}", "name": _LONG, "namespace": _LONG}}).encode()
+    """Return a review that is denied in a long line, so that few of them fill the queue of lines."""
+    return json.dumps(
+        {"request": {"uid": f"u-{number}-{_LONG}", "name": "deny", "namespace": _LONG, "operation": _LONG}}
+    ).encode()
 
 
 def test_no_decision_waits_for_the_reader_of_the_log(tmp_path: Path) -> None:
