@@ -23,10 +23,13 @@ def open_idle(pod: Pod, counts: dict[str, int]) -> Iterator[list[ssl.SSLSocket]]
         opened = []
         for address, count in counts.items():
             for _ in range(count):
-                to = ("127.0.0.1", pod.relay.port)
+                # `wrap_socket` of a connection that is rejected already would leave the socket open (ssl.py of 3.11.7).
+                connection = stack.enter_context(context.wrap_socket(socket.socket(), server_hostname="localhost"))
+                connection.settimeout(60)
+                connection.bind((address, 0))
                 with suppress(OSError):  # rejected: the address has too many
-                    plain = stack.enter_context(socket.create_connection(to, 60, source_address=(address, 0)))
-                    opened.append(stack.enter_context(context.wrap_socket(plain, server_hostname="localhost")))
+                    connection.connect(("127.0.0.1", pod.relay.port))
+                    opened.append(connection)
         yield opened
 
 
