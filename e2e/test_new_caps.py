@@ -54,7 +54,8 @@ def old_namespace(cluster: Cluster) -> Iterator[str]:
 def gates(site: Site, own: str, old_namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     """Run two gates with ledgers in the cluster, as behind a Service."""
     assert old_namespace
-    with run_two_gates(site, own, tmp_path_factory.mktemp("new-caps") / "gates", Service) as replicas:
+    folder = tmp_path_factory.mktemp("new-caps") / "gates"
+    with run_two_gates(site, own, folder, Service, own_arguments=[["--new-caps=admit"]] * 2) as replicas:
         wait_for_leader(replicas)
         yield replicas
 

@@ -201,12 +201,22 @@ def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by wh
 def _create_activation(
     client_config: ClientConfig, settings: Settings, policy_reloader: PolicyReloader, in_flight_bound: float
 ) -> CapActivation:
-    """Return the source of what tells a new cap from one whose ledger is lost: by where the ledgers are."""
-    if settings.ledgers == "memory":
+    """Return the source of what tells a new cap from one whose ledger is lost: by where the ledgers are.
+
+    Without an admission before the first count, every cap counts as one that was active.
+    """
+    was_active: Callable[[str], bool]
+    if settings.new_caps == "wait":
+        was_active = _count_as_active
+    elif settings.ledgers == "memory":
         was_active = create_process_reader({cap.name for cap in policy_reloader.store.get_policies().caps})
     else:
         was_active = create_lease_reader(_create_lease_store(client_config, settings))
     return CapActivation(was_active, time.time, in_flight_bound)
+
+
+def _count_as_active(_: str) -> bool:
+    return True
 
 
 def _create_lease_store(client_config: ClientConfig, settings: Settings) -> KubernetesLeaseStore:

@@ -197,6 +197,12 @@ class Settings:
         "Whether the leading replica publishes the amounts of every NodeResource in the status of nodes "
         "(docs/tasks/publish-on-nodes.md). It needs a cluster, and the right to patch nodes/status.",
     )
+    new_caps: str = _create_field(
+        create_choice("admit", "wait"),
+        "admit",
+        "What happens under a cap that was never active until it is counted: admit counts first and enforces later, "
+        "with a warning; wait answers 429, so that its limit holds from its first request on (docs/concepts/caps.md).",
+    )
     drain_delay: float = _create_field(
         DURATION,
         "3s",
