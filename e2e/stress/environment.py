@@ -54,7 +54,6 @@ class StressEnvironment:
             f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}",
             f"--ledgers={ledgers}",
             f"--in-flight-bound={bound:g}s",
-            "--log-level=info",
         )
         gates = Replicas(self.folder / uuid4().hex[:8], count, arguments)
         gates.write_policies(policies(caps))
