@@ -1,5 +1,6 @@
 """New ledgers, and their activation: after pods in flight are counted, or at once."""
 
+import pytest
 from msgspec.structs import replace
 
 from tallygate.webhook.gate.usage_lister import UsageLister
@@ -32,6 +33,17 @@ def test_a_retry_names_the_cap_and_the_reason() -> None:
         "cap gpus cannot decide yet: its ledger is missing or not counted yet, and what runs is counted first; "
         "enforced from about 00:00:50 UTC (TG218, cap gpus); no decision: retry in 1 s"
     )
+
+
+@pytest.mark.parametrize("was_down", [False, True], ids=["it is active", "it cannot be read"])
+def test_no_retry_has_the_reason_that_the_record_was_not_read(was_down: bool) -> None:  # noqa: FBT001  # a column
+    """Read it before the answer: the runbook has no such reason."""
+    replica = ReplicaFixture()
+    replica.record.is_down = was_down
+    answer = replica.admit(pod("u1", 1))
+    assert replica.record.reads == 1
+    assert response(answer)["status"]["code"] == 429
+    assert "its ledger is missing or not counted yet" in response(answer)["status"]["message"]
 
 
 def test_a_view_that_is_too_old_to_activate_a_ledger_requests_progress_now_and_then() -> None:
