@@ -54,6 +54,7 @@ class StressEnvironment:
             f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}",
             f"--ledgers={ledgers}",
             f"--in-flight-bound={bound:g}s",
+            "--new-caps=wait",  # no cap is ever exceeded, from its first request on
         )
         gates = Replicas(self.folder / uuid4().hex[:8], count, arguments)
         gates.write_policies(policies(caps))
