@@ -201,7 +201,8 @@ class Settings:
         create_choice("admit", "wait"),
         "admit",
         "What happens under a cap that was never active until it is counted: admit counts first and enforces later, "
-        "with a warning; wait answers 429, so that its limit holds from its first request on (docs/concepts/caps.md).",
+        "with a warning; wait answers 429, "
+        "so that its limit applies from its first request on (docs/concepts/caps.md).",
     )
     drain_delay: float = _create_field(
         DURATION,
