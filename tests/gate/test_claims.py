@@ -15,6 +15,7 @@ from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica, create_replica_with_pod
 from tests.gate.gate_fixture import CAP, GPU, response
 from tests.state.informers.claims import create_claim, scheduler_claim
+from tests.state.informers.pods import pod as stored_pod
 
 TWO = CAP.replace("gpu: 4", "gpu: 2")
 EITHER = first_available((CLASS, 1), (CLASS, 2))
@@ -186,6 +187,18 @@ def test_the_schedulers_claim_waits_for_the_count_of_its_pod_where_there_is_no_r
     replica.store_pod("u1", 2)
     replica.observe("u1")
     assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
+
+
+def test_the_schedulers_claim_waits_for_another_creation_of_the_name_of_its_pod() -> None:
+    """Both pods share their amounts. The second one may be stored after the first, beside the claim of the first."""
+    replica = create_claim_replica(TWO)
+    assert replica.request_pod("u1", 2) == 200
+    second = stored_pod("u2", 0, "2")
+    second["metadata"]["name"] = "pod-u1"
+    assert response(replica.admit(second, name="pod-u1"))["allowed"]
+    replica.store_pod("u1", 2)
+    replica.observe("u1")
+    assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 429
 
 
 def test_the_part_of_a_pod_covers_one_claim_of_the_scheduler() -> None:

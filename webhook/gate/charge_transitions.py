@@ -39,9 +39,9 @@ _NO_REQUIREMENT = CountedRevisions(0, 0)
 class ChargedConsumer(msgspec.Struct, frozen=True):
     """The pod or claim to charge, and the nonce of this attempt; a dry run charges nothing.
 
-    `allocates_at` is the revision of the stored claim if its devices are allocated, else 0. `pod_uid` is the pod for
-    which kube-scheduler creates a claim, or empty (rule 10). `workload` has what caps need that admit workloads as a
-    whole (rule 11).
+    `allocates_at` is the revision of the stored claim if its devices are allocated, else 0. `pod_uid` and `pod_name`
+    are those of the pod for which kube-scheduler creates a claim, or empty (rule 10). `workload` has what caps need
+    that admit workloads as a whole (rule 11).
     """
 
     uid: str
@@ -53,6 +53,7 @@ class ChargedConsumer(msgspec.Struct, frozen=True):
     kind: ConsumerKind = ConsumerKind.POD
     allocates_at: int = 0
     pod_uid: str = ""
+    pod_name: str = ""
     workload: WorkloadTerms = NO_WORKLOAD
 
 
@@ -351,6 +352,7 @@ class ReserveTransition(msgspec.Struct):
             0 if self.is_standalone else consumer.allocates_at,
             consumer.pod_uid,
             covered,
+            consumer.pod_name,
         )
 
 

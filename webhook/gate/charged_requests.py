@@ -41,7 +41,7 @@ from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import AllocationResult, ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.matching import matches_subjects
-from tallygate.webhook.state.informers.claim_records import find_pod_uid
+from tallygate.webhook.state.informers.claim_records import find_owner_pod, find_pod_uid
 from tallygate.webhook.state.ledger.ledger import Operation
 
 _POD_SUBRESOURCES = frozenset({"", "resize"})
@@ -227,8 +227,9 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
     consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
     if is_allocation and old is not None:
         consumer = msgspec.structs.replace(consumer, allocates_at=_get_revision(old))
-    if old is None and request.user.name == SCHEDULER_USER:
-        consumer = msgspec.structs.replace(consumer, pod_uid=find_pod_uid(new.metadata or ObjectMeta()))
+    owner = find_owner_pod(new.metadata or ObjectMeta()) if old is None else None
+    if owner is not None and request.user.name == SCHEDULER_USER:
+        consumer = msgspec.structs.replace(consumer, pod_uid=owner.uid or "", pod_name=owner.name or "")
     return RequestCharges(consumer, charges, missing_limits, warnings=warnings)
 
 

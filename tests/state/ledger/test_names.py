@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.webhook.state.ledger.reserve import (
     DeviceTerms,
+    Prerequisite,
     ReservationRequest,
     WorkloadTerms,
     release,
@@ -21,6 +23,7 @@ from tests.state.ledger.ledger_builders import (
     create_request,
     create_snapshot,
     empty_ledger,
+    expect_deferred,
     expect_exceeded,
     expect_recount,
     expect_reserved,
@@ -89,6 +92,30 @@ def test_a_consumer_without_a_name_and_a_covered_claim_are_alone() -> None:
     assert nameless.compute_charged() == gpus(2)
     own = [create_named(f"c{number}", devices=replace(CLAIM, pod_uid=f"p{number}")) for number in (1, 2)]
     assert reserve_each(empty_ledger(), *own).compute_charged() == gpus(2)
+
+
+@pytest.mark.parametrize(("hard", "has_room"), [(3, False), (4, False), (5, True)])
+def test_a_claim_of_the_scheduler_needs_room_beside_the_next_pod_of_its_name(hard: int, has_room: bool) -> None:  # noqa: FBT001
+    """The pod of 3 may be deleted, and the creation of 2 be stored then; the claim of the first pod may remain."""
+    ledger = reserve_each(empty_ledger(hard), create_named("u1", 3, hard=hard), create_named("u2", 2, hard=hard))
+    ledger = expect_recount(ledger, create_snapshot(1, {"u1": 3}))
+    devices = replace(CLAIM, pod_uid="u1", covered=gpus(3), pod_name="web-0")
+    claim = create_named("c1", 3, "web-0-claim", devices=devices, hard=hard)
+    if has_room:
+        assert expect_reserved(ledger, claim).compute_charged() == gpus(5)
+        return
+    assert expect_deferred(ledger, claim) is Prerequisite.SETTLE_POD_NAME
+    settled = ledger.with_reservation("u2", None)
+    assert expect_reserved(settled, claim).compute_charged() == gpus(3)
+
+
+def test_a_change_of_its_own_pod_lets_a_claim_of_the_scheduler_be_covered() -> None:
+    change = replace(create_named("u1", 2, hard=2), current=gpus(1), operation=Operation.UPDATE)
+    ledger = expect_recount(expect_reserved(empty_ledger(2), create_named("u1", 1)), create_snapshot(1, {"u1": 1}))
+    ledger = replace(expect_reserved(ledger, change), hard=gpus(1))
+    devices = replace(CLAIM, pod_uid="u1", covered=gpus(1), pod_name="web-0")
+    claim = create_named("c1", 1, "web-0-claim", devices=devices, hard=1)
+    assert expect_reserved(ledger, claim).compute_charged() == gpus(2)
 
 
 def test_workloads_of_one_name_are_added_up() -> None:

@@ -368,6 +368,12 @@ class Handler:
         annotation = self.rules.find_annotation(self.annotations, *key, self.limits_at)
         return self.policy.list_limits(key, self.limits_at, annotation)
 
+    def _find_pod_name(self) -> str:
+        """Return the name of the pod of a scheduler's claim; a pod that exists at the start has its UID as its name."""
+        assert self.request.claim is not None
+        uid = self.request.claim.made_for
+        return self.truth.names_by_uid[uid][2] if uid in self.truth.names_by_uid else uid
+
     def _create_device_terms(self, key: Key, covered: Amounts) -> DeviceTerms:
         request = self.request
         return DeviceTerms(
@@ -376,4 +382,5 @@ class Handler:
             allocates_at=request.old_revision if self._is_decided(key) else 0,
             pod_uid=request.claim.made_for if request.is_own and request.claim is not None else "",
             covered=covered,
+            pod_name=self._find_pod_name() if request.is_own else "",
         )

@@ -117,8 +117,7 @@ class Invariants:
         truth = self._truth
         if not truth.scenario.is_fixed:
             return
-        groups = {group[0]: group for group in map(self._list_group, uids)}
-        claims = self._choose_largest({uid: self._compute_group(key, group, X) for uid, group in groups.items()})
+        claims = self._compute_claims(key, uids)
         hard, surge, total = truth.cap(key).hard, truth.surges[key.cap], sum(claims.values())
         if total > hard + surge:
             raise ViolationError(f"over: {key} allows {hard} and a surge of {surge}; the claims are {total}")
@@ -126,16 +125,21 @@ class Invariants:
         if others > hard:
             raise ViolationError(f"shared: {key} allows {hard}; the claims without those that roll are {others}")
 
-    def _choose_largest(self, claims: Mapping[str, int]) -> dict[str, int]:
-        """Return the claims with the largest one of each name: one object of a name is stored at a time.
+    def _compute_claims(self, key: Key, uids: Iterable[str]) -> dict[str, int]:
+        """Return the largest amounts that may exist at once, by pod or claim: one object of a name is stored at a time.
 
-        A pod whose claims may remain after it is alone.
+        The claims that the scheduler created for a pod may remain after it, beside the next pod of its name.
         """
-        chosen: dict[object, tuple[int, str]] = {}
-        for uid, claim in claims.items():
-            name = self._truth.names_by_uid.get(uid) if len(self._list_group(uid)) == 1 else None
-            chosen[name or uid] = max(chosen.get(name or uid, (0, uid)), (claim, uid))
-        return {uid: claim for claim, uid in chosen.values()}
+        claims: dict[str, int] = {}
+        largest: dict[object, tuple[int, str]] = {}
+        for pod, *own in {group[0]: group for group in map(self._list_group, uids)}.values():
+            claims[pod] = sum(self.compute_claim(key, uid, X) for uid in own)
+            rest = self._compute_group(key, [pod, *own], X) - claims[pod]
+            name = self._truth.names_by_uid.get(pod, pod)
+            largest[name] = max(largest.get(name, (0, pod)), (rest, pod))
+        for rest, pod in largest.values():
+            claims[pod] += rest
+        return claims
 
     def _check_reserved(self, key: Key, ledger: Ledger) -> None:
         """Check that a ledger reserves the largest amounts of each name, by plain arithmetic."""

@@ -47,6 +47,10 @@ def _replace_terms(request: ReservationRequest, **terms: int) -> ReservationRequ
     return structs.replace(request, devices=structs.replace(request.devices, **terms))
 
 
+def cover_beside_name(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(ledger, structs.replace(request, devices=structs.replace(request.devices, pod_name="")))
+
+
 def settle_allowed(ledger: Ledger, request: ReservationRequest) -> Result:
     result = reserve(ledger, request)
     if not request.devices.allocates_at or not isinstance(result, Reserved):

@@ -40,6 +40,7 @@ _UNWATCHED = Scenario(weights={"delete_ledger": 1, "tick": 9, "expire": 16, "wat
 _AGES = Scenario(weights={"tick": 9, "expire": 20, "freeze": 0.1, "change": 5})
 _ALLOCATIONS, _COPIES = SCENARIOS["allocations end"], SCENARIOS["copies of the scheduler's claims"]
 _OWN, _CLAIMS = SCENARIOS["the scheduler's claims"], SCENARIOS["claims"]
+_OWN_NAMES = SCENARIOS["the scheduler's claims, names"]
 _OWN_RESIZED = SCENARIOS["the scheduler's claims, resizes"]
 _TOUCHED = SCENARIOS["statuses of claims change"]
 _LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
@@ -382,6 +383,13 @@ MUTANTS: Mapping[str, Mutant] = {
         _OWN_RESIZED,
         135,
         select_served=wrong_claims.select_unserved,
+    ),
+    "covers_beside_name": mutate(
+        10,
+        "lets the part of a pod cover a claim although another pod of its name may still be stored",
+        _OWN_NAMES,
+        190,
+        reserve=wrong_claims.cover_beside_name,
     ),
     "covered_by_reservation": mutate(
         10,

@@ -77,6 +77,7 @@ _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.COUNT_NAMESPACES: "uncounted-namespaces",
     Prerequisite.COUNT_CONSUMERS: "uncounted-pods",
     Prerequisite.COUNT_POD: "uncounted-pod",
+    Prerequisite.SETTLE_POD_NAME: "pod-name",
     Prerequisite.COUNT_CLAIM: "uncounted-claim",
     Prerequisite.CONFIRM_CLAIMS: "unconfirmed-claims",
     Prerequisite.SETTLE_NAMESPACE: "namespace-share",

@@ -23,7 +23,7 @@ from tallygate.webhook.objects.devices import (
     ResourceClaim,
     ResourceClaimStatus,
 )
-from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta
+from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta, OwnerReference
 from tallygate.webhook.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord
 
 _PODS = "pods"
@@ -147,13 +147,19 @@ def intern_template(claim: ResourceClaim, interner: ChargeGroupInterner) -> Char
 
 
 def find_pod_uid(meta: ObjectMeta) -> str:
-    """Return the UID of the pod for which kube-scheduler seems to have made a claim, or an empty text.
+    """Return the UID of the pod for which kube-scheduler seems to have made a claim, or an empty text."""
+    owner = find_owner_pod(meta)
+    return "" if owner is None else owner.uid or ""
+
+
+def find_owner_pod(meta: ObjectMeta) -> OwnerReference | None:
+    """Return the reference to the pod for which kube-scheduler seems to have made a claim, or None.
 
     Source: isExtendedResourceClaim in pkg/scheduler/framework/plugins/dynamicresources, v1.37.
     """
     if (meta.annotations or {}).get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
-        return ""
-    return next((each.uid or "" for each in meta.owner_references or () if each.controller and each.kind == "Pod"), "")
+        return None
+    return next((each for each in meta.owner_references or () if each.controller and each.kind == "Pod"), None)
 
 
 def _create_group_claim(claim: ResourceClaim) -> ResourceClaim:

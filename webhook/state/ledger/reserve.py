@@ -39,6 +39,7 @@ class Prerequisite(StrEnum):
     COUNT_NAMESPACES = "the ledger was counted with other namespaces"
     COUNT_CONSUMERS = "the ledger was counted before its cap became active here"
     COUNT_POD = "the pod for which the scheduler made the claim is not counted yet"
+    SETTLE_POD_NAME = "a pod of the same name may still be stored beside the claim that the scheduler made for a pod"
     COUNT_CLAIM = "the ledger was counted before the claim was stored as it is"
     CONFIRM_CLAIMS = "claims of the scheduler may be counted twice until the statuses of their pods name them"
     SETTLE_NAMESPACE = "too much is reserved for pods of this namespace that are not counted yet"
@@ -52,8 +53,8 @@ class DeviceTerms(msgspec.Struct, frozen=True):
     `kind` is the kind of the consumer. `sources` are the ways to a device that the ledger must count, for the names of
     both amounts. `min_claims_revision` is the lowest revision at which the ledger may have counted claims, as
     `min_pods_revision` for pods. `allocates_at` is the revision of the stored claim whose devices the attempt
-    allocates; 0 for any other attempt. `pod_uid` is the pod for which kube-scheduler creates a claim, and `covered` are
-    the amounts of that pod in `used`.
+    allocates; 0 for any other attempt. `pod_uid` and `pod_name` are those of the pod for which kube-scheduler creates a
+    claim, and `covered` are the amounts of that pod in `used`.
     """
 
     kind: ConsumerKind = ConsumerKind.POD
@@ -62,6 +63,7 @@ class DeviceTerms(msgspec.Struct, frozen=True):
     allocates_at: int = 0
     pod_uid: str = ""
     covered: Amounts = _NO_AMOUNTS
+    pod_name: str = ""
 
 
 NO_DEVICES = DeviceTerms()
@@ -163,8 +165,7 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
     if request.workload.owner_uids:
         after = take_over(ledger, after, request.uid, request.workload.owner_uids)
         guarded = increase.find_shortfall(after.reservations[request.uid].taken)
-    is_covered = bool(covered) and not increase.find_shortfall(covered) and ledger.remapping.names.isdisjoint(increase)
-    if guarded and is_guarded and not is_covered:
+    if guarded and is_guarded and not _is_covered(ledger, request, increase, covered):
         outcome = _apply_guard(ledger, after, guarded, request)
         if not isinstance(outcome, Ledger):
             return outcome
@@ -204,7 +205,7 @@ def _apply_guard(
         excess = _compute_excess(after, guarded, own, stored)
         after = begin_surge(ledger, after, request.surge)
     if excess:
-        return Deferred(ledger, Prerequisite.COUNT_POD) if request.devices.pod_uid else _create_exceeded(ledger, excess)
+        return _defer_owned(ledger, request) if request.devices.pod_uid else _create_exceeded(ledger, excess)
     if request.is_shared and _is_over_share(ledger, after, guarded, request):
         return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE)
     return after
@@ -264,6 +265,29 @@ def _find_covered(ledger: Ledger, request: ReservationRequest) -> Amounts:
     reservations = ledger.reservations.items()
     is_taken = any(each.pod_uid == request.devices.pod_uid and uid != request.uid for uid, each in reservations)
     return _NO_AMOUNTS if is_taken else request.devices.covered
+
+
+def _is_covered(ledger: Ledger, request: ReservationRequest, increase: Amounts, covered: Amounts) -> bool:
+    """Return whether the part of its pod in `used` covers all of a scheduler's claim, so that no guard checks it.
+
+    The claim may remain after its pod. So it needs room beside the next pod of that name, if one may be stored: that
+    shared its amounts with the pod (rule 13).
+    """
+    if not covered or increase.find_shortfall(covered) or not ledger.remapping.names.isdisjoint(increase):
+        return False
+    return not _may_be_followed(ledger, request)
+
+
+def _may_be_followed(ledger: Ledger, request: ReservationRequest) -> bool:
+    """Return whether another pod with the name of the claim's pod has a reservation."""
+    attempts = ledger.attempts_by_name.get((request.namespace, ConsumerKind.POD, request.devices.pod_name))
+    return attempts is not None and not attempts.uids <= {request.devices.pod_uid}
+
+
+def _defer_owned(ledger: Ledger, request: ReservationRequest) -> Deferred:
+    """Return the deferral of a scheduler's claim for which there is no room beside its pod, or beside the next one."""
+    is_followed = _may_be_followed(ledger, request)
+    return Deferred(ledger, Prerequisite.SETTLE_POD_NAME if is_followed else Prerequisite.COUNT_POD)
 
 
 def _create_reservation(reservation: Reservation | None, request: ReservationRequest, covered: Amounts) -> Reservation:
