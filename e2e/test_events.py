@@ -112,7 +112,14 @@ def test_no_event_is_written_for_a_dry_run_or_a_pod_without_owner(
     site: Site, namespace: str, event_gate: GateProcess
 ) -> None:
     cluster, ours, pods = site.cluster, api(site.cluster.kubeconfig), f"/api/v1/namespaces/{namespace}/pods"
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": _asking(site)["spec"]}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    made = ours.create(
+        f"/apis/apps/v1/namespaces/{namespace}/replicasets",
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": spec},
+    )
+    uid = made["metadata"]["uid"]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": True}
     owned = _asking(site)
     owned["metadata"]["ownerReferences"] = [owner]
     owned["spec"]["containers"][0]["resources"] = {"limits": {DONGLE: "1"}, "requests": {DONGLE: "2"}}

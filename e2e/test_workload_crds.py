@@ -288,10 +288,9 @@ def test_a_fraction_is_refused_and_check_says_the_same_of(
     causes = json.loads(answer.body)["details"]["causes"]
     assert f"{place}.limits[{_GPU}]" in [each["field"] for each in causes]
     assert {each["reason"] for each in causes} == {"FieldValueInvalid"}
-    assert {(each["field"], each["message"]) for each in causes} == {
-        (each["field"], f"{each['message']} ({each['code']}, rule whole-units: {each['why']})")
-        for each in findings[description]
-    }
+    answered = {(each["field"], each["message"].partition(", rule whole-units")[0]) for each in causes}
+    assert answered == {(each["field"], f"{each['message']} ({each['code']}") for each in findings[description]}
+    assert f", rule whole-units: {findings[description][0]['why']})" in causes[0]["message"], "the first has the reason"
 
 
 def test_documented_examples_are_stored_and_applied_and_changed_without_a_warning(

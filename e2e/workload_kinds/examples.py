@@ -91,7 +91,7 @@ _EXAMPLES: Mapping[Module, tuple[str, ...]] = {
     ),
     modules.KRUISE: (
         *("config/samples/apps_v1alpha1_cloneset.yaml", "config/samples/apps_v1alpha1_statefulset.yaml"),
-        "config/samples/apps_v1beta1_statefulset.yaml",
+        "docs/tutorial/v1/guestbook-statefulset.yaml",
         *(f"config/samples/apps_v1alpha1_broadcastjob-{name}.yaml" for name in ("ttl", "never-complete")),
     ),
     modules.TEKTON: (
