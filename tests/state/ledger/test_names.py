@@ -96,7 +96,7 @@ def test_a_consumer_without_a_name_and_a_covered_claim_are_alone() -> None:
 
 @pytest.mark.parametrize(("hard", "has_room"), [(3, False), (4, False), (5, True)])
 def test_a_claim_of_the_scheduler_needs_room_beside_the_next_pod_of_its_name(hard: int, has_room: bool) -> None:  # noqa: FBT001
-    """The pod of 3 may be deleted, and the creation of 2 be stored then; the claim of the first pod may remain."""
+    """Require room: the pod of 3 may be deleted, that of 2 stored then, and the claim of the first one may remain."""
     ledger = reserve_each(empty_ledger(hard), create_named("u1", 3, hard=hard), create_named("u2", 2, hard=hard))
     ledger = expect_recount(ledger, create_snapshot(1, {"u1": 3}))
     devices = replace(CLAIM, pod_uid="u1", covered=gpus(3), pod_name="web-0")
