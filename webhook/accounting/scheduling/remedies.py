@@ -40,7 +40,7 @@ _Describe = Callable[[IncomingPod, Cluster, int], str]
 
 
 class RemedyCost(IntEnum):
-    """What a remedy costs: a change of the pod or its claims, one of other objects, or a machine."""
+    """The cost of a remedy, ascending: a change of the pod or its claims, one of other objects, or a machine."""
 
     POD = 0
     OBJECT = 1
