@@ -7,7 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-_ROOT = Path(__file__).parents[2]
+import tallygate.webhook
+
+# The packages lie in the repository where tests run in place, and in site-packages where the wheel is installed.
+_ROOT = Path(tallygate.webhook.__file__).parents[1]
 _PACKAGES = ("webhook/", "certs/")
 
 
