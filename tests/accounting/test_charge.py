@@ -3,10 +3,14 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tallygate.webhook.accounting.charge import compute_charge, compute_hard_limits
+from tallygate.webhook.accounting.pod_requests import compute_pod_requests
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.resized_requests import compute_resized_amounts
 from tallygate.webhook.objects.core import Pod
 from tests.accounting.charges import sum_charges
 from tests.accounting.objects import container, container_status, pod, sidecar
@@ -69,6 +73,56 @@ def test_the_charge_of_a_resized_pod_is_the_largest_amount(
     resized = container_status("a", resources={"requests": {"cpu": actual}}, allocatedResources={"cpu": allocated})
     status = {"containerStatuses": [resized], "conditions": [{"type": "PodResizePending", "reason": reason}]}
     assert list_charges(pod(container("a", {"cpu": requested}), status=status), "cpu") == {"cpu": expected}
+
+
+def test_the_actual_amount_of_a_resized_init_container_is_charged() -> None:
+    resized = container_status("i", resources={"requests": {"cpu": 4}}, allocatedResources={"cpu": 1})
+    a_pod = pod(
+        container("a", {"cpu": 2}),
+        initContainers=[container("i", {"cpu": 1})],
+        status={"initContainerStatuses": [resized]},
+    )
+    assert list_charges(a_pod, "cpu") == {"cpu": 4000}
+
+
+_AMOUNTS = st.fixed_dictionaries({}, optional={"cpu": st.integers(0, 3), "memory": st.integers(0, 3)})
+_STATUSES = st.lists(
+    st.builds(
+        lambda name, actual, allocated: container_status(
+            name, resources={"requests": actual}, allocatedResources=allocated
+        ),
+        st.sampled_from(["a", "b", "i", "s"]),
+        _AMOUNTS,
+        _AMOUNTS,
+    ),
+    unique_by=lambda each: each["name"],
+)
+
+
+@given(
+    lists=st.lists(_AMOUNTS, min_size=4, max_size=4),
+    statuses=_STATUSES,
+    reason=st.sampled_from(["Infeasible", "Deferred"]),
+)
+def test_a_resized_pod_is_charged_no_less_than_by_quotas_and_schedulers(
+    lists: list[dict[str, int]], statuses: list[dict[str, Any]], reason: str
+) -> None:
+    """Compare with the amounts of 1.36, and with those of 1.37, which a quota of 1.37 counts too."""
+    a, b, i, s = lists
+    a_pod = pod(
+        container("a", a),
+        container("b", b),
+        initContainers=[container("i", i), sidecar("s", s)],
+        status={
+            "containerStatuses": [each for each in statuses if each["name"] in {"a", "b"}],
+            "initContainerStatuses": [each for each in statuses if each["name"] in {"i", "s"}],
+            "conditions": [{"type": "PodResizePending", "reason": reason}],
+        },
+    )
+    charged = list_charges(a_pod, "cpu", "memory")
+    assert a_pod.spec is not None
+    for amounts in (compute_resized_amounts(a_pod).requests, compute_pod_requests(a_pod.spec, a_pod.status).amounts):
+        assert all(charged.get(name, 0) >= amount for name, amount in amounts.items())
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,23 @@ def test_a_resize_charges_what_it_adds() -> None:
     assert fixture.read_reserved() == {GPU: 3}
 
 
+def create_resized_pod(requested: int) -> dict[str, Any]:
+    """Return a pod of 1 CPU whose resize to another amount is infeasible on its node."""
+    whole = pod("u", 0)
+    whole["spec"]["containers"][0]["resources"] = {"requests": {"cpu": f"{requested}"}}
+    granted = {"name": "c", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"}}
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    return whole | {"status": {"containerStatuses": [granted], "conditions": [pending]}}
+
+
+def test_an_infeasible_resize_stays_charged_until_it_is_undone() -> None:
+    fixture = GateFixture(CAP.replace("nvidia.com/gpu: 4", "cpu: 4"))
+    before, after = create_resized_pod(3), create_resized_pod(5)
+    assert response(fixture.admit(after, oldObject=before, subResource="resize"))["allowed"]
+    assert fixture.read_reserved() == {"cpu": 2000}
+    assert response(fixture.admit(create_resized_pod(1), oldObject=after, subResource="resize"))["allowed"]
+
+
 def test_a_label_that_brings_a_pod_under_a_cap_charges_the_whole_pod() -> None:
     fixture = GateFixture(CAP + "  pods: {objectSelector: {matchLabels: {tier: batch}}}\n")
     before, after = pod("u", 5), pod("u", 5)

@@ -46,7 +46,9 @@ class ResizeView(StrEnum):
     SPEC counts the requested amounts. QUOTA counts the largest of the requested, allocated and actual amounts of each
     container. SCHEDULER does the same for the pod level too, up to 1.36 (`resized_requests` is that of 1.37). Both
     leave out the requested amounts if the node reports the resize as infeasible. CHARGED is the charge of a cap: the
-    largest of all three, infeasible or not, since another node may still grant the spec.
+    largest of all three, of ordinary init containers too (1.36 and later resize them), infeasible or not. A kubelet
+    tries an infeasible resize again when it starts, and grants it without a request that a cap could decide on
+    (HandlePodAdditions in pkg/kubelet/kubelet.go, v1.37).
     """
 
     SPEC = "spec"
@@ -69,13 +71,20 @@ def apply_status(resources: PodResources, status: PodStatus | None, view: Resize
     }
     if not any(each.resources for each in statuses.values()) and status.resources is None:
         return resources
-    without_spec = view is not ResizeView.CHARGED and is_infeasible(status)
-    resized = resources._replace(
-        containers=tuple(
-            [_apply_container_status(each, statuses, is_infeasible=without_spec) for each in resources.containers]
-        ),
-        init=tuple([_apply_container_status(each, statuses, is_infeasible=without_spec) for each in resources.init]),
-    )
+    is_charged = view is ResizeView.CHARGED
+    without_spec = not is_charged and is_infeasible(status)
+
+    def apply(containers: Iterable[ContainerResources]) -> tuple[ContainerResources, ...]:
+        return tuple(
+            [
+                _apply_container_status(each, statuses, is_infeasible=without_spec)
+                if is_charged or each.role is not ContainerRole.INIT
+                else each
+                for each in containers
+            ]
+        )
+
+    resized = resources._replace(containers=apply(resources.containers), init=apply(resources.init))
     return resized if view is ResizeView.QUOTA else _apply_pod_status(resized, status, is_infeasible=without_spec)
 
 
@@ -97,9 +106,9 @@ def is_infeasible(status: PodStatus) -> bool:
 def _apply_container_status(
     container: ContainerResources, statuses: Mapping[str | None, ContainerStatus], *, is_infeasible: bool
 ) -> ContainerResources:
-    """Return one container with its status applied; init steps have ended before any resize."""
+    """Return one container with its status applied."""
     status = statuses.get(container.name)
-    if container.role is ContainerRole.INIT or status is None or status.resources is None:
+    if status is None or status.resources is None:
         return container
     actual, allocated = status.resources, parse_resource_list(status.allocated_resources)
     requested = (NO_QUANTITIES, NO_QUANTITIES) if is_infeasible else (container.requests, container.limits)
