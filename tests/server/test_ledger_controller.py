@@ -19,6 +19,7 @@ from tallygate.webhook.state.informers.device_store import DeviceStore
 from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, StoreUnavailableError, WriteResult
 from tests.gate.gate_fixture import BY_LABEL, CAP
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
+from tests.gate.test_cap_groups import count_gpus, create_replica, label_namespace, store_pod
 from tests.server.app_harness import Log
 from tests.state.informers.pods import pod as stored_pod
 
@@ -119,6 +120,22 @@ def test_a_namespace_that_leaves_a_shared_cap_is_counted_out_of_it_at_once() -> 
     replica.label_namespace("team-a")
     assert reconcile_due()
     assert replica.count_gpus() == (1, 0)
+
+
+def test_a_namespace_that_enters_another_group_is_counted_out_of_the_one_with_other_members_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Let the changed namespace lead to its new group alone: only another member leads to the group that it left."""
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)  # no ledger is due by the schedule
+    replica = create_replica(team_a="vision", team_b="vision")
+    reconcile_due = _create_controller(replica)._reconcile_due  # noqa: SLF001  # one run, without its thread
+    for name in ("team-a", "team-b"):
+        store_pod(replica, f"p-{name}", 1, name)
+    assert reconcile_due()
+    assert count_gpus(replica, "vision") == (2, 0)
+    label_namespace(replica, "team_a", "speech")
+    assert reconcile_due()
+    assert (count_gpus(replica, "vision"), count_gpus(replica, "speech")) == ((1, 0), (1, 0))
 
 
 def test_a_leader_that_sees_a_lost_replica_reconciles_every_ledger(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.webhook.kube.informer import RunningClock
 from tallygate.webhook.server.controllers import node_resource_controller
 from tallygate.webhook.server.controllers.node_resource_controller import NodeResourceController, PublicationSchedule
 from tallygate.webhook.server.telemetry.node_resource_metrics import NodeResourceMetrics
@@ -88,6 +89,31 @@ def test_only_the_leader_writes(tmp_path: Path) -> None:
             assert replica.count_amounts("published") is None
             replica.is_leading = True
             assert eventually(lambda: _list_patched(cluster) == ["n00"])
+
+
+def test_a_replica_that_leads_again_compares_every_node_at_once(tmp_path: Path) -> None:
+    """Let no time pass meanwhile: the pass of each minute is not due."""
+    with run_small_cluster(nodes=_create_nodes(2)) as cluster, _Replica(cluster, tmp_path).run() as replica:
+        assert eventually(lambda: replica.count_amounts("published") == 2)
+        replica.is_leading = False
+        assert eventually(lambda: replica.controller.check().detail["leader"] is False)
+        assert replica.count_amounts("published") is None
+        replica.is_leading = True
+        assert eventually(lambda: replica.count_amounts("published") == 2)
+        assert _list_patched(cluster) == ["n00", "n01"] * 2, "the cluster keeps no patch"
+
+
+def test_a_leader_with_a_stale_watch_writes_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed_seconds, now = 0.0, RunningClock.now
+    monkeypatch.setattr(RunningClock, "now", lambda clock: now(clock) + passed_seconds)
+    with run_small_cluster(nodes=_create_nodes(1)) as cluster, _Replica(cluster, tmp_path).run() as replica:
+        assert eventually(lambda: len(cluster.patches) == 1)
+        passed_seconds = 3600.0
+        replica.policies = parse_policies(_POLICY.replace("4", "5"))
+        assert remains(lambda: len(cluster.patches) == 1)
+        passed_seconds = 0.0
+        assert eventually(lambda: len(cluster.patches) == 2)
+        assert cluster.patches[1][1]["status"] == {"capacity": {SEAT: "5"}, "allocatable": {SEAT: "5"}}
 
 
 def test_an_error_of_one_node_delays_this_node_alone(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ class LedgerController:
     def _mark_namespaces_changed(self, names: frozenset[str]) -> None:
         with self._lock:
             self._changed_namespaces |= names
-            # A namespace that left a shared cap no longer leads to the cap's ledger; the other members do.
+            # A namespace that left a group no longer leads to the ledger of the group; the other members do.
             self._all_changed |= any(active_cap.definition.shared for active_cap in self._caps().list_caps())
         self.worker.wake()
 
