@@ -1,6 +1,7 @@
 """One replica of the gate that watches claims for devices, and device classes that a test sets."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tallygate.webhook.accounting.charge import ConsumerKind
@@ -10,6 +11,7 @@ from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.resource_codec import Bookmark
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import DeviceStore, SliceRecord
@@ -59,6 +61,7 @@ class ClaimReplica(ReplicaFixture):
             resources_by_class=lambda: self.resources_by_class,
             claim_templates=self.templates,
             least_amounts=LeastAmounts(self._list_slices, self.selectors.get),
+            workload_reader=self.stored,
         )
         self.caps: CapIndex = self.gate.get_active_caps()
         self.reconciler = LedgerReconciler(
@@ -70,6 +73,7 @@ class ClaimReplica(ReplicaFixture):
             nonce=self._nonce,
             in_flight_bound=BOUND,
             leadership=self.leadership,
+            read_workload=partial(read_workload_state, self.stored, self.gate.get_review_targets),
         )
         self.claims.apply(claim_page(self.revision))
 

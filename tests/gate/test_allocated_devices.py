@@ -83,6 +83,16 @@ def test_an_allocation_reserves_and_is_used_once_it_is_seen() -> None:
     assert count(replica, "h100") == (1, 0)
 
 
+def test_a_count_has_the_devices_of_its_revision_if_a_claim_gets_one_meanwhile() -> None:
+    replica = create_replica(BY_MODEL, *h100s(1))
+    store(replica, "c1")
+    replica.reconcile()
+    store(replica, "c2")
+    replica.claims_during_count = [create_claim("c1", replica.next_revision(), "h-0")]
+    replica.reconcile()
+    assert (count(replica, "h100"), replica.read_ledger().claims_revision) == ((1, 0), replica.revision)
+
+
 def test_an_allocation_beyond_the_cap_is_rejected_with_the_arithmetic() -> None:
     replica = create_replica(BY_MODEL, *h100s(3))
     store(replica, "c1", "h-0", "h-1")

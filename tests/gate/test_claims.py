@@ -364,6 +364,20 @@ def test_a_cap_by_labels_counts_the_claims_that_have_them() -> None:
     assert replica.request_claim(create_claim("c3", 0, 2, labels={"tier": "gpu"})) == 200
 
 
+def test_the_schedulers_claim_counts_nothing_beside_a_pod_that_the_cap_does_not_select() -> None:
+    """Let the filter match the claim, which has no labels, but not its pod."""
+    no_batch = "pods: {objectSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [batch]}]}}\n  hard:"
+    replica = create_claim_replica(TWO.replace("hard:", no_batch))
+    replica.store_pod("u1", 2)["metadata"]["labels"] = {"tier": "batch"}
+    replica.observe("u1")
+    replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 0), "nothing shows that the claim is for the pod"
+    replica.name_claim("u1", "claim-c1")
+    replica.reconcile()
+    assert replica.count_gpus() == (0, 0)
+
+
 def test_an_api_server_without_claims_is_counted_without_them() -> None:
     replica = ClaimReplica(TWO)
     replica.claims.apply(Replaced([], 0))

@@ -253,6 +253,14 @@ def test_while_the_pools_are_not_known_no_pod_is_impossible() -> None:
         assert get_message(fixture, pod("u", 8)) == ""
 
 
+@pytest.mark.parametrize("has_pools", [True, False])
+def test_a_pod_that_is_larger_than_every_node_may_run_on_one_of_a_pool_that_is_not_known(*, has_pools: bool) -> None:
+    fixture = GateFixture(RULE % ("deny", BOTH), snapshots=FixedSnapshot(cluster(4), has_pools=has_pools))
+    daemon_set = workload(8) | {"kind": "DaemonSet"}
+    assert ("TG113" in get_message(fixture, pod("u", 8))) is has_pools
+    assert ("TG113" in get_message(fixture, daemon_set, kind=DAEMON_SET)) is has_pools
+
+
 def test_the_zone_of_a_new_node_is_named_to_a_pod_that_waits() -> None:
     zoned = TOLERATES | {"nodeSelector": {ZONE: "b"}}
     message = get_message(create_known_pool_fixture(8, checks=NOT_NOW), pod("u", 8, **zoned))

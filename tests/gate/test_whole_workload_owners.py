@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from tests.gate.claim_replica import create_claim_replica
 from tests.gate.gate_fixture import GPU, SHARED, pod, response
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
 from tests.gate.test_scale_requests import scale
 from tests.gate.test_whole_workloads import WHOLE, create_job, create_owner, request_pod, review
+from tests.state.informers.claims import scheduler_claim
 from tests.state.informers.pods import pod as stored_pod
 
 JOB_SET = "jobset.x-k8s.io/v1alpha2"
@@ -178,6 +180,21 @@ def test_a_scale_of_a_leader_worker_set_reserves_for_the_groups_that_it_adds() -
     assert (code, "admits a LeaderWorkerSet as a whole or not at all: its 6 pods" in message) == (403, True)
     assert _scale(replica, 1, 2) == (200, "")
     assert replica.count_gpus() == (0, 4)
+
+
+def test_the_claim_that_the_scheduler_makes_for_a_pod_takes_over_nothing_beside_its_pod() -> None:
+    replica = create_claim_replica(WHOLE)
+    assert review(replica, create_job()) == (200, "")
+    assert request_pod(replica, "p0", create_owner())[0] == 200
+    stored = replica.store_pod("p0")
+    stored["metadata"]["ownerReferences"] = [create_owner()]
+    replica.stored.store("pods", stored)
+    made, scheduler = scheduler_claim("c0", 0, "p0"), {"username": "system:kube-scheduler"}
+    assert replica.request_claim(made, userInfo=scheduler) == 429, "the watch does not show its pod yet"
+    replica.observe("p0")
+    assert replica.request_claim(made, userInfo=scheduler) == 200
+    assert replica.read_ledger().reservations["uid-train"].compute_reserved() == {GPU: 3}
+    assert [request_pod(replica, f"p{index}", create_owner())[0] for index in range(1, 4)] == [200] * 3
 
 
 def test_a_scale_of_a_leader_worker_set_that_cannot_be_read_is_not_allowed() -> None:
