@@ -287,6 +287,20 @@ def test_no_stored_pod_belongs_to_a_job_whose_template_has_no_labels(tmp_path: P
     assert [each[:2] for each in found] == [("warning", "TG205")]
 
 
+def test_a_job_that_a_forecast_denies_already_is_not_charged_as_a_whole_too(tmp_path: Path) -> None:
+    """Let another cap only warn: without an error of the forecast the charge as a whole decides."""
+    others = [
+        f"---\napiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {{name: {name}}}\n"
+        f"spec: {{namespaces: {{include: ['*']}}, hard: {{pods: 5}}, workloads: {workloads}}}\n"
+        for name, workloads in (("warns", "warn"), ("denies", "deny"))
+    ]
+    whole, manifests = _WHOLE.replace(", limits.memory: 8Gi", ""), [*namespaces(a="yes"), _job(9)]
+    found = check(tmp_path, manifests, None, cap=whole + others[0])
+    assert [each[:2] for each in found] == [("error", "TG215"), ("warning", "TG204")]
+    found = check(tmp_path, manifests, None, cap=whole + "".join(others))
+    assert [each[:2] for each in found] == [("error", "TG204"), ("warning", "TG204")]
+
+
 def test_jobs_of_one_run_share_the_room_of_a_cap_that_admits_them_as_a_whole(tmp_path: Path) -> None:
     second = _job(5)
     second["metadata"] = {"name": "second", "namespace": "a"}
