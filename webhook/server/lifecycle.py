@@ -221,7 +221,15 @@ def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertif
             "name a certificate and its key: --tls-cert, --tls-key (`tallygate certs issue` makes both); in a cluster, "
             "--tls-secret"
         )
-    return partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
+    if settings.client_names and not (settings.client_ca_file and settings.relay_dir):
+        raise ServeError(
+            "client_names needs client_ca_file and a relay (relay_dir, docs/operate/install.md): the HTTP library of "
+            "the gate does not pass a client's certificate on. Without a relay leave client_names out, and let "
+            "client_ca_file have CAs that sign for API servers only, or the API servers' self-signed certificates"
+        )
+    # With a relay the gate has one client, and the relay verifies the clients.
+    client_ca = None if settings.relay_dir else settings.client_ca_file
+    return partial(read_certificates, settings.tls_cert, settings.tls_key, client_ca)
 
 
 def exit_process(exit_code: int) -> NoReturn:

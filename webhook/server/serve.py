@@ -16,7 +16,12 @@ from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.server.controllers.relay_controller import RelayController
-from tallygate.webhook.server.https.tls_files import find_trust_problem, read_ca_bundle, read_certificates
+from tallygate.webhook.server.https.tls_files import (
+    find_trust_problem,
+    read_authorities,
+    read_ca_bundle,
+    read_certificates,
+)
 from tallygate.webhook.server.interfaces import (
     GateParts,
     Registration,
@@ -153,21 +158,21 @@ def _create_relay_controller(setup: ServerSetup, telemetry: Telemetry) -> RelayC
     chain, key, directory = setup.settings.tls_cert, setup.settings.tls_key, setup.settings.relay_dir
     if directory is None or chain is None or key is None:
         return None
-    if setup.settings.client_ca_file:
-        raise ServeError(
-            "relay_dir and client_ca_file exclude each other: a relay has no certificate of a client. Let the relay "
-            "verify clients: ca-file and verify required in its first bind line"
-        )
+    client_ca_file = setup.settings.client_ca_file
 
     def read_certificate() -> tuple[bytes, bytes]:
         certificates = read_certificates(chain, key)
         return certificates.chain, certificates.key
 
+    if client_ca_file:
+        read_authorities(client_ca_file)  # report an invalid file before the gate serves
     return RelayController(
         directory,
         read_certificate,
         setup.read_ca_bundle or partial(read_ca_bundle, chain),
         telemetry.log,
+        read_client_ca=partial(read_authorities, client_ca_file) if client_ca_file else lambda: b"",
+        client_names=setup.settings.client_names,
     )
 
 

@@ -83,6 +83,9 @@ def test_the_files_are_for_the_gates_user_only_and_are_written_without_a_relay(
     assert {each.name: each.stat().st_mode & 0o777 for each in directory.iterdir()} == {
         "tls.pem": 0o600,
         "ca.pem": 0o600,
+        "certificates.list": 0o600,
+        "client-names.list": 0o600,
+        "peers.list": 0o600,
     }
     assert (directory / "ca.pem").read_bytes() == (certificates / "ca.crt").read_bytes()
 

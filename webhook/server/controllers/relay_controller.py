@@ -7,13 +7,18 @@ certificates with the files, and replaces them over the relay's socket (`admin.s
 
 HAProxy resolves the name of its peers only when it starts. The gate resolves it again now and then, for a relay that
 started before the cluster's DNS, and for a Service that was created again.
+
+With a client CA (`clients.pem`, named in `certificates.list`; HAProxy, configuration.txt, 5.1 "crt-list") the relay
+serves clients with a certificate that it signed, and with one of the given common names (`client-names.list`), and the
+relays of other replicas. Those have no such certificate: they present that of their gate, which all replicas share. So
+the relay serves every client with the key of this very certificate (`peers.list`), or of the one before it.
 """
 
 import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -27,6 +32,13 @@ from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
 
 _CERTIFICATE_FILE: Final = "tls.pem"
 _CA_FILE: Final = "ca.pem"
+_CLIENT_CA_FILE: Final = "clients.pem"
+_CLIENT_NAMES_FILE: Final = "client-names.list"
+_PEERS_FILE: Final = "peers.list"
+_MAX_PEER_CERTIFICATES: Final = 2  # replicas take a new certificate a moment apart
+_CERTIFICATE_LIST: Final = "certificates.list"
+_ANY_NAME: Final = "*"  # in place of names; haproxy.cfg looks it up, and the next one
+_NO_CERTIFICATE: Final = "**"
 _SOCKET: Final = "admin.sock"
 _INTERVAL_SECONDS: Final = 2.0
 _PEER_INTERVAL_SECONDS: Final = 30.0
@@ -51,19 +63,26 @@ class RelayController:
         read_ca_bundle: returns the CAs of all replicas in PEM, b"" while none is known; the relay trusts no peer then.
         log: the log of replaced certificates, and of failures.
         monotonic: the monotonic clock in seconds.
+        read_client_ca: returns the CAs of clients in PEM, checked; b"" if clients need no certificate.
+        client_names: the common names of the clients to serve; all if empty.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the files that the relay gets
         self,
         directory: Path,
         read_certificate: Callable[[], tuple[bytes, bytes]],
         read_ca_bundle: Callable[[], bytes],
         log: Logger,
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        read_client_ca: Callable[[], bytes] = lambda: b"",
+        client_names: Sequence[str] = (),
     ) -> None:
         self._directory = directory
         self._read_certificate = read_certificate
         self._read_ca_bundle = read_ca_bundle
+        self._read_client_ca = read_client_ca
+        self._client_names = tuple(client_names) or (_ANY_NAME,)
         self._log = log
         self._monotonic = monotonic
         self._next_resolution = monotonic()
@@ -89,13 +108,22 @@ class RelayController:
         chain, key = map(_remove_empty_lines, self._read_certificate())
         # Without a CA the relay trusts none: no certificate of another replica is its issuer.
         bundle = _remove_empty_lines(self._read_ca_bundle()) or chain
+        client_ca = _remove_empty_lines(self._read_client_ca())
+        peers = self._list_peers(chain)
         self._write(_CERTIFICATE_FILE, chain + key)
+        if client_ca:
+            self._write(_CLIENT_CA_FILE, client_ca)
+        self._write(_CERTIFICATE_LIST, self._create_certificate_list(has_client_ca=bool(client_ca)))
+        self._write(_CLIENT_NAMES_FILE, _join_lines(self._client_names if client_ca else (_NO_CERTIFICATE,)))
+        self._write(_PEERS_FILE, _join_lines(peers))
         self._write(_CA_FILE, bundle)  # the last one: the relay waits for it
         leaf, *_ = _compute_fingerprints(chain)
-        authorities = set(_compute_fingerprints(bundle))
         try:
             self._replace_if_different("cert", _CERTIFICATE_FILE, lambda shown: shown[:1] == [leaf])
-            self._replace_if_different("ca-file", _CA_FILE, lambda shown: set(shown) == authorities)
+            self._replace_authorities(_CA_FILE, bundle)
+            if client_ca:
+                self._replace_authorities(_CLIENT_CA_FILE, client_ca)
+            self._replace_peers(peers)
             if self._monotonic() >= self._next_resolution:
                 self._resolve_peer()
                 self._next_resolution = self._monotonic() + _PEER_INTERVAL_SECONDS
@@ -104,6 +132,34 @@ class RelayController:
         except OSError as error:
             raise RelayError(f"the relay does not answer on {self._directory / _SOCKET}: {error}") from None
         return True
+
+    def _create_certificate_list(self, *, has_client_ca: bool) -> bytes:
+        """Return the file that names the relay's certificate, and the CAs by which it verifies clients.
+
+        The handshake fails for no client: haproxy.cfg rejects those that are neither verified nor a peer.
+        """
+        verification = f" [verify optional ca-file {self._directory / _CLIENT_CA_FILE}]" if has_client_ca else ""
+        return _join_lines([f"{self._directory / _CERTIFICATE_FILE}{verification}"])
+
+    def _list_peers(self, chain: bytes) -> list[str]:
+        """Return the SHA-256 of the gate's certificate, and of the one before it if the file has it."""
+        current = x509.load_pem_x509_certificates(chain)[0].fingerprint(hashes.SHA256()).hex().upper()
+        path = self._directory / _PEERS_FILE
+        known = path.read_text("ascii").split() if path.exists() else []
+        return [current, *(each for each in known if each != current)][:_MAX_PEER_CERTIFICATES]
+
+    def _replace_peers(self, peers: Sequence[str]) -> None:
+        """Give a relay that runs the certificates of peers."""
+        path = self._directory / _PEERS_FILE
+        shown = {line.split()[-1] for line in self._send(f"show acl {path}").splitlines() if line.startswith("0x")}
+        for added in sorted(set(peers) - shown):
+            self._send(f"add acl {path} {added}")
+        for removed in sorted(shown - set(peers)):
+            self._send(f"del acl {path} {removed}")
+
+    def _replace_authorities(self, name: str, content: bytes) -> None:
+        expected = set(_compute_fingerprints(content))
+        self._replace_if_different("ca-file", name, lambda shown: set(shown) == expected)
 
     def _write(self, name: str, content: bytes) -> None:
         """Replace a file in one step, unless it has this content."""
@@ -177,6 +233,11 @@ def _find_server(state: str, name: str) -> dict[str, str]:
 def _remove_empty_lines(pem: bytes) -> bytes:
     """Return PEM without empty lines: one would end the command that contains it."""
     return b"".join(line + b"\n" for line in map(bytes.strip, pem.splitlines()) if line)
+
+
+def _join_lines(lines: Iterable[str]) -> bytes:
+    """Return a file with these lines."""
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _compute_fingerprints(pem: bytes) -> list[str]:

@@ -56,15 +56,23 @@ def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> 
     leaf = _parse_chain(chain, chain_pem)
     if not _is_supported(leaf):
         raise CertificateError(f"{chain}: create it again with a key on P-256 or P-384, RSA from 2048 bits, or Ed25519")
-    client_ca_pem = b""
-    if client_ca:
-        client_ca_pem = _read_file(client_ca)
-        _parse_chain(client_ca, client_ca_pem)  # an empty file must never mean that every client is accepted
+    client_ca_pem = read_authorities(client_ca) if client_ca else b""
     certificates = ServingCertificates(
         chain_pem, key_pem, client_ca_pem, leaf.subject.rfc4514_string(), leaf.not_valid_after_utc
     )
     _check_key_pair(certificates, chain, key)
     return certificates
+
+
+def read_authorities(path: Path) -> bytes:
+    """Return a file of CA certificates in PEM, after a check: an empty one must never mean that all are accepted.
+
+    Raises:
+        CertificateError: if the file cannot be read or is not PEM.
+    """
+    content = _read_file(path)
+    _parse_chain(path, content)
+    return content
 
 
 def read_ca_bundle(chain: Path) -> bytes:

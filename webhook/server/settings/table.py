@@ -9,6 +9,7 @@ from tallygate.webhook.server.settings.value_types import (
     ADDRESS,
     COUNT,
     DURATION,
+    NAMES,
     PATH,
     PATHS,
     SIZE,
@@ -100,8 +101,16 @@ class Settings:
     client_ca_file: Path | None = _create_field(
         PATH,
         "",
-        "CA certificates, PEM. Only a client with a certificate that one of these CAs signed is served. The name in it "
-        "cannot be checked, so use a CA that signs for the API server only.",
+        "CA certificates, PEM. Only a client with a certificate that one of these CAs signed is served; with relay_dir "
+        "the relay verifies it. Without client_names every certificate of such a CA is accepted, so use one that signs "
+        "for the API server only.",
+    )
+    client_names: tuple[str, ...] = _create_field(
+        NAMES,
+        "",
+        "Common names (CN) of clients' certificates; with them no other client is served. Needs client_ca_file, and a "
+        "relay (relay_dir), which checks them: the HTTP library of the gate does not pass certificates on.",
+        unset_value=(),
     )
     token_file: Path | None = _create_field(
         PATH,

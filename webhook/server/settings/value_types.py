@@ -5,7 +5,7 @@ Durations are in the form of Go: `10s`, `1m30s`, `250ms`.
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,6 +19,7 @@ _DURATION_PART = r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(ns|us|µs|μs|ms|s|m|h)"
 _DURATION_PARTS = re.compile(_DURATION_PART, re.ASCII)
 _DURATION_PATTERN = re.compile(rf"(?:{_DURATION_PART})+", re.ASCII)
 _MAX_DURATION_LENGTH = 64
+_COMMON_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 :._@/-]{0,62}[A-Za-z0-9])?")  # RFC 5280, A.1: ub-common-name is 64
 
 
 class DurationError(TallygateError, ValueError):
@@ -81,11 +82,24 @@ def _parse_path(value: Any) -> Path:
     return Path(_parse_text(value) if not isinstance(value, Path) else value)
 
 
-def _parse_paths(value: Any) -> tuple[Path, ...]:
+def _split(value: Any, noun: str) -> Sequence[Any]:
+    """Return the elements of a list, which may be a text with commas."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple)) or not parts:
-        raise ValueError(f"{value!r} is not a list of paths")
-    return tuple(_parse_path(part) for part in parts)
+        raise ValueError(f"{value!r} is not a list of {noun}")
+    return parts
+
+
+def _parse_paths(value: Any) -> tuple[Path, ...]:
+    return tuple(_parse_path(part) for part in _split(value, "paths"))
+
+
+def _parse_names(value: Any) -> tuple[str, ...]:
+    names = tuple(_parse_text(part) for part in _split(value, "names"))
+    for name in names:
+        if not _COMMON_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a common name of letters, digits, spaces and :._@/-")
+    return names
 
 
 def _parse_count(value: Any) -> int:
@@ -137,6 +151,7 @@ def create_choice(*choices: str) -> ValueType[str]:
 TEXT = ValueType("TEXT", _parse_text)
 PATH = ValueType("FILE", _parse_path)
 PATHS = ValueType("PATH", _parse_paths, is_list=True)
+NAMES = ValueType("NAME", _parse_names, is_list=True)
 COUNT = ValueType("N", _parse_count)
 DURATION = ValueType("DURATION", _parse_duration_value)
 SIZE = ValueType("BYTES", _parse_size)
