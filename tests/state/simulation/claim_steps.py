@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tallygate.webhook.state.ledger.ledger import Operation
 from tests.schedules import pick
 from tests.state.simulation.api_requests import Request
+from tests.state.simulation.class_rules import ELSEWHERE
 from tests.state.simulation.ground_truth import GroundTruth
 from tests.state.simulation.invariants import Invariants
 from tests.state.simulation.replica_steps import StepFunction
@@ -16,6 +17,14 @@ from tests.state.simulation.stored_objects import Claim
 
 _NAMES = 2
 _OTHER_POD = "another pod"
+
+
+def bind(claim: Claim, old: Claim | None, class_state: str) -> Claim:
+    """Return a claim that a replica admitted, which saw its class in a state: bound, if the cap decided on it."""
+    if old is None:
+        return claim._replace(is_bound=class_state != ELSEWHERE)
+    is_decided = claim.devices and claim.devices != old.devices and class_state != ELSEWHERE
+    return claim._replace(is_bound=old.is_bound or bool(is_decided))
 
 
 @dataclass

@@ -9,6 +9,7 @@ from dataclasses import replace
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tests.schedules import ViolationError
 from tests.state.simulation.api_requests import RequestState
+from tests.state.simulation.class_rules import MAPPED
 from tests.state.simulation.ground_truth import Key, is_under
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.rollout_ends import RolloutEnds
@@ -43,6 +44,8 @@ class Convergence:
         self._recount_all()
         for number, key in enumerate(list(self._truth.ledgers)):
             self._expire(number, key)
+        if self._world.scenario.has_classes:
+            self._recount_all()  # a mapping ends once no reservation counts by it
         self._check_exact("after the bound")
         if self._truth.pods:
             self._step("delete", self._choice)
@@ -73,6 +76,10 @@ class Convergence:
             replica.is_frozen = replica is not self._replica
         world.policies.append(replace(world.policies[-1], caps=frozenset(range(len(world.scenario.caps)))))
         self._replica.load(len(world.policies) - 1, world.policies[-1].caps)
+        for cap in self._replica.loaded:
+            self._truth.recorded.add(cap)
+            if world.scenario.are_caps_new:
+                self._truth.loaded_at.setdefault(cap, self._truth.now)
 
     def _recount_all(self) -> None:
         """Let the replica see every event, apply the limits, and recount every ledger."""
@@ -98,9 +105,11 @@ class Convergence:
         for _ in range(_EXPIRY_ROUNDS):
             self._step("expire", self._replica.number, number, 1)
             self._store_writes()
-            if self._find_ledger(key).initializer:
+            if self._find_ledger(key).initializer or self._find_ledger(key).remapping.names:
                 self._step("relist", self._replica.number)
                 self._replica.catch_up()
+                self._step("recount", self._replica.number, number)
+                self._store_writes()
             self._step("expire", self._replica.number, number, 0)
             self._store_writes()
 
@@ -125,12 +134,26 @@ class Convergence:
                 raise ViolationError(f"not freed: {moment} {key} takes {ledger.unconfirmed} for counted twice")
             if ledger.surge.since is not None and not exceeds_limit(ledger):
                 raise ViolationError(f"kept: {moment} {key} has a surge since {ledger.surge.since}")
-            for name in ledger.resources:
+            self._check_mappings(key, ledger, moment)
+            for name in ledger.resources & UNITS.keys():
                 if ledger.initializer or charged.get(name, 0) != units * UNITS[name]:
                     raise ViolationError(
                         f"not freed: {moment} {key} charges {charged.get(name, 0)} {name}, and pods use "
                         f"{units * UNITS[name]}{' (initializing)' if ledger.initializer else ''}"
                     )
+
+    def _check_mappings(self, key: Key, ledger: Ledger, moment: str) -> None:
+        """Check that a ledger counts by no mapping that nothing needs, and decides no allocation that has room."""
+        truth = self._truth
+        if not truth.scenario.has_classes:
+            return
+        is_needed = truth.class_states[-1] == MAPPED or any(
+            truth.count_under(key, each) for each in truth.claims.values()
+        )
+        if ledger.mappings and not is_needed:
+            raise ViolationError(f"not freed: {moment} {key} counts by a mapping that no claim needs")
+        if ledger.remapping.names and not ledger.compute_charged().find_excess(ledger.hard):
+            raise ViolationError(f"not freed: {moment} {key} decides on allocations that have room")
 
     def _find_ledger(self, key: Key) -> Ledger:
         ledger = self._truth.ledgers[key].ledger

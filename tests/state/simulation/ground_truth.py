@@ -9,6 +9,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tests.state.simulation.annotation_rules import Annotations, Override
 from tests.state.simulation.claim_rules import belongs_to_pod, count_claim, count_rest
+from tests.state.simulation.class_rules import MAPPED
 from tests.state.simulation.rules import UsedByPod
 from tests.state.simulation.scenario import UNITS, Cap, Scenario
 from tests.state.simulation.stored_objects import Claim, Pod
@@ -73,8 +74,8 @@ class Write:
 
 @cache
 def amounts(size: int, resources: frozenset[str]) -> Amounts:
-    """Return the amounts of these resources for a size in units, without zeros."""
-    return Amounts({name: size * UNITS[name] for name in resources if size})
+    """Return the amounts of these resources for a size in units, without zeros; ways to a device have none."""
+    return Amounts({name: size * UNITS[name] for name in resources if size and name in UNITS})
 
 
 @dataclass
@@ -86,7 +87,9 @@ class GroundTruth:
     that the scheduler ever wanted to create. `names_by_uid` has the namespace, whether it is a claim, and the name of
     everything that was ever requested. `surges` are the largest ones that a policy has had, by cap, and
     `surges_began` the times at which those of the ledgers began. `rolling` are the ledgers and pods for which a replica
-    saw that the controller rolls.
+    saw that the controller rolls. `class_states` are those of the class of all claims, the last one is that of now.
+    `recorded` are the caps that were active, as the leader records them, and `loaded_at` has the time since which every
+    replica has a new cap. `enforced` are the caps that are recorded, or of which a ledger was active.
     """
 
     scenario: Scenario
@@ -108,6 +111,10 @@ class GroundTruth:
     surges: dict[int, int] = field(default_factory=dict)
     surges_began: dict[Key, int] = field(default_factory=dict)
     rolling: set[tuple[Key, str]] = field(default_factory=set)
+    class_states: list[str] = field(default_factory=lambda: [MAPPED])
+    recorded: set[int] = field(default_factory=set)
+    loaded_at: dict[int, int] = field(default_factory=dict)
+    enforced: set[int] = field(default_factory=set)
 
     @property
     def labels(self) -> Labels:
@@ -190,7 +197,10 @@ class GroundTruth:
 
     def count_under(self, key: Key, claim: Claim) -> int:
         """Return the units that a claim counts under a cap in the end, beside its pod if it belongs to one."""
+        ledger = self.ledgers[key].ledger
         if not is_under(self.scenario, self.labels, key, claim):
+            return 0
+        if self.scenario.has_classes and not (ledger is not None and ledger.mappings):
             return 0
         cap = self.cap(key)
         if cap.by_allocation or not belongs_to_pod(claim, self.pods):

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot
 from tallygate.webhook.state.ledger.reserve import (
@@ -24,6 +25,7 @@ from tests.schedules import ViolationError
 from tests.state.simulation.annotation_rules import find_annotation
 from tests.state.simulation.api_requests import Request
 from tests.state.simulation.claim_rules import is_unchanged
+from tests.state.simulation.class_rules import list_sources
 from tests.state.simulation.ground_truth import (
     GroundTruth,
     Key,
@@ -56,6 +58,7 @@ class Phase(StrEnum):
 
     CHECK = "check"
     RESERVE = "reserve"
+    READ_RECORD = "read the record"
     WAIT = "wait"
     RELEASE = "release"
     OVER = "over"
@@ -83,19 +86,29 @@ class Handler:
     is_allowed: bool = False
     surge: SurgeAttempt = NO_SURGE
     exceeded: Mapping[Key, Amounts] = field(default_factory=dict)
+    unguarded: dict[Key, None] = field(default_factory=dict)
     _in_flight: Write | None = None
     _is_releasing: bool = False
+    _new_caps: dict[int, bool] = field(default_factory=dict)
+    """Whether each cap was never active, by a read of the record in this attempt."""
 
     def __post_init__(self) -> None:
         replica = self.replica
         self.called_at, self.limits_at = replica.read_time(), replica.choose_time()
         self.annotations, self.annotations_revision = replica.annotations, replica.labels_revision
+        self.class_state, self.enforced = replica.class_state, frozenset(self.truth.enforced)
         self._start()
+        if self.request.claim is not None and self._has_classes and not self.rules.is_class_known(self.class_state):
+            self.phase = Phase.RELEASE
 
     @property
     def name(self) -> str:
         """The attempt's nonce without the time of the replica's clock, which no rule may use."""
         return self.attempt.partition("@")[0]
+
+    @property
+    def _has_classes(self) -> bool:
+        return self.truth.scenario.has_classes
 
     def _start(self) -> None:
         self.labels, self.labels_revision = self.replica.labels, self.replica.labels_revision
@@ -112,7 +125,7 @@ class Handler:
             return True
         if old is None:
             return self.rules.charges_own or not new.made_for
-        return self._is_decided(key) and not self.rules.is_unchanged(old, new)
+        return (self._has_classes or self._is_decided(key)) and not self.rules.is_unchanged(old, new)
 
     def step(self, choice: int) -> str:
         """Proceed up to the next point at which another step may come between; return a line of the story, or none."""
@@ -121,6 +134,8 @@ class Handler:
                 return self._check()
             case Phase.RESERVE:
                 return self._reserve(recounts=choice % 4 == 0)
+            case Phase.READ_RECORD:
+                return self._read_record()
             case Phase.WAIT:
                 return self._wait(reads=choice % 3 == 0)
             case Phase.RELEASE:
@@ -159,11 +174,14 @@ class Handler:
             self.position += 1
             return f"has {key} already"
         stored = self.truth.ledgers[key]
+        if self._must_read_record(key, stored.ledger):
+            self.phase = Phase.READ_RECORD
+            return f"finds {'no ledger' if stored.ledger is None else 'the ledger of a new cap'} {key}"
         if stored.ledger is None:
-            ledger = self.rules.initialize(self._list_limits(key), self.attempt, self.policy.list_surge(key))
-            self._send(Write(key, ledger, {}, stored.version, "the new ledger"))
-            self.phase = Phase.RELEASE
-            return f"finds no ledger {key} and creates it"
+            return self._create_ledger(key, stored.version)
+        if self._counts_nothing(key, stored.ledger):
+            self.position += 1
+            return f"counts nothing in {key}"
         ledger, used_by_pod, covered = self._count_pod(key, stored)
         result = self._decide(key, ledger, covered)
         needs_recount = isinstance(result, Deferred) and result.prerequisite not in {
@@ -171,19 +189,52 @@ class Handler:
             Prerequisite.CATCH_UP,
         }
         if (needs_recount or recounts) and not self.request.is_own:
-            snapshot = self.replica.take_snapshot(key, self.policy.resources | ledger.resources)
+            snapshot = self.replica.take_snapshot(key, self.policy, ledger)
             after = self.rules.recount(ledger, snapshot)
             if isinstance(after, StaleSnapshot):
                 return ""
             ledger, used_by_pod = after, self.rules.split_used(used_by_pod, after, snapshot)
             result = self._decide(key, ledger)
         write = Write(key, ledger, used_by_pod, stored.version, f"the reservation of {self.request.uid}")
-        if isinstance(result, Reserved) and result.needs_no_write and self._is_decided(key):
+        if isinstance(result, Reserved) and result.needs_no_write and self._allocates(key, stored.ledger):
             return self._pass_allocation(write, is_recounted=ledger is not stored.ledger)
         return self._apply(result, write)
 
+    def _must_read_record(self, key: Key, ledger: Ledger | None) -> bool:
+        """Return whether the record decides if a ledger is that of a new cap, and this attempt has not read it."""
+        if not self.truth.scenario.are_caps_new or key.cap in self._new_caps:
+            return False
+        return ledger is None or ledger.activation.is_new
+
+    def _read_record(self) -> str:
+        key = self.keys[self.position]
+        is_new = self._new_caps[key.cap] = self.rules.is_cap_new(key.cap in self.truth.recorded)
+        self.phase = Phase.RESERVE
+        return f"reads that cap {key.cap} {'is new' if is_new else 'was active'}"
+
+    def _create_ledger(self, key: Key, version: int) -> str:
+        """Create a missing ledger: that of a new cap with the reservation, any other one without."""
+        is_new = self._new_caps.get(key.cap, False)
+        ledger = self.rules.initialize(self._list_limits(key), self.attempt, self.policy.list_surge(key), is_new)
+        if is_new:
+            return self._apply(self._decide(key, ledger), Write(key, ledger, {}, version, "the ledger of a new cap"))
+        self._send(Write(key, ledger, {}, version, "the new ledger"))
+        self.phase = Phase.RELEASE
+        return f"finds no ledger {key} and creates it"
+
+    def _counts_nothing(self, key: Key, ledger: Ledger) -> bool:
+        """Return whether a claim counts nothing here by its class, or its allocation changes nothing that counts."""
+        if self.request.claim is None or not self._has_classes:
+            return False
+        is_fixed = self.request.old_claim is not None and not self._allocates(key, ledger)
+        return is_fixed or not self._select_mappings(ledger)
+
+    def _select_mappings(self, ledger: Ledger) -> ClassMappings:
+        """Return the mappings of the class by which this attempt counts."""
+        return self.rules.select_mappings(self.class_state, ledger.mappings) if self._has_classes else NO_MAPPINGS
+
     def _decide(self, key: Key, ledger: Ledger, covered: Amounts = _NO_AMOUNTS) -> Reserved | Exceeded | Deferred:
-        return self.rules.reserve(ledger, self._create_request(key, covered))
+        return self.rules.reserve(ledger, self._create_request(key, ledger, covered))
 
     def _count_pod(self, key: Key, stored: StoredLedger) -> tuple[Ledger, UsedByPod, Amounts]:
         """Return the recounted ledger of a scheduler's claim, its split, and the part of the pod in it."""
@@ -191,7 +242,7 @@ class Handler:
         assert ledger is not None
         if not request.is_own or request.claim is None or ledger.initializer:
             return ledger, stored.used_by_pod, _NO_AMOUNTS
-        snapshot = self.replica.take_snapshot(key, self.policy.resources | ledger.resources)
+        snapshot = self.replica.take_snapshot(key, self.policy, ledger)
         after = self.rules.recount(ledger, snapshot)
         covered = self.rules.find_covered(ledger, after, snapshot, request.claim.made_for)
         if isinstance(after, StaleSnapshot):
@@ -199,9 +250,16 @@ class Handler:
         return after, self.rules.split_used(stored.used_by_pod, after, snapshot), covered
 
     def _is_decided(self, key: Key) -> bool:
-        """Return whether the allocation of a claim needs a decision under a cap."""
+        """Return whether the allocation of a claim needs a decision under a cap, whatever its ledger counts."""
         claim = self.request.old_claim
         return claim is not None and self.rules.is_decided(claim, self.truth.cap(key))
+
+    def _allocates(self, key: Key, ledger: Ledger) -> bool:
+        """Return whether it is an allocation that needs a decision: because of the claim, or of new mappings."""
+        if self._is_decided(key) or self.request.old_claim is None or not self._has_classes:
+            return self._is_decided(key)
+        sources = list_sources(self._select_mappings(ledger))
+        return not ledger.initializer and self.rules.is_decided_again(ledger, sources)
 
     def _pass_allocation(self, write: Write, *, is_recounted: bool) -> str:
         """Allow an allocation without a reservation by a ledger that is stored as it is: a recount is stored first."""
@@ -234,7 +292,7 @@ class Handler:
         if result.prerequisite is Prerequisite.ACTIVATE:
             self.phase = Phase.RELEASE
             return f"finds {key} initializing"
-        check_deferral(key, write.ledger, self._create_request(key), result.prerequisite)
+        check_deferral(key, write.ledger, self._create_request(key, write.ledger), result.prerequisite)
         if self.replica.labels_revision == self.labels_revision:
             return ""
         self._start()
@@ -244,7 +302,7 @@ class Handler:
         old, new = self.request.old_claim, self.request.claim
         for key in exceeded:
             if old is not None and new is not None:
-                is_fixed = not old.is_flexible and not self.truth.cap(key).by_allocation
+                is_fixed = not (old.is_flexible or self.truth.cap(key).by_allocation or self._has_classes)
                 if is_fixed or is_unchanged(old, new):
                     raise ViolationError(f"refused: {key} rejects devices of {new.uid} that were admitted")
         self.phase = Phase.RELEASE
@@ -270,10 +328,14 @@ class Handler:
         return True
 
     def _check_reservation(self, write: Write, after: Ledger) -> None:
-        """Check a reservation that is to be written, and record whether it needs a surge."""
+        """Check a reservation that is to be written, and record whether it needs a surge, or passes no guard."""
         key, before = write.key, write.ledger
+        if before.counts_first:
+            self.unguarded[key] = None
+            return
+        self.unguarded.pop(key, None)
         write.reserving = Reserving(
-            needs_surge=check_limits(key, before, after, self._create_request(key), self._find_own_limits(key)),
+            needs_surge=check_limits(key, before, after, self._create_request(key, before), self._find_own_limits(key)),
             was_above=exceeds_limit(before),
             is_recounted=before is not self.truth.ledgers[key].ledger,
             attempted_at=self.surge.attempted_at,
@@ -285,7 +347,7 @@ class Handler:
         """Check that a pod which surges is rejected only if it has no room, or if the surge may be over."""
         ticks = self.policy.surge_ticks[key.cap]
         if not (exceeds_limit(ledger) and may_be_over(self.truth, key, self.surge.attempted_at, ticks)):
-            check_rejection(key, ledger, self._create_request(key), self._find_own_limits(key))
+            check_rejection(key, ledger, self._create_request(key, ledger), self._find_own_limits(key))
 
     def _find_own_limits(self, key: Key) -> OwnLimits:
         """Return the limits of this attempt by plain arithmetic, from the ground truth of its view."""
@@ -342,9 +404,11 @@ class Handler:
         write.answer = answer
         return self.send(write)
 
-    def _create_request(self, key: Key, covered: Amounts = _NO_AMOUNTS) -> ReservationRequest:
+    def _create_request(self, key: Key, ledger: Ledger, covered: Amounts = _NO_AMOUNTS) -> ReservationRequest:
         request = self.request
         old_size, size = request.list_sizes(self.truth, key, self.rules)
+        if request.claim is not None and self._has_classes and not self._select_mappings(ledger):
+            old_size = size = 0
         return ReservationRequest(
             request.uid,
             str(request.namespace),
@@ -359,8 +423,9 @@ class Handler:
             is_shared=self.truth.cap(key).is_shared,
             min_pods_revision=self.replica.loaded.get(key.cap, 0),
             max_reservations=self.truth.scenario.max_reservations,
-            devices=self._create_device_terms(key, covered),
+            devices=self._create_device_terms(key, ledger, covered),
             surge=self.surge.create_terms(key, self.policy),
+            is_cap_new=self._new_caps.get(key.cap) if self.truth.scenario.are_caps_new else False,
         )
 
     def _list_limits(self, key: Key) -> Amounts:
@@ -374,12 +439,13 @@ class Handler:
         uid = self.request.claim.made_for
         return self.truth.names_by_uid[uid][2] if uid in self.truth.names_by_uid else uid
 
-    def _create_device_terms(self, key: Key, covered: Amounts) -> DeviceTerms:
+    def _create_device_terms(self, key: Key, ledger: Ledger, covered: Amounts) -> DeviceTerms:
         request = self.request
         return DeviceTerms(
             kind=ConsumerKind.POD if request.claim is None else ConsumerKind.CLAIM,
             min_claims_revision=self.replica.loaded.get(key.cap, 0) if self.truth.scenario.has_claims else 0,
-            allocates_at=request.old_revision if self._is_decided(key) else 0,
+            sources=list_sources(self._select_mappings(ledger)),
+            allocates_at=request.old_revision if self._allocates(key, ledger) else 0,
             pod_uid=request.claim.made_for if request.is_own and request.claim is not None else "",
             covered=covered,
             pod_name=self._find_pod_name() if request.is_own else "",

@@ -41,13 +41,21 @@ class Invariants:
             is_member = key.cap in truth.labels[request.namespace]
             is_reserved = name in request.resources and key in _list_reserved(request)
             if is_member and is_reserved and self._may_be_stored(request):
-                claim = max(claim, request.list_sizes(truth, key)[1])
+                claim = max(claim, self._compute_requested(key, request))
         return claim * UNITS[name]
+
+    def _compute_requested(self, key: Key, request: Request) -> int:
+        """Return the units that a request may use once the API server has stored it."""
+        if request.claim is not None and not request.claim.is_bound:
+            return 0
+        return request.list_sizes(self._truth, key)[1]
 
     def _compute_right(self, key: Key, claim: Claim) -> int:
         """Return the units that a stored claim may use without a decision."""
         truth = self._truth
         if not is_under(truth.scenario, truth.labels, key, claim):
+            return 0
+        if not claim.is_bound:
             return 0
         is_admitted = not (claim.is_flexible and claim.has_ended)
         return count_claim(claim, truth.cap(key)) if claim.devices or is_admitted else 0
@@ -79,11 +87,15 @@ class Invariants:
         if stored.ledger is None or stored.ledger.initializer:
             return
         group = self._list_group(uid)
-        for name in stored.ledger.resources:
+        for name in stored.ledger.resources & UNITS.keys():
             claim = self._compute_group(key, group, name)
             charged = sum(_compute_charge(stored, each, name) for each in group)
-            if charged < claim and (uid, name) not in self._foreign[key]:
+            if charged < claim and not self._is_excused(key, uid, name):
                 raise ViolationError(f"undercount: {key} charges {uid} {charged} {name}; its claim is {claim}")
+
+    def _is_excused(self, key: Key, uid: str, name: str) -> bool:
+        """Return whether a pod need not be charged yet. A new cap is active once all that it missed is counted."""
+        return (uid, name) in self._foreign[key] and not self._truth.scenario.are_caps_new
 
     def check_write(self, write: Write) -> None:
         """Check every pod of a ledger that has just been written, and more if the write was a recount."""
@@ -98,6 +110,7 @@ class Invariants:
         for uid in uids:
             self.check_pod(key, uid)
         if not ledger.initializer:
+            truth.enforced.add(key.cap)
             self._check_total(key, uids)
         if is_recount:
             self._check_recount(key)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.claim_charge import ClassMappings
 from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, expire
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
@@ -90,12 +91,16 @@ def expire_and_keep(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) 
     return after if after is ledger else _with_since(after, ledger.surge.since)
 
 
-def limit_and_forget(ledger: Ledger, hard: Amounts, resources: frozenset[str], surge: Amounts) -> Ledger:
-    return structs.replace(apply_limits(ledger, hard, resources, surge), surge=Surge(surge))
+def limit_and_forget(
+    ledger: Ledger, hard: Amounts, resources: frozenset[str], surge: Amounts, mappings: ClassMappings
+) -> Ledger:
+    return structs.replace(apply_limits(ledger, hard, resources, surge, mappings), surge=Surge(surge))
 
 
-def limit_and_keep(ledger: Ledger, hard: Amounts, resources: frozenset[str], surge: Amounts) -> Ledger:
-    return _with_since(apply_limits(ledger, hard, resources, surge), ledger.surge.since)
+def limit_and_keep(
+    ledger: Ledger, hard: Amounts, resources: frozenset[str], surge: Amounts, mappings: ClassMappings
+) -> Ledger:
+    return _with_since(apply_limits(ledger, hard, resources, surge, mappings), ledger.surge.since)
 
 
 # The amount of a surge

@@ -3,13 +3,16 @@
 from collections.abc import Collection, Mapping
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
+from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import UsageSnapshot
 from tests.state.simulation.annotation_rules import Annotations
+from tests.state.simulation.class_rules import list_sources
 from tests.state.simulation.ground_truth import GroundTruth, Key, Labels, amounts, hash_members, is_under
 from tests.state.simulation.policies import Policy
 from tests.state.simulation.rules import Rules
-from tests.state.simulation.scenario import SKEW, B, Cap
+from tests.state.simulation.scenario import SKEW, UNITS, B, Cap
 from tests.state.simulation.stored_objects import Claim, Pod, Template
 
 _DAY = 86_400
@@ -42,6 +45,7 @@ class Replica:
         self._position = 0
         self._claim_position = 0
         self._namespace_position = 0
+        self._class_position = 0
         self._ended: dict[str, tuple[Pod, int]] = {}
         """The pods that this watch saw end or deleted, as they were before, with the revision of that."""
         self._oldest_claims = 0
@@ -71,6 +75,7 @@ class Replica:
         self._list(max(len(self._truth.log) - missing_events, 0))
         self._seen_at = {}
         self._list_claims(max(len(self._truth.claim_log) - missing_claims, 0))
+        self._class_position = len(self._truth.class_states) - 1
         self._namespace_position = len(self._truth.namespace_log)
         self.labels_revision, self.labels, self.annotations = self._truth.namespace_log[-1]
         self.pods_listed_at = self.claims_listed_at = -1.0  # the list of a cache does not prove its age
@@ -184,17 +189,40 @@ class Replica:
         self.annotations = self.rules.see_annotations(self.annotations, annotations)
         return before != self._namespace_position
 
+    @property
+    def class_state(self) -> str:
+        """The state of the class of claims as it sees it."""
+        return self._truth.class_states[self._class_position]
+
+    def watch_class(self) -> bool:
+        """See the next state of the class; return whether there was one. The caps count something else from then on."""
+        if self._class_position + 1 == len(self._truth.class_states):
+            return False
+        before = self.rules.select_mappings(self.class_state, NO_MAPPINGS)
+        self._class_position += 1
+        if self.rules.select_mappings(self.class_state, NO_MAPPINGS) != before:
+            self.loaded = dict.fromkeys(self.loaded, self._truth.revision)
+        return True
+
+    def select_mappings(self, recorded: ClassMappings) -> ClassMappings:
+        """Return the mappings of the class by which it counts a ledger that has these."""
+        return self.rules.select_mappings(self.class_state, recorded) if self._truth.scenario.has_classes else recorded
+
     def catch_up(self) -> None:
         """Receive every event."""
+        while self.watch_class():
+            pass
         self.watch(len(self._truth.log))
         self.watch(1)
         self.watch_claims(len(self._truth.claim_log))
         self.watch_claims(1)
         self.watch_namespaces(len(self._truth.namespace_log))
 
-    def take_snapshot(self, key: Key, resources: frozenset[str]) -> UsageSnapshot:
+    def take_snapshot(self, key: Key, policy: Policy, ledger: Ledger) -> UsageSnapshot:
         """Return the used amounts under a cap, as its watches show them."""
         scenario, labels, cap = self._truth.scenario, self.labels, self._truth.cap(key)
+        mappings = self.select_mappings(ledger.mappings)
+        resources = policy.resources | (ledger.resources & UNITS.keys()) | list_sources(mappings)
         units = {
             uid: 0 if pod.ended or cap.by_allocation else pod.size
             for uid, pod in self.pods.items()
@@ -202,7 +230,7 @@ class Replica:
         }
         units |= self._count_ended(key)
         claims = {uid: claim for uid, claim in self.claims.items() if is_under(scenario, labels, key, claim)}
-        units |= {uid: self._count_claim(claim, cap, units) for uid, claim in claims.items()}
+        units |= {uid: self.count_claim(claim, cap, mappings, units) for uid, claim in claims.items()}
         unconfirmed = sum(units[uid] for uid, claim in claims.items() if self._may_be_of_pod(claim))
         used_by_consumer = {uid: amounts(size, resources) for uid, size in units.items()}
         return UsageSnapshot(
@@ -217,10 +245,19 @@ class Replica:
             claims_revision=self._get_claims_revision(),
             unconfirmed=amounts(0 if cap.by_allocation else unconfirmed, resources),
             served=self.rules.select_served({claim.owner for claim in claims.values() if claim.owner}),
+            mappings=mappings,
         )
 
-    def _count_claim(self, claim: Claim, cap: Cap, units: Mapping[str, int]) -> int:
-        counted = self.rules.count_claim(claim, cap)
+    def end_mappings(self, key: Key, ledger: Ledger) -> ClassMappings:
+        """Return the mappings of a ledger that was counted a moment ago, without those by which nothing counts."""
+        scenario, labels, cap = self._truth.scenario, self.labels, self._truth.cap(key)
+        claims = [claim for claim in self.claims.values() if is_under(scenario, labels, key, claim)]
+        counted = (self.count_claim(claim, cap, ledger.mappings, {}) for claim in claims)
+        return self.rules.end_mappings(ledger, self.class_state, counted)
+
+    def count_claim(self, claim: Claim, cap: Cap, mappings: ClassMappings, units: Mapping[str, int]) -> int:
+        """Return the units that a claim counts beside those of the pods."""
+        counted = self.rules.count_claim(claim, cap) if mappings or not self._truth.scenario.has_classes else 0
         if cap.by_allocation or not self.rules.belongs_to_pod(claim, self.pods):
             return counted
         return self.rules.count_rest(counted, units.get(claim.owner or claim.reserved_for, 0))

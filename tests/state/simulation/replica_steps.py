@@ -5,12 +5,20 @@ from dataclasses import dataclass
 
 from tallygate.webhook.state.ledger.expire import NotDue
 from tallygate.webhook.state.ledger.recount import StaleSnapshot
+from tests.state.simulation.class_rules import ELSEWHERE, MAPPED, MISSING, list_sources
 from tests.state.simulation.ground_truth import GroundTruth, Key, Write, amounts
 from tests.state.simulation.handlers import Handler
 from tests.state.simulation.policies import Policy
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.rules import Rules
-from tests.state.simulation.scenario import SET_SKEWS, X
+from tests.state.simulation.scenario import SET_SKEWS, B, X
+
+_NEXT_STATES: Mapping[str, tuple[str, ...]] = {
+    MAPPED: (MISSING, ELSEWHERE),
+    ELSEWHERE: (MAPPED, MAPPED, MISSING),
+    MISSING: (MAPPED, MAPPED, ELSEWHERE),
+}
+"""The states that may follow a state of the class."""
 
 StepFunction = Callable[[int, int, int], str]
 """Take one step, which chooses by its numbers; return a line of the story, or none if nothing could be done."""
@@ -42,6 +50,9 @@ class ReplicaSteps:
             "crash": self._crash,
             "freeze": self._freeze,
             "thaw": self._thaw,
+            "change_class": self._change_class,
+            "watch_class": self._watch_class,
+            "record": self._record,
         }
 
     def _watch(self, a: int, b: int, _c: int) -> str:
@@ -76,9 +87,16 @@ class ReplicaSteps:
         stored = self.truth.ledgers[key]
         if replica is None or stored.ledger is None:
             return ""
-        snapshot = replica.take_snapshot(key, self.policies[replica.policy].resources | stored.ledger.resources)
+        policy, ages = self.policies[replica.policy], replica.find_ages(key)
+        snapshot = replica.take_snapshot(key, policy, stored.ledger)
         after = self.rules.recount(stored.ledger, snapshot)
-        if isinstance(after, StaleSnapshot) or after == stored.ledger:
+        if isinstance(after, StaleSnapshot):
+            return ""
+        after = self.rules.confirm_mappings(after, ages, replica.listed_at)
+        if self.truth.scenario.has_classes and (left := replica.end_mappings(key, after)) != after.mappings:
+            resources = policy.resources | list_sources(left)
+            after = self.rules.apply_limits(after, after.hard, resources, after.surge.amounts, left)
+        if after == stored.ledger:
             return ""
         used_by_pod = self.rules.split_used(stored.used_by_pod, after, snapshot)
         return self._send(replica, Write(key, after, used_by_pod, stored.version, "the recount", is_recount=True))
@@ -102,7 +120,9 @@ class ReplicaSteps:
             )
             return self._send(replica, write)
         if stored.ledger.initializer:
-            return self._activate(replica, key)
+            line = self._activate(replica, key)
+            if line or not stored.ledger.activation.is_new:
+                return line
         if replica.live_reads.get(key):
             return self._expire_read(replica, key, recounts=(c >> 2) % 2 == 0)
         return f"replica {replica.number} reads old pods of {key}" if replica.read_pods(key) else ""
@@ -110,12 +130,22 @@ class ReplicaSteps:
     def _activate(self, replica: Replica, key: Key) -> str:
         stored = self.truth.ledgers[key]
         assert stored.ledger is not None
-        snapshot = replica.take_snapshot(key, self.policies[replica.policy].resources | stored.ledger.resources)
+        is_recorded, is_new = key.cap in self.truth.recorded, stored.ledger.activation.is_new
+        if not self.rules.may_be_active(is_new, is_recorded) or self._may_miss_pods(replica, key):
+            return ""
+        snapshot = replica.take_snapshot(key, self.policies[replica.policy], stored.ledger)
         after = self.rules.activate(stored.ledger, replica.find_ages(key), snapshot, replica.listed_at)
         if isinstance(after, StaleSnapshot | NotDue):
             return ""
         used_by_pod = self.rules.split_used({}, after, snapshot)
         return self._send(replica, Write(key, after, used_by_pod, stored.version, "the activation"))
+
+    def _may_miss_pods(self, replica: Replica, key: Key) -> bool:
+        """Return whether a pod that a replica without the cap accepted may be stored after the last list."""
+        loaded_at = self.truth.loaded_at.get(key.cap)
+        if loaded_at is None:
+            return self.truth.scenario.are_caps_new
+        return not self.rules.is_list_complete(replica.listed_at, replica.clock() - self.truth.now + loaded_at)
 
     def _expire_read(self, replica: Replica, key: Key, *, recounts: bool) -> str:
         stored = self.truth.ledgers[key]
@@ -123,7 +153,7 @@ class ReplicaSteps:
         assert ledger is not None
         before = len(ledger.reservations)
         if recounts:
-            snapshot = replica.take_snapshot(key, self.policies[replica.policy].resources | ledger.resources)
+            snapshot = replica.take_snapshot(key, self.policies[replica.policy], ledger)
             after = self.rules.recount(ledger, snapshot)
             if not isinstance(after, StaleSnapshot):
                 ledger, used_by_pod = after, self.rules.split_used(used_by_pod, after, snapshot)
@@ -141,7 +171,9 @@ class ReplicaSteps:
             return ""
         policy = self.policies[replica.policy]
         hard, surge = replica.list_limits(policy, key), policy.list_surge(key)
-        after = self.rules.apply_limits(stored.ledger, hard, policy.resources, surge)
+        mappings = replica.select_mappings(stored.ledger.mappings)
+        resources = policy.resources | list_sources(mappings)
+        after = self.rules.apply_limits(stored.ledger, hard, resources, surge, mappings)
         if after == stored.ledger:
             return ""
         pods = stored.used_by_pod.items() if after.resources else ()
@@ -191,7 +223,37 @@ class ReplicaSteps:
         if replica is None or replica.policy == len(self.policies) - 1:
             return ""
         replica.load(len(self.policies) - 1, self.policies[-1].caps)
+        if self.truth.scenario.are_caps_new:
+            for cap in frozenset.intersection(*(frozenset(each.loaded) for each in self.replicas)):
+                self.truth.loaded_at.setdefault(cap, self.truth.now)
         return f"replica {replica.number} loads policy {replica.policy}"
+
+    def _record(self, a: int, b: int, _c: int) -> str:
+        """Record a new cap, as the leader does once every replica has had it for the bound."""
+        replica, key = self._find_reconciler(a % 2, b)
+        loaded_at = self.truth.loaded_at.get(key.cap)
+        if replica is None or key.cap in self.truth.recorded or self.truth.is_stalled or self.truth.waiting:
+            return ""
+        if loaded_at is None or self.truth.now < loaded_at + B:
+            return ""
+        self.truth.recorded.add(key.cap)
+        self.truth.enforced.add(key.cap)
+        return f"replica {replica.number} records cap {key.cap}"
+
+    def _change_class(self, a: int, _b: int, _c: int) -> str:
+        """Let an administrator install a driver again, or change its class."""
+        if self.truth.is_stalled:
+            return ""
+        choices = _NEXT_STATES[self.truth.class_states[-1]]
+        self.truth.revision += 1
+        self.truth.class_states.append(choices[a % len(choices)])
+        return f"the class is {self.truth.class_states[-1]} (revision {self.truth.revision})"
+
+    def _watch_class(self, a: int, _b: int, _c: int) -> str:
+        replica = self._find_running(a)
+        if replica is None or not replica.watch_class():
+            return ""
+        return f"replica {replica.number} sees that the class is {replica.class_state}"
 
     def _set_clock(self, a: int, b: int, _c: int) -> str:
         """Set the clock of a replica, ahead or back; a frozen one may wake with it."""

@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
+from tallygate.webhook.accounting.claim_charge import ClassMappings
+from tallygate.webhook.state.ledger.expire import (
+    LiveRead,
+    NotDue,
+    ReservationAges,
+    activate,
+    confirm_mappings,
+    expire,
+)
+from tallygate.webhook.state.ledger.ledger import Activation, Ledger, Operation, Surge
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
 from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
 from tests.state.simulation.annotation_rules import Annotations, Override, find_annotation, see_annotations
@@ -19,6 +27,8 @@ from tests.state.simulation.claim_rules import (
     is_decided,
     is_unchanged,
 )
+from tests.state.simulation.class_rules import end_mappings, is_class_known, is_decided_again, select_mappings
+from tests.state.simulation.new_cap_rules import is_cap_new, is_list_complete, may_be_active
 from tests.state.simulation.scenario import Cap
 from tests.state.simulation.stored_objects import Claim, Pod, Template
 from tests.state.simulation.surge_rules import is_rolling, may_surge, shows_rollout
@@ -38,9 +48,9 @@ def _is_stored(ledger: Ledger, uid: str, attempt: str) -> bool:
     return reservation is not None and reservation.attempt == attempt
 
 
-def _initialize(hard: Amounts, initializer: str, surge: Amounts) -> Ledger:
-    """Rule 7: return a ledger whose past is unknown."""
-    return Ledger(hard, initializer=initializer, surge=Surge(surge))
+def _initialize(hard: Amounts, initializer: str, surge: Amounts, is_new: bool = False) -> Ledger:  # noqa: FBT001, FBT002  # a rule has positional arguments
+    """Rule 7: return a ledger whose past is unknown, or that of a new cap."""
+    return Ledger(hard, initializer=initializer, surge=Surge(surge), activation=Activation(is_new))
 
 
 def _choose_time(_loaded_at: int, now: int) -> int:
@@ -82,10 +92,10 @@ class Rules:
     recount: Callable[[Ledger, UsageSnapshot], Ledger | StaleSnapshot] = recount
     expire: Callable[[Ledger, ReservationAges, LiveRead], Ledger] = expire
     activate: Callable[[Ledger, ReservationAges, UsageSnapshot, float], Ledger | StaleSnapshot | NotDue] = activate
-    apply_limits: Callable[[Ledger, Amounts, frozenset[str], Amounts], Ledger] = apply_limits
+    apply_limits: Callable[[Ledger, Amounts, frozenset[str], Amounts, ClassMappings], Ledger] = apply_limits
     ages: Callable[[float], ReservationAges] = ReservationAges
     is_stored: Callable[[Ledger, str, str], bool] = _is_stored
-    initialize: Callable[[Amounts, str, Amounts], Ledger] = _initialize
+    initialize: Callable[..., Ledger] = _initialize
     choose_time: Callable[[int, int], int] = _choose_time
     find_annotation: Callable[[Annotations, int, int, int], Override | None] = find_annotation
     see_annotations: Callable[[Annotations, Annotations], Annotations] = see_annotations
@@ -107,6 +117,14 @@ class Rules:
     may_surge: Callable[[Operation, bool], bool] = may_surge
     is_rolling: Callable[[Template, Iterable[Template]], bool] = is_rolling
     shows_rollout: Callable[[Pod, bool], bool] = shows_rollout
+    select_mappings: Callable[[str, ClassMappings], ClassMappings] = select_mappings
+    is_class_known: Callable[[str], bool] = is_class_known
+    is_decided_again: Callable[[Ledger, frozenset[str]], bool] = is_decided_again
+    end_mappings: Callable[[Ledger, str, Iterable[int]], ClassMappings] = end_mappings
+    confirm_mappings: Callable[[Ledger, ReservationAges, float], Ledger] = confirm_mappings
+    is_cap_new: Callable[[bool], bool] = is_cap_new
+    is_list_complete: Callable[[float, float], bool] = is_list_complete
+    may_be_active: Callable[[bool, bool], bool] = may_be_active
 
 
 PRODUCT = Rules()

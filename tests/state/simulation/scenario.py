@@ -25,6 +25,7 @@ WEIGHTS = {
     "claim": 0, "allocate": 0, "deallocate": 0, "delete_claim": 0, "watch_claims": 0, "own": 0, "name": 0, "copy": 0,
     "touch_claim": 0,
     "roll": 0, "make": 0, "retire": 0, "republish_surge": 0,
+    "change_class": 0, "watch_class": 0, "record": 0,
 }  # fmt: skip
 
 
@@ -52,7 +53,8 @@ class Scenario:
     (namespace, number of pods, units of each). `labels` are the caps that select each namespace at the start;
     None means all caps. `sizes` are the smallest and largest size, in units, of a created or changed pod. A created
     claim has one of the `alternatives`. Without `bookmarks` a watch without new events learns no newer revision.
-    A ledger has at most `max_reservations`.
+    A ledger has at most `max_reservations`. With `are_caps_new` the replicas load the caps one after the other, and
+    there are no ledgers at the start.
     """
 
     caps: tuple[Cap, ...] = (Cap(5),)
@@ -66,17 +68,24 @@ class Scenario:
     bookmarks: bool = True
     max_reservations: int = MAX_RESERVATIONS
     alternatives: tuple[tuple[int, ...], ...] = ((1,), (2,), (1, 2), (2, 1), (1, 3))
+    are_caps_new: bool = False
     weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_fixed(self) -> bool:
         """Whether policies and labels never change, so that sums must never exceed a cap."""
-        return not any(self.weights.get(op) for op in ("relabel", "publish", "override", "annotate", "toggle_cap"))
+        changes = ("relabel", "publish", "override", "annotate", "toggle_cap")
+        return not (self.are_caps_new or any(self.weights.get(op) for op in changes))
 
     @property
     def has_claims(self) -> bool:
         """Whether there are claims."""
         return bool(self.weights.get("claim") or self.weights.get("own"))
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether claims count by the mapping of their class, which changes."""
+        return bool(self.weights.get("change_class"))
 
     @property
     def skew(self) -> int:

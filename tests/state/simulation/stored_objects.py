@@ -37,7 +37,8 @@ class Claim(NamedTuple):
 
     `reserved_for` is the UID of the pod in its status, `owner` that in its metadata, which a tenant can write.
     `made_for` is the pod for whose extended resource the scheduler created it; only the invariants may know it. After
-    the end of an allocation `has_ended` is True.
+    the end of an allocation `has_ended` is True. It `is_bound` unless it was admitted, created or allocated, by a
+    replica that saw its class lead elsewhere.
     """
 
     uid: str
@@ -51,6 +52,7 @@ class Claim(NamedTuple):
     has_ended: bool = False
     revision: int = 0
     token: int = 0
+    is_bound: bool = True
 
     @property
     def classed(self) -> bool:

@@ -7,11 +7,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
-from tests.schedules import Step, pick
+from tests.schedules import Step, ViolationError, pick
 from tests.state.simulation.annotation_rules import Override
 from tests.state.simulation.api_requests import Request, RequestState
-from tests.state.simulation.claim_steps import ClaimSteps
+from tests.state.simulation.claim_steps import ClaimSteps, bind
+from tests.state.simulation.class_rules import MAPPINGS, list_sources
 from tests.state.simulation.ground_truth import (
     GroundTruth,
     Key,
@@ -49,6 +51,10 @@ class World:
         labels = scenario.labels or (all_caps,) * scenario.namespaces
         self.truth.namespace_log.append(NamespaceVersion(1, labels, (None,) * scenario.namespaces))
         self.policies = [create_policy(scenario.caps)]
+        self.truth.recorded |= all_caps
+        if scenario.are_caps_new:
+            self.policies.insert(0, replace(self.policies[0], caps=frozenset()))
+            self.truth.recorded.clear()
         self.requests: list[Request] = []
         self.requests_by_uid: dict[str, list[Request]] = defaultdict(list)
         self.handlers: list[Handler] = []
@@ -61,7 +67,7 @@ class World:
         self._populate()
         self.replicas = [Replica(number, self.truth, rules) for number in range(scenario.replicas)]
         for replica in self.replicas:
-            replica.load(0, all_caps)
+            replica.load(0, self.policies[0].caps)
         replica_steps = ReplicaSteps(self.truth, rules, self.replicas, self.policies, self.handlers, self.etcd.send)
         self.claim_steps = ClaimSteps(self.truth, self.requests, self.invariants, self._accept, self._create_uid)
         self._steps: Mapping[str, StepFunction] = {
@@ -103,11 +109,15 @@ class World:
         self.surge_steps.populate()
         for number, cap in enumerate(self.scenario.caps):
             for namespace in (-1,) if cap.is_shared else range(self.scenario.namespaces):
-                self._create_ledger(Key(number, namespace))
+                if self.scenario.are_caps_new:
+                    self.truth.ledgers[Key(number, namespace)] = StoredLedger(None, self.truth.revision, {})
+                else:
+                    self._create_ledger(Key(number, namespace))
 
     def _create_ledger(self, key: Key) -> None:
         """Store the ledger of a cap, with the pods that exist at the start."""
         labels, resources = self.truth.labels, self.policies[0].resources
+        mappings = MAPPINGS if self.scenario.has_classes else NO_MAPPINGS
         used_by_pod = {
             uid: amounts(pod.size, resources)
             for uid, pod in self.truth.pods.items()
@@ -116,11 +126,12 @@ class World:
         ledger = Ledger(
             self.policies[0].list_limits(key, 0),
             amounts(sum(used[X] for used in used_by_pod.values()), resources),
-            resources=resources,
+            resources=resources | list_sources(mappings),
             pods_revision=self.truth.revision,
             namespaces_revision=1,
             namespaces_hash=hash_members(self.scenario, labels, key),
             surge=Surge(self.policies[0].list_surge(key)),
+            mappings=mappings,
         )
         self.truth.ledgers[key] = StoredLedger(ledger, self.truth.revision, used_by_pod)
 
@@ -258,6 +269,11 @@ class World:
             return "; the request is rejected"
         request.state = RequestState.ALLOWED
         request.reserved, request.charged = frozenset(handler.confirmed), frozenset(handler.evaluated)
+        if request.claim is not None:
+            request.claim = bind(request.claim, request.old_claim, handler.class_state)
+        for key in handler.unguarded:
+            if key in handler.confirmed and key.cap in handler.enforced:
+                raise ViolationError(f"unguarded: {key} reserves for {request.uid} without a limit, and was active")
         request.resources, request.labels_revision = handler.policy.resources, handler.labels_revision
         return ""
 
