@@ -26,7 +26,7 @@ from tallygate.webhook.cli.framework import (
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, escape_control
 from tallygate.webhook.cli.predict import prediction_json
-from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
+from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input, read_prediction_policies
 from tallygate.webhook.cli.predict.new_node_lines import format_capacities
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
 from tallygate.webhook.cli.progress import track
@@ -34,7 +34,6 @@ from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.options import (
     combine_files,
     files_options,
-    load_prediction_policies,
     policies_option,
     snapshot_option,
 )
@@ -73,10 +72,11 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
 
     The command places copies as kube-scheduler would, until no further copy fits; each of several pods is placed
-    by itself, and nothing is preempted. With --policies, pods have the requests that are implied for them. A
-    WorkloadKind in the files defines where the pods are in objects of its kind.
-    The message is the beginning of the scheduler's message for the next copy. With NodeShapes, in the files or by
-    --policies, the output has the number of copies for a new node of each shape; pools of nodes have shapes by
+    by itself, and nothing is preempted. The policies are those of --policies, else those of the gate in the
+    cluster: pods have the requests that are implied for them. A WorkloadKind, in the files or the policies, defines
+    where the pods are in objects of its kind.
+    The message is the beginning of the scheduler's message for the next copy. With NodeShapes, in the files or the
+    policies, the output has the number of copies for a new node of each shape; pools of nodes have shapes by
     themselves. The needed rights and the versions of
     Kubernetes are those of `tallygate predict`.
 
@@ -85,8 +85,8 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     """
     source = ClusterSource(connection, snapshot)
     files = combine_files(paths, filenames, snapshot)
-    in_files = read_pods_to_place(files, source.connection.choose_namespace(namespace), 1)
-    policy_set = load_prediction_policies(policies)
+    policy_set = read_prediction_policies(source, policies)
+    in_files = read_pods_to_place(files, source.connection.choose_namespace(namespace), policy_set, 1)
     cluster_input = read_cluster_input(source)
     all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster_input.cluster)]
     written = (*in_files.shapes, *policy_set.node_shapes)

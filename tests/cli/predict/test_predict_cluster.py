@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 from tallygate.webhook.cli.app import root
 from tallygate.webhook.cli.sources import snapshot_items
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
-from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, VERSION, page, run
+from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, VERSION, page
+from tests.cli.usage.test_usage_cluster import run as run_with_responses
 from tests.state.kubernetes.scripted_api_server import Responder, respond_json
 
 _RESOURCES = [codec.name for codec in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
@@ -54,6 +55,18 @@ def _create_pending_pod(**spec: object) -> Object:
     made = pod("waits", {GPU: "3"}, spec=spec, status={"phase": "Pending"})
     del made["spec"]["nodeName"]
     return made
+
+
+_NO_GATE = [NO_LEDGERS] * 3
+"""The responses for both webhook configurations of a gate and for its Deployment, where none is installed."""
+
+
+def run(folder: Path, plays: Sequence[Responder], *arguments: str, stdin: str = "") -> tuple[Result, list[str]]:
+    """Run a command against a server with these responses; leave out that a prediction looks for a gate first."""
+    looked_up = [] if arguments[0] == "snapshot" else _NO_GATE
+    result, paths = run_with_responses(folder, [*looked_up, *plays], *arguments, stdin=stdin)
+    assert all("tallygate" in path for path in paths[: len(looked_up)])
+    return result, paths[len(looked_up) :]
 
 
 def _read_json(result: Result) -> Object:

@@ -24,12 +24,15 @@ from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_in
 from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, parse_minor
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
 from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.cli.doctor.facts import Unavailable
+from tallygate.webhook.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.predict.added_nodes import add_nodes, put_nodes
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_manifests
 from tallygate.webhook.cli.sources import snapshot_items
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
+from tallygate.webhook.cli.sources.options import load_usable_policies
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from tallygate.webhook.cli.sources.snapshot_reader import (
@@ -49,7 +52,7 @@ from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import SchedulingPod
 from tallygate.webhook.policy.matching import matches_labels
-from tallygate.webhook.policy.model import LabelRequirement, Operator, PolicyLabelSelector
+from tallygate.webhook.policy.model import LabelRequirement, Operator, PolicyLabelSelector, PolicySet
 from tallygate.webhook.policy.suggest import format_suggestion
 from tallygate.webhook.state.kubernetes import cap_ledger
 
@@ -288,6 +291,30 @@ def read_cluster_input(
     for number, option_value in enumerate(added_nodes, 1):
         add_nodes(cluster_input.cluster, option_value, number, DEFAULT_LIMITS)
     return cluster_input
+
+
+def read_prediction_policies(source: ClusterSource, paths: Sequence[Path]) -> PolicySet:
+    """Return the policies at the paths; without a path those of the gate in the cluster, and none for a snapshot.
+
+    If the gate's policies cannot be read, the reason is printed to stderr, and the prediction goes on without them.
+
+    Raises:
+        UsageError: if the policies at the paths are not usable.
+        ClientConfigError: if the API server is not configured.
+    """
+    if paths:
+        return load_usable_policies(paths)
+    if source.snapshot:
+        return PolicySet()
+    policies = read_gate_policies(source.connection.load())
+    if not isinstance(policies, Unavailable):
+        return policies
+    click.echo(
+        f"tallygate: the policies of the gate are unknown: {policies.reason}; without them pods get no implied "
+        "requests, and no node shapes are known: name their files with --policies",
+        err=True,
+    )
+    return PolicySet()
 
 
 @dataclass(frozen=True, slots=True)

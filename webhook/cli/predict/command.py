@@ -40,6 +40,7 @@ from tallygate.webhook.cli.predict.cluster_input import (
     find_pending_pods,
     parse_label_selector,
     read_cluster_input,
+    read_prediction_policies,
     split_pod_names,
 )
 from tallygate.webhook.cli.predict.new_node_lines import add_new_nodes, format_shape_rows
@@ -50,7 +51,6 @@ from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.options import (
     combine_files,
     files_options,
-    load_prediction_policies,
     policies_option,
     snapshot_option,
 )
@@ -235,15 +235,17 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message, the shortfalls of
     nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
     nodes are listed with -v, and for one object. For pods with claims for devices the output shows the devices that
-    nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too. A WorkloadKind
-    in the files defines where the pods are in objects of its kind. With --policies, the pods in files have the requests
-    that are implied for them. With NodeShapes, in the files or by --policies, the
-    output has the number of new nodes that the pods without a node would need, for each shape by itself. Pools of
-    nodes have shapes by themselves: NodePools of Karpenter, and groups of nodes by the labels of providers.
+    nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too. A WorkloadKind,
+    in the files or the policies, defines where the pods are in objects of its kind. The policies are those of
+    --policies, else those of the gate in the cluster: the pods in files have the requests that are implied for them.
+    With NodeShapes, in the files or the policies, the output has the number of new nodes that the pods without a node
+    would need, for each shape by itself. Pools of nodes have shapes by themselves: NodePools of Karpenter, and groups
+    of nodes by the labels of providers.
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
     reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,
-    templates of claims, ResourceSlices and DeviceTaintRules may be listed.
+    templates of claims, ResourceSlices and DeviceTaintRules may be listed. The gate's policies need get on its webhook
+    configurations, its Deployment and its ConfigMaps.
 
     Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
     Pods of a kind that is not read are unknown: the command reports them on stderr.
@@ -253,10 +255,10 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.connection.choose_namespace(namespace)
-    in_files, policy_set = PodsInFiles(), load_prediction_policies(policies)
+    in_files, policy_set = PodsInFiles(), read_prediction_policies(source, policies)
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
-        in_files = read_pods_to_place(manifests, chosen_namespace or "", replicas, selector)
+        in_files = read_pods_to_place(manifests, chosen_namespace or "", policy_set, replicas, selector)
         cluster_input = read_cluster_input(source, nodes, added)
         all_pods = [each for each in in_files.complete(policy_set, cluster_input.cluster) if not is_placed(each)]
         in_files.put_claims(cluster_input.cluster)

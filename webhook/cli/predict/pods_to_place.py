@@ -16,7 +16,7 @@ from tallygate.webhook.admission.implied_requests import (
     add_requests,
     describe_amount,
 )
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets, list_review_targets
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.manifests.kind_manifests import (
@@ -195,12 +195,16 @@ class PodsInFiles:
 
 
 def read_pods_to_place(
-    filenames: Sequence[str], namespace: str, count: int | None, selector: PolicyLabelSelector | None = None
+    filenames: Sequence[str],
+    namespace: str,
+    policies: PolicySet,
+    count: int | None,
+    selector: PolicyLabelSelector | None = None,
 ) -> PodsInFiles:
     """Return the pods that the files create, of the objects whose labels the selector matches.
 
-    A WorkloadKind in the files defines the pods of its kind. Objects with pods whose kind is not read are reported on
-    stderr.
+    A WorkloadKind in the files defines the pods of its kind, and so does one of the policies. Objects with pods whose
+    kind is not read are reported on stderr.
 
     Raises:
         UsageError: if a file cannot be read, an object is one that no API server accepts, or the files have no pod and
@@ -208,7 +212,7 @@ def read_pods_to_place(
     """
     all_manifests = read_manifests(filenames)
     manifests = [each for each in all_manifests if selector is None or _is_selected(each, selector)]
-    targets = find_defined_targets(all_manifests)
+    targets = {**list_review_targets(policies), **find_defined_targets(all_manifests)}
     _check_manifests(manifests, targets)
     unread_count = report_unread_kinds(manifests, namespace, targets)
     all_pods = tuple(pods for each in manifests for pods in _parse(each, namespace, count, targets))

@@ -33,8 +33,9 @@ def policies_option(command: F) -> F:
         metavar="PATH",
         multiple=True,
         type=click.Path(path_type=Path),
-        help="A policy file, or a folder of them: new pods get the requests of its ImpliedRequests, and its NodeShapes "
-        "are nodes that may come; may be given several times.",
+        help="A policy file, or a folder of them: new pods get the requests of its ImpliedRequests, its NodeShapes are "
+        "nodes that may come, and its WorkloadKinds say where pods are in objects; may be given several times. "
+        "Default: the policies of the gate in the cluster; none with --snapshot.",
     )(command)
 
 
@@ -88,19 +89,6 @@ def require_one_source(connection: Connection, snapshot: Path | None = None) -> 
         raise UsageError(
             "--snapshot takes no --kubeconfig, --context, --in-cluster or --as: a snapshot is read without a cluster"
         )
-
-
-def load_prediction_policies(paths: Sequence[Path]) -> PolicySet:
-    """Return the policies at the given paths for a prediction, empty ones without a path.
-
-    Raises:
-        UsageError: if the policies are not usable, or none of them concerns predictions.
-    """
-    policies = load_usable_policies(paths) if paths else PolicySet()
-    if paths and not (policies.node_shapes or policies.implied_requests):
-        named = ", ".join(map(str, paths))
-        raise UsageError(f"{named}: there is neither a NodeShape nor an ImpliedRequest; name files of these")
-    return policies
 
 
 def load_usable_policies(paths: Sequence[Path]) -> PolicySet:
