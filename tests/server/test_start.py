@@ -13,9 +13,9 @@ from tallygate.certs.certificate_names import parse_names
 from tallygate.certs.renewal import issue
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.policy.store import PolicyError
-from tallygate.webhook.server.https.https_server import open_listener
 from tallygate.webhook.server.https.tls_files import CertificateError
 from tallygate.webhook.server.lifecycle import Lifecycle, ServeError
+from tallygate.webhook.server.listener import open_listener
 from tallygate.webhook.server.serve import serve
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.settings.value_types import Address

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, make_wsgi_app
 
 from tallygate.webhook.device_plugin.device_inventory import OfferedDevice
 from tallygate.webhook.server.telemetry.json_log import Logger
@@ -86,3 +87,19 @@ class DeviceTelemetry:
 
     metrics: DeviceMetrics
     log: Logger
+
+
+def create_monitor_application(metrics: DeviceMetrics) -> WSGIApplication:
+    """Return the application of the monitor port: `/healthz`, which is always 200, and metrics under all other paths.
+
+    A plugin whose check of a device hangs is not restarted for it, so the liveness of the process is all that counts.
+    """
+    show_metrics = make_wsgi_app(metrics.registry)
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            return show_metrics(environ, start_response)
+        start_response("200 OK", [("Content-Type", "text/plain")])
+        return [b"ok"]
+
+    return answer

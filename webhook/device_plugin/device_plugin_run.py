@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prometheus_client import start_http_server
 from watchfiles import watch
 
 from tallygate.webhook.device_plugin.device_config import MAX_DEVICES, DeviceResource
@@ -25,12 +24,17 @@ from tallygate.webhook.device_plugin.device_inventory import (
     observe_devices,
     record_check,
 )
-from tallygate.webhook.device_plugin.device_metrics import DeviceMetrics, DeviceTelemetry
+from tallygate.webhook.device_plugin.device_metrics import (
+    DeviceMetrics,
+    DeviceTelemetry,
+    create_monitor_application,
+)
 from tallygate.webhook.device_plugin.health_probes import HealthProbes
 from tallygate.webhook.device_plugin.health_transitions import HealthResult
 from tallygate.webhook.device_plugin.kubelet_registration import KubeletRegistration
 from tallygate.webhook.device_plugin.resource_server import ResourceServer
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.monitor_server import start_monitor
 from tallygate.webhook.server.settings.value_types import Address
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 
@@ -214,7 +218,7 @@ def _start_monitor(address: Address | None, metrics: DeviceMetrics) -> None:
     if address is None:
         return
     try:
-        start_http_server(address.port, address.host, metrics.registry)
+        start_monitor(create_monitor_application(metrics), address)
     except OSError as error:
         raise DevicePluginError(f"cannot listen on {address}: {error.strerror or error}") from None
 

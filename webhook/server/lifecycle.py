@@ -18,9 +18,10 @@ from typing import NoReturn
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.server.https.connection_guard import ConnectionGuard, ConnectionLimits, RequestLoad
 from tallygate.webhook.server.https.file_reload import CertificateReloader, TokenReloader, watch_files
-from tallygate.webhook.server.https.https_server import HttpsServer, HttpsSettings, open_listener
+from tallygate.webhook.server.https.https_server import HttpsServer, HttpsSettings
 from tallygate.webhook.server.https.tls_files import ServingCertificates, read_certificates
 from tallygate.webhook.server.interfaces import SERVING, ReadinessCheck, ReadinessStatus
+from tallygate.webhook.server.listener import open_listener
 from tallygate.webhook.server.monitor_server import start_monitor
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.settings.value_types import Address

@@ -25,7 +25,7 @@ from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
-from tallygate.webhook.server.https.https_server import open_listener
+from tallygate.webhook.server.listener import open_listener
 from tallygate.webhook.server.settings.value_types import Address
 
 PROBE_PATHS: Final = frozenset({"/healthz", "/readyz"})

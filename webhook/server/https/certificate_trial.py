@@ -10,8 +10,9 @@ import sys
 
 import msgspec
 
-from tallygate.webhook.server.https.https_server import GranianWorker, HttpsSettings, open_listener
+from tallygate.webhook.server.https.https_server import GranianWorker, HttpsSettings
 from tallygate.webhook.server.https.tls_files import ServingCertificates
+from tallygate.webhook.server.listener import open_listener
 from tallygate.webhook.server.settings.value_types import Address
 
 

@@ -41,28 +41,6 @@ from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.server.https.connection_guard import measure_handshake
 from tallygate.webhook.server.https.request_threads import ThreadGate
 from tallygate.webhook.server.https.tls_files import ServingCertificates, create_memory_files
-from tallygate.webhook.server.settings.value_types import Address
-
-
-def open_listener(address: Address, backlog: int) -> socket.socket:
-    """Return a listening TCP socket. Accepted connections inherit the options that are set here.
-
-    Raises:
-        OSError: if the address is not available.
-    """
-    listener = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listener.bind((address.host, address.port))
-        listener.listen(backlog)
-        listener.settimeout(0)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
 
 _WSGI_ENVIRONMENT = {
     "GATEWAY_INTERFACE": "CGI/1.1",
