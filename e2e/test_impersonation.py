@@ -45,7 +45,7 @@ _UNGRANTED = {
 
 
 @pytest.fixture(scope="module")
-def limited(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def impersonator(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return the kubeconfig of an account that may impersonate users, and neither groups, UIDs nor extra fields."""
     client = api(cluster.kubeconfig)
     with new_namespace(cluster, "tester-") as namespace:
@@ -102,7 +102,7 @@ def test_fields_of_a_kubeconfig_act_as_they_do_in_kubectl(use: str, cluster: Clu
 
 
 @pytest.mark.parametrize("use", _UNGRANTED)
-def test_each_part_of_an_identity_reaches_the_api_server(use: str, cluster: Cluster, limited: Path) -> None:
+def test_each_part_of_an_identity_reaches_the_api_server(use: str, cluster: Cluster, impersonator: Path) -> None:
     """Show it by what the API server refuses: an account that may impersonate users alone."""
     options, refusal = _UNGRANTED[use]
-    _show_rights(cluster, limited, options, refusal)
+    _show_rights(cluster, impersonator, options, refusal)

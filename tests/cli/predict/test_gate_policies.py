@@ -94,7 +94,7 @@ def test_policies_that_cannot_be_read_are_named_as_unknown(cluster: SmallCluster
 
 
 def test_named_policies_are_used_alone(cluster: SmallCluster, tmp_path: Path) -> None:
-    """Any policies may be named: these have nothing for a prediction, so that no address is implied."""
+    """Name policies of any kind: these have nothing for a prediction, so that no address is implied."""
     caps = tmp_path / "caps.yaml"
     caps.write_text(
         "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\n"
