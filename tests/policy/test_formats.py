@@ -1,5 +1,7 @@
 """The texts that each format accepts, and the errors on all others."""
 
+import re
+import string
 from contextlib import suppress
 
 import pytest
@@ -336,24 +338,32 @@ def test_an_accepted_quantity_is_not_negative(text: str) -> None:
     assert not quantity.is_beyond_int64
 
 
-@given(st.integers(0, 10**6), st.sampled_from(["GB", "MB", "KB", "K", "GiB", "gi", "mib", "B", " Gi", "T"]))
+def _find_suggestions(message: str, lead: str) -> list[str]:
+    """Return the texts in quotes after these words of a message."""
+    found = re.findall(r'"([^"]*)"', message.partition(lead)[2])
+    assert found, f"no suggestion in: {message}"
+    return found
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["GB", "MB", "KB", "K", "GiB", "gi", "mib", "B", " Gi"]))
 def test_the_suggested_spelling_is_accepted(number: int, suffix: str) -> None:
-    """Check the suggestion of the error message."""
-    try:
+    """Check each suggestion of the error message."""
+    with pytest.raises(FormatError) as caught:
         check_quantity(f"{number}{suffix}")
-    except FormatError as error:
-        proposed = str(error).partition('write "')[2].partition('"')[0]
-        check_quantity(proposed)
+    for each in _find_suggestions(str(caught.value), "write "):
+        check_quantity(each)
 
 
-@given(st.text(max_size=20))
-def test_the_suggested_name_is_accepted(text: str) -> None:
-    try:
+_words = st.lists(st.text(string.ascii_letters + string.digits, min_size=1, max_size=5), min_size=1, max_size=3)
+
+
+@given(_words, st.sampled_from([" ", "_", "/", " - "]), st.sampled_from(["A", "x ", "_y", ".z"]))
+def test_the_suggested_name_is_accepted(words: list[str], separator: str, beginning: str) -> None:
+    text = beginning + separator.join(words)
+    with pytest.raises(FormatError) as caught:
         FORMAT_CHECKS["policy-name"](text)
-    except FormatError as error:
-        proposed = str(error).partition('as in "')[2].removesuffix('"')
-        if proposed:
-            FORMAT_CHECKS["policy-name"](proposed)
+    for each in _find_suggestions(str(caught.value), ", as in "):
+        FORMAT_CHECKS["policy-name"](each)
 
 
 @pytest.mark.parametrize(
