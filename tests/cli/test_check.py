@@ -4,6 +4,7 @@ After an intended change of messages, `python -m tests.cli.record` records the e
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,7 +74,9 @@ def test_broken_policies_are_a_usage_error(tmp_path: Path, written: str) -> None
     rule.write_text(f"apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {{name: r}}\n{written}\n")
     result = check("--policies", str(rule), "-", text=json.dumps(HALF))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert all(line.startswith(f"tallygate: {rule}:") for line in result.stderr.splitlines())
+    lines = result.stderr.splitlines()
+    assert lines
+    assert all(re.match(rf"tallygate: {re.escape(str(rule))}:\d+:\d+: \S", line) for line in lines), lines
 
 
 def test_missing_policies_are_a_usage_error() -> None:

@@ -176,13 +176,19 @@ def test_a_client_whose_body_is_rejected_unread_never_waits(tiny: ServerProcess)
         connection.putrequest("POST", MUTATE)
         connection.putheader("Content-Length", str(100 * MIB))
         connection.endheaders()
+        sent = 0
         with suppress(ConnectionError, ssl.SSLError):
-            for _ in range(100):
+            while sent < 100:
                 connection.send(b" " * MIB)
+                sent += 1
         connection.close()
+        sizes.append(sent)
 
+    sizes: list[int] = []
     with run_threads(12, send):
         pass
+    assert len(sizes) == 12
+    assert max(sizes) < 100, "each connection is cut before its body is sent"
 
 
 def create_large_review(number_of_containers: int) -> bytes:
