@@ -164,7 +164,6 @@ def test_every_charged_key_is_one_that_counts() -> None:
         "a.io/b",
     ]
     charge = list_charges(pod(container("a", dict.fromkeys(names, 1), dict.fromkeys(names, 1))))
-    assert len(charge) == 16, "each name is charged, some under several keys, and so is the pod"
     assert all(is_counted_key(key) for key in charge)
 
 

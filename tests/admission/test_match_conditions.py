@@ -4,6 +4,7 @@ The conditions themselves are evaluated by a real API server in e2e; here their 
 and any two objects that agree in all of them are put through the gate.
 """
 
+import ast
 import copy
 import itertools
 import re
@@ -61,7 +62,8 @@ metadata: {name: labelled}
 spec:
   namespaces: {include: ["*"]}
   pods: {objectSelector: {matchLabels: {team: vision}}, priorityClasses: [high]}
-  hard: {nvidia.com/gpu: 1, limits.memory: 1Gi}
+  hard: {nvidia.com/gpu: 1, limits.memory: 1Gi, thousandths: 1}
+  counts: {thousandths: {annotation: gpu-fraction}}
   exceed: {users: [admin]}
 """
 
@@ -77,11 +79,16 @@ containers = st.lists(
     unique_by=lambda each: str(each["name"]),
 )
 labels = st.sampled_from([{}, {"x": "y"}, {"team": "vision"}])
+CONTAINER_MEMORY = "nvidia.com/container.a.gpu-memory.request"
+annotations = st.dictionaries(
+    st.sampled_from(["x", "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", CONTAINER_MEMORY]),
+    st.sampled_from(["y", "2", "half"]),
+)
 metadata = st.fixed_dictionaries(
     {"uid": st.just("u")},
     optional={
         "labels": labels,
-        "annotations": labels,
+        "annotations": annotations,
         "finalizers": st.lists(st.sampled_from(["a/b", "c/d"]), max_size=1),
         "deletionTimestamp": st.just("2026-01-01T00:00:00Z"),
         "deletionGracePeriodSeconds": st.integers(0, 30),
@@ -145,12 +152,36 @@ def list_compared_paths(phase: Phase, group: str, kind: str) -> list[list[str]]:
     part = "nodes" if kind == "Node" else "updates" if (group, kind) in BUILT_IN_TARGETS else "workloads"
     (webhook,) = (each for each in configuration["webhooks"] if each["name"] == f"{part}.{phase}.tallygate.dev")
     (condition,) = webhook["matchConditions"]
-    comparisons = condition["expression"].removeprefix("request.operation != 'UPDATE' || ").split(" || ")
+    expression = condition["expression"].removeprefix("request.operation != 'UPDATE' || ")
+    comparisons = split_terms(expression)
     found = [re.fullmatch(r"object\.(\S+) != oldObject\.(\S+)", each) for each in comparisons]
     paths = [(match[1], match[2]) for match in found if match]
-    assert len(paths) == len(comparisons)
+    quantified = [each for each, match in zip(comparisons, found, strict=True) if not match]
     assert all(new == old for new, old in paths)
-    return [new.replace("?", "").split(".") for new, _ in paths]
+    return [*(new.replace("?", "").split(".") for new, _ in paths), *list_compared_annotations(quantified)]
+
+
+def split_terms(expression: str) -> list[str]:
+    """Return the terms of a disjunction; those in parentheses stay together."""
+    terms: list[str] = []
+    for part in expression.split(" || "):
+        if terms and terms[-1].count("(") > terms[-1].count(")"):
+            terms[-1] += f" || {part}"
+        else:
+            terms.append(part)
+    return terms
+
+
+def list_compared_annotations(quantified: list[str]) -> list[list[str]]:
+    """Return the paths of the annotations that a condition compares, if it compares some on both objects."""
+    if not quantified:
+        return []
+    new, old = quantified
+    assert old == new.replace("object.", "oldObject.", 1)
+    names = re.search(r"key in (\[[^]]*\]) \|\| key\.startsWith\('nvidia\.com/container\.'\)", new)
+    assert names
+    assert "object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]" in new
+    return [["metadata", "annotations", name] for name in (*ast.literal_eval(names[1]), CONTAINER_MEMORY)]
 
 
 def copy_paths(new: dict[str, Any], old: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:

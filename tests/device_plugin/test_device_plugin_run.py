@@ -196,26 +196,6 @@ def test_the_first_list_has_the_results_of_the_first_checks(root: Path) -> None:
         node.control.stop()
 
 
-def test_a_device_has_one_check_at_a_time_and_the_next_one_after_the_interval(root: Path) -> None:
-    """Let the first result be taken late, as that of a slow check is."""
-    node = _Node(root, DeviceResource(_NAME, _GLOB.sources, health=HealthCheck(file="/run/{id}", interval=30.0)))
-    for name in ("d0", "d1"):
-        node.plug(name)
-    try:
-        checks = node.control.prepare()
-        wait(checks)
-        node.now += 60.0
-        assert (len(checks), node.control.prepare()) == (2, [])
-        _step(node)
-        assert node.control.prepare() == []
-        node.now += 30.0
-        checks = node.control.prepare()
-        wait(checks)
-        assert len(checks) == 2
-    finally:
-        node.control.stop()
-
-
 def test_devices_that_the_list_has_no_room_for_are_logged(root: Path) -> None:
     names = [f"seat-{number}" for number in range(MAX_DEVICES // 1000 + 2)]
     node = _Node(root, DeviceResource(_NAME, tuple(map(DeviceSource, names)), replicas=1000))

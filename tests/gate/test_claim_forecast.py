@@ -1,7 +1,6 @@
 """Forecasts for the claims that templates make: at the creation of a pod, and when a workload is applied."""
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -108,18 +107,6 @@ def test_a_pod_whose_claims_exceed_the_free_amount_is_warned_beside_its_own_char
         "deleted (TG210, cap gpus)"
     )
     assert fixture.read_reserved() == {GPU: 3}
-
-
-def test_a_pod_whose_claims_exceed_a_limit_that_is_lowered_for_a_time_can_run_later() -> None:
-    lowered = CAP + "  overrides: [{hard: {nvidia.com/gpu: 1}, until: 2026-12-04T18:00:00Z}]\n"
-    fixture = create_fixture(lowered)
-    fixture.utc = datetime(2026, 12, 4, 17, tzinfo=UTC)
-    (warning,) = read_warnings(fixture.admit(claiming("two")))
-    assert warning == (
-        f"the claims of this pod request 2 {GPU}, cap gpus of this namespace has hard 1 (until 2026-12-04T18:00Z, then "
-        "4), free 1: the pod stays pending until pods end or claims are deleted (TG210, cap gpus)"
-    )
-    assert "the pod can never run (TG209, cap gpus)" in read_denial(fixture.admit(claiming("five", uid="v")))
 
 
 def test_a_dry_run_is_warned_too() -> None:

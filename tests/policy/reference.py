@@ -80,7 +80,7 @@ spec:
   shared: true
   groupBy: {label: team}
   hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200, h100: 4, gpu-memory: 640Gi, slices: 56}
-  soft: {nvidia.com/gpu: 28, shared-memory: 500000}
+  soft: {nvidia.com/gpu: 28, shared-memory: 500000, gpu-parts: 28000}
   overrides:
   - {groups: [vision, "speech-*"], hard: {nvidia.com/gpu: 40}, until: 2026-12-04T18:00:00Z}
   surge: {amounts: {nvidia.com/gpu: 4}, for: 15m}
@@ -94,7 +94,8 @@ spec:
     gpu-memory: {sum: memory}
   counts:
     slices: {weights: {nvidia.com/mig-1g.10gb: 1, nvidia.com/gpu: 7}}
-    shared-memory: {product: [nvidia.com/gpucores, nvidia.com/gpumem]}
+    shared-memory: {product: [nvidia.com/gpucores, {resource: nvidia.com/gpumem, default: 81920}]}
+    gpu-parts: {annotation: gpu-fraction, weights: {nvidia.com/gpu: 1000}}
   workloads: deny
   admit: whole
   showTopConsumers: false

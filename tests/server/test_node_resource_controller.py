@@ -156,5 +156,5 @@ def test_a_problem_and_what_pods_use_are_logged_and_described(tmp_path: Path) ->
         assert detail["problems"][0].startswith(f"node n1: {SEAT}: a device plugin publishes 8 of it")
         assert detail["retained"] == ["node n1: example.com/port: 2 stay, since pods use them"]
         events = {(line["event"], line.get("resource")) for line in replica.log.lines}
-        assert events == {("node-resource-problem", SEAT), ("node-resource-retained", "example.com/port")}
+        assert {("node-resource-problem", SEAT), ("node-resource-retained", "example.com/port")} <= events
         assert (replica.count_amounts("problem"), replica.count_amounts("retained")) == (1, 1)

@@ -1,7 +1,7 @@
 """The charge of a pod under a cap, by counted name.
 
 A cap counts the requests of pods (`nvidia.com/gpu`), their limits (`limits.memory`) and the pods themselves (`pods`).
-Under names of its own a cap counts amounts that it derives from several resources (`derived_amounts`).
+Under names of its own a cap counts amounts that it derives from several resources and annotations (`derived_amounts`).
 A pod that has ended is charged nothing. A pod that is being deleted is still charged. A pod that is being resized is
 charged the largest of its requested, allocated and actual amounts.
 """
@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from tallygate.webhook.accounting.amounts import Amounts, round_down_to_unit
 from tallygate.webhook.accounting.claim_charge import DeviceSources
-from tallygate.webhook.accounting.derived_amounts import DerivedAmount
+from tallygate.webhook.accounting.derived_amounts import CountedPod, DerivedAmount
 from tallygate.webhook.accounting.names import LIMITS_PREFIX, is_overcommit_allowed
 from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
 from tallygate.webhook.accounting.pod_resources import PodResources, parse_pod_resources
@@ -42,7 +42,8 @@ class Charge:
     """The charge of one pod: `amounts` by counted name, and by name the containers that lack what the cap counts.
 
     These have no limit where limits are counted, or request one factor of a product without the others. The kubelet
-    ignores a limit of 0 of some resources, so that it is missing too.
+    ignores a limit of 0 of some resources, so that it is missing too. Under a name that counts annotations, they are
+    the annotations that are no amount.
     """
 
     amounts: Amounts = field(default_factory=Amounts)
@@ -85,10 +86,11 @@ def compute_charge(
         if limits.get(resource := name.removeprefix(LIMITS_PREFIX), 0) > 0
     }
     unlimited = {name: _find_unlimited_containers(written, name.removeprefix(LIMITS_PREFIX)) for name in limit_names}
+    counted = CountedPod.create(pod, resources, requests)
     for name, definition in derived.items():
-        if (total := definition.compute_amount(resources, requests)) > 0:
+        if (total := definition.compute_amount(counted)) > 0:
             amounts[name] = total
-        unlimited[name] = definition.find_incomplete(resources)
+        unlimited[name] = definition.find_incomplete(counted)
     return Charge(Amounts(amounts), {name: containers for name, containers in unlimited.items() if containers})
 
 
@@ -99,7 +101,7 @@ def explain_derived(pod: Pod, derived: DerivedAmount, total: str) -> str:
         QuantityError: if a quantity of the pod is invalid.
     """
     resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
-    return derived.explain(resources, total)
+    return derived.explain(CountedPod.create(pod, resources), total)
 
 
 def compute_hard_limits(quantities: Mapping[str, Quantity]) -> Amounts:

@@ -1,16 +1,20 @@
-"""Amounts that a cap derives from several resources of a pod: a weighted sum, or a product for each container.
+"""Amounts that a cap derives from resources and annotations of a pod: a weighted sum, or a product for each container.
 
 A weighted sum weighs the effective request of each resource. That is the amount that kube-scheduler sets aside on a
 node for the whole life of the pod, so the sum is never less than the pod uses at one time. A device of a class counts
-with the largest weight of the names by which it counts, in whatever way it is requested.
+with the largest weight of the names by which it counts, in whatever way it is requested. An amount that annotations
+request (`gpu_annotations`) may be added, or count alone.
 
 A product multiplies the requests of each container, since the second factor is an amount of each device: HAMi gives
 every `nvidia.com/gpu` of a container its `nvidia.com/gpumem`. The products are added up as requests are: containers and
-sidecars run together, an init step runs alone above the sidecars before it, and overhead is one container more.
+sidecars run together, an init step runs alone above the sidecars before it, and overhead is one container more. A
+factor may have a default, for containers that request another factor and not this one.
 """
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,6 +25,7 @@ from tallygate.webhook.accounting.claim_charge import (
     compute_requested_devices,
     find_device_sources,
 )
+from tallygate.webhook.accounting.gpu_annotations import GpuAnnotation, RequestedAmount, compute_requested
 from tallygate.webhook.accounting.pod_requests import EffectiveRequest, compute_requests
 from tallygate.webhook.accounting.pod_resources import (
     ContainerResources,
@@ -29,56 +34,88 @@ from tallygate.webhook.accounting.pod_resources import (
     Quantities,
 )
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import DeviceRequest
 
 _TIMES = " × "
+_NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
+_NO_DEFAULTS: Mapping[str, int] = MappingProxyType({})
+
+
+class CountedPod(NamedTuple):
+    """The parts of a pod that decide its derived amounts; `requests` are its effective requests."""
+
+    resources: PodResources
+    requests: Mapping[str, int]
+    annotations: Mapping[str, str] = _NO_ANNOTATIONS
+
+    @classmethod
+    def create(cls, pod: Pod, resources: PodResources, requests: Mapping[str, int] | None = None) -> "CountedPod":
+        """Return these parts of a pod with its resources, and with its effective requests where they are computed."""
+        metadata = pod.metadata
+        annotations = (metadata.annotations if metadata else None) or _NO_ANNOTATIONS
+        return cls(resources, compute_requests(resources).amounts if requests is None else requests, annotations)
 
 
 class WeightedSum(msgspec.Struct, frozen=True):
-    """The sum of the effective requests with these weights; `classes` are the weights of devices of claims."""
+    """The sum of the effective requests with these weights; `classes` are the weights of devices of claims.
+
+    The amount that annotations request (`annotation`) is added, if the sum counts it.
+    """
 
     weights: Mapping[str, int]
     classes: Mapping[str, int]
+    annotation: GpuAnnotation | None = None
 
     @property
     def identity(self) -> str:
         """A hash of the definition: the amounts of two equal ones are comparable."""
-        return _hash_definition(["weights", sorted(self.weights.items()), sorted(self.classes.items())])
+        parts: list[object] = ["weights", sorted(self.weights.items()), sorted(self.classes.items())]
+        return _hash_definition(parts if self.annotation is None else [*parts, self.annotation])
 
     @property
     def sources(self) -> DeviceSources:
         """The ways to a device that count, with the weight of each class."""
         return DeviceSources(frozenset(self.weights), frozenset(self.classes), self.classes)
 
-    def compute_amount(self, _: PodResources, requests: Mapping[str, int]) -> int:
-        """Return the amount of a pod with these effective requests."""
-        return sum(weight * max(requests.get(name, 0), 0) for name, weight in self.weights.items())
+    def compute_amount(self, pod: CountedPod) -> int:
+        """Return the amount of a pod."""
+        weighed = sum(weight * max(pod.requests.get(name, 0), 0) for name, weight in self.weights.items())
+        return weighed + self._read_annotations(pod).amount
 
-    def find_incomplete(self, _: PodResources) -> tuple[str, ...]:
-        """Return no container: each resource counts by itself."""
-        return ()
+    def find_incomplete(self, pod: CountedPod) -> tuple[str, ...]:
+        """Return the annotations that are no amount. Each resource counts by itself."""
+        return self._read_annotations(pod).invalid
 
-    def explain(self, resources: PodResources, total: str) -> str:
+    def explain(self, pod: CountedPod, total: str) -> str:
         """Return the sum as a line: `3 nvidia.com/mig-3g.40gb × 4 + 1 nvidia.com/gpu × 7 = 19 gpu-slices`."""
-        requests = compute_requests(resources).amounts
         terms = [
-            f"{requests[name]} {name}{_TIMES}{weight}"
+            f"{pod.requests[name]} {name}{_TIMES}{weight}"
             for name, weight in self.weights.items()
-            if requests.get(name, 0) > 0
+            if pod.requests.get(name, 0) > 0
         ]
+        if calculation := self._read_annotations(pod).calculation:
+            terms.append(calculation)
         return f"{' + '.join(terms)} = {total}"
+
+    def _read_annotations(self, pod: CountedPod) -> RequestedAmount:
+        if self.annotation is None:
+            return _NOTHING_REQUESTED
+        return compute_requested(pod.annotations, self.annotation)
 
 
 class Product(msgspec.Struct, frozen=True):
     """The product of the requests of each container, one factor for each set of resources.
 
-    A claim for devices of `classes` has the first factors and not the others, so its product is unknown.
+    `defaults` are the amounts of factors that a container lacks while it requests others, by resource. A claim for
+    devices of `classes` has the first factors and not the others, so its product is unknown.
     """
 
     name: str
     factors: tuple[frozenset[str], ...]
     resources: tuple[str, ...]
     classes: frozenset[str]
+    defaults: Mapping[str, int] = _NO_DEFAULTS
 
     def __str__(self) -> str:
         """Return the definition: `nvidia.com/gpu × nvidia.com/gpumem`."""
@@ -87,20 +124,22 @@ class Product(msgspec.Struct, frozen=True):
     @property
     def identity(self) -> str:
         """A hash of the definition: the amounts of two equal ones are comparable."""
-        return _hash_definition(["product", [sorted(each) for each in self.factors]])
+        parts: list[object] = ["product", [sorted(each) for each in self.factors]]
+        return _hash_definition([*parts, [*self.defaults.items()]] if self.defaults else parts)
 
-    def compute_amount(self, resources: PodResources, _: Mapping[str, int]) -> int:
-        """Return the amount of a pod with these resources."""
-        return self._multiply(resources).quantities.get(self.name, _ZERO).value()
+    def compute_amount(self, pod: CountedPod) -> int:
+        """Return the amount of a pod."""
+        return self._multiply(pod.resources).quantities.get(self.name, _ZERO).value()
 
     def counts_claim(self, requests: Collection[DeviceRequest]) -> bool:
         """Return whether a claim with these requests gets devices that are a factor: their product is unknown."""
         sources = {self.name: DeviceSources(frozenset(), self.classes)}
         return bool(self.classes and compute_requested_devices(requests, sources))
 
-    def find_incomplete(self, resources: PodResources) -> tuple[str, ...]:
+    def find_incomplete(self, pod: CountedPod) -> tuple[str, ...]:
         """Return the containers that request some of the factors, and not all: their product is not what they use."""
-        return tuple(each.name for each in (*resources.containers, *resources.init) if self._is_incomplete(each))
+        containers = (*pod.resources.containers, *pod.resources.init)
+        return tuple(each.name for each in containers if self._is_incomplete(each))
 
     def describe_incomplete(self, resources: PodResources, container: str) -> str:
         """Return the factors that a container requests, and those that it lacks.
@@ -112,12 +151,12 @@ class Product(msgspec.Struct, frozen=True):
         has = ", ".join(f"{amount} {resource}" for amount, resource in amounts if amount)
         return f"requests {has} and lacks {', '.join(resource for amount, resource in amounts if not amount)}"
 
-    def explain(self, resources: PodResources, total: str) -> str:
+    def explain(self, pod: CountedPod, total: str) -> str:
         """Return the product as a line: `2 nvidia.com/gpu × 8000 nvidia.com/gpumem = 16000 gpu-memory`.
 
         Of several containers it has the sum of their products, with their names.
         """
-        parts = [*self._format_terms(resources)]
+        parts = [*self._format_terms(pod.resources)]
         line = " + ".join(f"{name} {product}" for name, product in parts) if len(parts) > 1 else parts[0][1]
         return f"{line} = {total}"
 
@@ -158,19 +197,32 @@ class Product(msgspec.Struct, frozen=True):
         return any(amounts) and not all(amounts)
 
     def _list_amounts(self, requests: Quantities) -> list[int]:
-        """Return the amount of each factor, rounded up to whole units."""
+        """Return the amount of each factor, or its default if another one is requested."""
+        amounts = self._list_requested(requests)
+        if not self.defaults or not any(amounts):
+            return amounts
+        return [
+            amount or self.defaults.get(resource, 0) for amount, resource in zip(amounts, self.resources, strict=True)
+        ]
+
+    def _list_requested(self, requests: Quantities) -> list[int]:
+        """Return the requested amount of each factor, rounded up to whole units."""
         return [
             sum(max(requests[name].value(), 0) for name in factor if name in requests) if requests else 0
             for factor in self.factors
         ]
 
     def _format(self, requests: Quantities) -> str:
-        amounts = zip(self._list_amounts(requests), self.resources, strict=True)
-        return _TIMES.join(f"{amount} {resource}" for amount, resource in amounts)
+        amounts = zip(self._list_amounts(requests), self._list_requested(requests), self.resources, strict=True)
+        return _TIMES.join(
+            f"{amount} {resource}{'' if amount == requested else ' by default'}"
+            for amount, requested, resource in amounts
+        )
 
 
 DerivedAmount = WeightedSum | Product
 _NONE: Quantities = {}
+_NOTHING_REQUESTED = RequestedAmount()
 _ZERO = Quantity.from_int(0)
 
 
@@ -179,8 +231,12 @@ def create_weighted_sum(
     resources_by_class: Mapping[str, str],
     mapped_classes: Mapping[str, Collection[str]],
     former: ClassMappings = NO_MAPPINGS,
+    annotation: GpuAnnotation | None = None,
 ) -> WeightedSum:
-    """Return the weighted sum of these names, with the ways to a device under each, as `find_device_sources`."""
+    """Return the weighted sum of these names, with the ways to a device under each, as `find_device_sources`.
+
+    The amount that annotations request (`annotation`) is added.
+    """
     by_resource: dict[str, int] = {}
     by_class: dict[str, int] = {}
     sources = find_device_sources(weights, resources_by_class, mapped_classes, former)
@@ -190,7 +246,7 @@ def create_weighted_sum(
             by_resource[resource] = max(weight, by_resource.get(resource, 0))
         for class_name in each.classes:
             by_class[class_name] = max(weight, by_class.get(class_name, 0))
-    return WeightedSum(_sort(by_resource), _sort(by_class))
+    return WeightedSum(_sort(by_resource), _sort(by_class), annotation)
 
 
 def create_product(
@@ -198,12 +254,17 @@ def create_product(
     resources: Iterable[str],
     resources_by_class: Mapping[str, str],
     former: ClassMappings = NO_MAPPINGS,
+    defaults: Mapping[str, int] = _NO_DEFAULTS,
 ) -> Product:
-    """Return the product of these resources under a name, with the ways to a device, as `find_device_sources`."""
+    """Return the product of these resources under a name, with the ways to a device, as `find_device_sources`.
+
+    `defaults` are the amounts of factors that a container lacks, by resource.
+    """
     resources = tuple(resources)
     sources = find_device_sources(resources, resources_by_class, {}, former)
     factors = tuple(sources[each].resources if each in sources else frozenset({each}) for each in resources)
-    return Product(name, factors, resources, frozenset().union(*(each.classes for each in sources.values())))
+    classes = frozenset[str]().union(*(each.classes for each in sources.values()))
+    return Product(name, factors, resources, classes, dict(sorted(defaults.items())))
 
 
 def _sort(weights: dict[str, int]) -> Mapping[str, int]:

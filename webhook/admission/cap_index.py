@@ -34,6 +34,7 @@ from tallygate.webhook.accounting.derived_amounts import (
     create_weighted_sum,
 )
 from tallygate.webhook.accounting.devices.device_meter import DeviceMeter, create_meter
+from tallygate.webhook.accounting.gpu_annotations import GpuAnnotation, select_gpu_annotations
 from tallygate.webhook.accounting.names import ALLOCATED_MARK, DERIVED_MARK, is_extended
 from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache
 from tallygate.webhook.admission.class_view import ClassView, UnseenClass
@@ -100,6 +101,8 @@ class ActiveCap:
     """Whether the cap may count claims for devices."""
     has_sources: bool = field(init=False, repr=False, compare=False)
     """Whether a ledger of the cap must count more than its resources: definitions, or ways to a device."""
+    annotations: frozenset[GpuAnnotation] = field(init=False, repr=False, compare=False)
+    """The amounts requested by annotations that the cap counts."""
     _pod_resources: frozenset[str] = field(init=False, repr=False, compare=False)
     _pod_sources: Mapping[str, DeviceSources] = field(init=False, repr=False, compare=False)
     _source_texts: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
@@ -116,6 +119,9 @@ class ActiveCap:
         }
         texts |= {name: frozenset({f"{name}{DERIVED_MARK}{each.identity}"}) for name, each in self.derived.items()}
         pod_sources = {name: each for name, each in self.device_sources.items() if name not in self.derived}
+        sums = (each for each in self.derived.values() if isinstance(each, WeightedSum))
+        annotations = frozenset(each.annotation for each in sums if each.annotation is not None)
+        object.__setattr__(self, "annotations", annotations)
         object.__setattr__(self, "resources", resources)
         object.__setattr__(self, "_pod_resources", resources - self.device_meters.keys() - self.derived.keys())
         object.__setattr__(self, "_pod_sources", pod_sources)
@@ -289,6 +295,8 @@ class ActiveCap:
             return _NO_CHARGE
         if fingerprint is None or not is_as_requested(pod):
             return compute_charge(pod, self._pod_resources, self._pod_sources, self.derived)
+        if self.annotations and pod.metadata is not None and pod.metadata.annotations:
+            fingerprint = (*fingerprint, *select_gpu_annotations(pod.metadata.annotations).items())
         result = self._charges.get(fingerprint)
         if result is None:
             result = compute_charge(pod, self._pod_resources, self._pod_sources, self.derived)
@@ -477,10 +485,12 @@ def _find_ways(
     derived: dict[str, DerivedAmount] = {}
     for name in names & definition.counts.keys():
         count = definition.counts[name]
-        if count.weights:
-            derived[name] = create_weighted_sum(count.weights, resources_by_class, mapped_classes, former)
+        if count.product:
+            derived[name] = create_product(name, count.product, resources_by_class, former, count.defaults)
         else:
-            derived[name] = create_product(name, count.product, resources_by_class, former)
+            derived[name] = create_weighted_sum(
+                count.weights, resources_by_class, mapped_classes, former, count.annotation
+            )
     sources = find_device_sources(names - derived.keys(), resources_by_class, mapped_classes, former)
     weighted = {name: each.sources for name, each in derived.items() if isinstance(each, WeightedSum) and each.classes}
     return sources | weighted, derived

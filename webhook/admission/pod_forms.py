@@ -97,7 +97,7 @@ def _compose_component(content: msgspec.Raw, path: str) -> ComposedTemplate:
     is_partial = len(written) > len(containers)
     return ComposedTemplate(
         _encode(template),
-        {**_list_places(written), "spec": path},
+        {**_list_places(written), "spec": path, "metadata": path},
         completeness=Completeness.PARTIAL if is_partial else Completeness.WHOLE,
     )
 

@@ -212,11 +212,12 @@ OVER_SOFT_CAP = Code(
 NO_LIMIT_UNDER_CAP = Code(
     "TG203",
     "no-limit-under-cap",
-    "A cap counts limits, and a container sets none; or a product, and a container requests one factor alone.",
+    "A cap counts limits, and a container sets none; or a product, and a container requests one factor alone; or an "
+    "annotation that is no amount.",
     "A container without a limit may use anything, so no cap can bound the sum of limits. Init containers and "
     "sidecars need one too, and a limit of 0 of cpu, memory or ephemeral-storage is missing, since the kubelet ignores "
     "it. A limit at pod level is one for all containers. A container or claim with one factor of a product uses an "
-    "amount that the product does not show.",
+    "amount that the product does not show. An annotation that requests GPUs and is no amount would count nothing.",
     "# cap: hard: {limits.memory: 64Gi}\nresources:\n  requests:\n    memory: 1Gi\n",
     "# cap: hard: {limits.memory: 64Gi}\nresources:\n  limits:\n    memory: 1Gi\n",
 )
@@ -280,6 +281,18 @@ CAP_NOT_COUNTED = Code(
     "message has the time. Any other count takes a moment.",
     "# cap gpus: its ledger was deleted\n" + _format_limits_example("1"),
     "# cap gpus: its ledger is counted\n" + _format_limits_example("1"),
+)
+GPU_ANNOTATION_NOT_COUNTED = Code(
+    "TG219",
+    "gpu-annotation-not-counted",
+    "A pod requests GPUs by an annotation that no cap counts, under a cap that limits GPUs.",
+    "KAI-Scheduler and Run:ai give a pod a part of a GPU, or an amount of its memory, by annotations: its containers "
+    "request no resource, so it costs nothing under a cap on `nvidia.com/gpu`. `counts` of a cap counts the "
+    "annotations. It is always a warning.",
+    '# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Pod\nmetadata:\n  annotations: {gpu-fraction: "0.5"}\n',
+    "# cap gpus: hard: {thousandths: 8000}\n"
+    "# counts: {thousandths: {annotation: gpu-fraction, weights: {nvidia.com/gpu: 1000}}}\n"
+    'kind: Pod\nmetadata:\n  annotations: {gpu-fraction: "0.5"}\n',
 )
 WORKLOAD_NOT_WHOLE = Code(
     "TG215",
@@ -420,5 +433,6 @@ CODES: tuple[Code, ...] = (
     LIMIT_ANNOTATION,
     NEW_CAP,
     CAP_NOT_COUNTED,
+    GPU_ANNOTATION_NOT_COUNTED,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from tallygate.webhook.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, DEVICE_COUNT_ANNOTATION, GpuAnnotation
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
 from tallygate.webhook.admission.request import CREATE, UPDATE, Phase
 from tallygate.webhook.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, WorkloadResource
@@ -48,10 +49,19 @@ _NAMESPACED_BY_PHASE = {Phase.MUTATING: _NAMESPACED - _CLAIMS, Phase.VALIDATING:
 #
 # The gate always allows an update that leaves the evaluated fields unchanged
 # (tests/admission/test_match_conditions.py). Most updates do: heartbeats, finalizers, annotations of controllers.
+_GPU_ANNOTATIONS = [*map(str, GpuAnnotation), DEVICE_COUNT_ANNOTATION]
+_IS_OTHER_GPU_ANNOTATION = (
+    f"(key in {_GPU_ANNOTATIONS} || key.startsWith('{CONTAINER_MEMORY_PREFIX}'))"
+    " && object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]"
+)
 _OBJECT_CHANGES = (
     "object.?spec != oldObject.?spec"
     " || object.?template != oldObject.?template"  # of a PodTemplate, which has no spec
     " || object.metadata.?labels != oldObject.metadata.?labels"
+)
+_COUNTED_ANNOTATION_CHANGES = (
+    f" || object.metadata.?annotations.orValue({{}}).exists(key, {_IS_OTHER_GPU_ANNOTATION})"
+    f" || oldObject.metadata.?annotations.orValue({{}}).exists(key, {_IS_OTHER_GPU_ANNOTATION})"
 )
 _ALLOCATION_CHANGES = " || object.?status.?allocation != oldObject.?status.?allocation"  # of a claim
 _NODE_CHANGES = (  # `||` ignores the error on CREATE, where the old object is missing
@@ -224,7 +234,7 @@ def _create_creation_webhook(phase: Phase, failure_policy: str, excluded: tuple[
 
 
 def _create_update_webhook(phase: Phase, failure_policy: str, excluded: tuple[str, ...]) -> dict[str, Any]:
-    extra_condition = _ALLOCATION_CHANGES if phase is Phase.VALIDATING else ""
+    extra_condition = _ALLOCATION_CHANGES + _COUNTED_ANNOTATION_CHANGES if phase is Phase.VALIDATING else ""
     return {
         "failurePolicy": failure_policy,
         "namespaceSelector": _exclude_namespaces(excluded),

@@ -4,7 +4,7 @@ Problems that depend on the other objects in the cluster at present are left out
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -34,6 +34,7 @@ from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.applied_workload import ForecastWorkload, create_workload
 from tallygate.webhook.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
+from tallygate.webhook.gate.gpu_annotation_review import find_uncounted_annotations
 from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults, forecast_cap
 from tallygate.webhook.objects.core import Pod
@@ -110,6 +111,7 @@ class ObjectEvaluator:
                 )
             for cap in matching.caps:
                 yield from _evaluate_cap(cap, decoded_request, self._coverage.add_remark)
+            yield from _find_uncounted_annotations(matching.caps, decoded_request)
 
     def _check_implied(self, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
         """Yield the problems of a stored pod that lacks implied requests; static pods get none.
@@ -171,6 +173,17 @@ def _evaluate_cap(
             yield from _forecast_workload(cap, workload)
     except QuantityError:
         return  # the rules report it, and no API server stores it
+
+
+def _find_uncounted_annotations(
+    caps: Collection[ActiveCap], decoded_request: DecodedRequest
+) -> Iterator[EvaluatedProblem]:
+    """Yield the annotations that request GPUs and that no cap counts, of a pod or of the pods of a workload."""
+    target = decoded_request.target
+    for view in decoded_request.list_pods(target) if target is not None else ():
+        if view.replicas is None or view.replicas.count:
+            for problem in find_uncounted_annotations(caps, view.pod, view):
+                yield Enforcement.WARN, problem
 
 
 def _forecast_workload(cap: ActiveCap, workload: ForecastWorkload) -> Iterator[EvaluatedProblem]:

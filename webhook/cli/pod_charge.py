@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.charge import PODS
 from tallygate.webhook.accounting.claim_charge import DeviceSources
+from tallygate.webhook.accounting.derived_amounts import CountedPod
 from tallygate.webhook.accounting.names import LIMITS_PREFIX
 from tallygate.webhook.accounting.pod_requests import (
     ResizeView,
@@ -36,14 +37,16 @@ def explain_charge(cap: ActiveCap, pod: Pod) -> Iterator[ExplainedAmount]:
     amounts = cap.compute_charge(pod).amounts
     resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
     for name, amount in amounts.items():
-        yield ExplainedAmount(name, amount, _explain_amount(resources, name, amount, cap))
+        if name in cap.derived:
+            calculation = cap.derived[name].explain(CountedPod.create(pod, resources), format_amount(name, amount))
+        else:
+            calculation = _explain_amount(resources, name, cap)
+        yield ExplainedAmount(name, amount, calculation)
 
 
-def _explain_amount(resources: PodResources, name: str, amount: int, cap: ActiveCap) -> str:
+def _explain_amount(resources: PodResources, name: str, cap: ActiveCap) -> str:
     if name == PODS:
         return "one pod"
-    if name in cap.derived:
-        return cap.derived[name].explain(resources, format_amount(name, amount))
     if (sources := cap.device_sources.get(name)) is not None:
         return _explain_devices(resources, name, sources)
     resource = name.removeprefix(LIMITS_PREFIX)

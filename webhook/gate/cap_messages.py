@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import explain_derived
-from tallygate.webhook.accounting.derived_amounts import Product
+from tallygate.webhook.accounting.derived_amounts import WeightedSum
+from tallygate.webhook.accounting.gpu_annotations import describe_form
 from tallygate.webhook.accounting.pod_resources import parse_pod_resources
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
@@ -21,6 +22,7 @@ from tallygate.webhook.gate.charge_transitions import CapChargeResult
 from tallygate.webhook.gate.surge_limits import describe_limit, suggest_end
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
 from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.policy.formats import quote_text
 from tallygate.webhook.state.ledger.ledger import Activation
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 
@@ -224,20 +226,43 @@ def _find_newly_exceeded(result: CapChargeResult, limits: Amounts) -> set[str]:
 
 
 def create_missing_limit_problem(
-    cap: ActiveCap, resource: str, containers: tuple[str, ...], pod: Pod, field: str = "spec.containers"
+    cap: ActiveCap, resource: str, lacking: tuple[str, ...], pod: Pod, locate: Callable[[str], str] = str
 ) -> Problem:
     """Return the problem of a pod that lacks a limit which a cap counts, or factors of a product.
 
-    `field` is the path of the containers in the object.
+    `lacking` are its containers that do, or the annotations that are no amount. `locate` returns the path in the object
+    of a field of the pod.
     """
-    name, derived, on = cap.definition.name, cap.derived.get(resource), ", ".join(containers)
-    if not isinstance(derived, Product):
+    name, derived, on = cap.definition.name, cap.derived.get(resource), ", ".join(lacking)
+    if isinstance(derived, WeightedSum):
+        return _create_invalid_annotation_problem(cap, resource, lacking[0], pod, locate)
+    if derived is None:
         text = f"cap {name} counts {resource}, which is missing or 0 on {on}: set it"
     else:
         resources = parse_pod_resources(pod.spec or PodSpec())
-        lacking = "; ".join(f"{each} {derived.describe_incomplete(resources, each)}" for each in containers)
-        text = f"cap {name} counts {resource} = {derived}, and {lacking}: set it"
+        described = "; ".join(f"{each} {derived.describe_incomplete(resources, each)}" for each in lacking)
+        text = f"cap {name} counts {resource} = {derived}, and {described}: set it"
+    field = locate("spec.containers")
     return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.REQUIRED, text, rule=name, policy_kind="cap")
+
+
+def _create_invalid_annotation_problem(
+    cap: ActiveCap, resource: str, annotation: str, pod: Pod, locate: Callable[[str], str]
+) -> Problem:
+    value = ((pod.metadata.annotations if pod.metadata else None) or {}).get(annotation, "")
+    text = (
+        f"cap {cap.definition.name} counts {resource} by annotations, and {quote_text(value)} is no amount: write "
+        f"{describe_form(annotation)}"
+    )
+    return Problem(
+        locate(f"metadata.annotations[{annotation}]"),
+        NO_LIMIT_UNDER_CAP.number,
+        Reason.INVALID,
+        text,
+        value=quote_text(value),
+        rule=cap.definition.name,
+        policy_kind="cap",
+    )
 
 
 def create_unknown_product_problem(cap: ActiveCap, resource: str, template_field: str = "") -> Problem:

@@ -36,6 +36,7 @@ from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer, FixedAmounts
 from tallygate.webhook.gate.decisions import ReviewContext, UndecidedError
+from tallygate.webhook.gate.gpu_annotation_review import find_uncounted_annotations
 from tallygate.webhook.kube.resource_codec import parse_revision
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import AllocationResult, ResourceClaim
@@ -62,9 +63,9 @@ class UndecidedChargeError(TallygateError):
 class RequestCharges(msgspec.Struct, frozen=True):
     """The consumer that a request writes, its charges, and a problem for each limit that a cap requires.
 
-    `warnings` are the problems under names without a hard limit: they reject nothing. `created_pod` is the pod that the
-    request creates, None for any other request. `pod_count` is the number of pods of a workload that is charged as a
-    whole.
+    `warnings` are the problems that reject nothing, as those under names without a hard limit. `created_pod` is the
+    pod that the request creates, None for any other request. `pod_count` is the number of pods of a workload that is
+    charged as a whole.
     """
 
     consumer: ChargedConsumer
@@ -164,6 +165,8 @@ def _charge_pod(
             for name, problem in _find_missing_limits(new, charge, before, after):
                 (missing_limits if name in cap.hard else warnings).append(problem)
         charges.append(charge)
+    known = {*find_uncounted_annotations(caps, old)} if old is not None else frozenset[Problem]()
+    warnings += (each for each in find_uncounted_annotations(caps, new) if each not in known)
     consumer = _identify(request, new, ConsumerKind.POD, nonce)
     return RequestCharges(consumer, charges, missing_limits, new if old is None else None, warnings=warnings)
 

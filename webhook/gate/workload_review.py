@@ -22,6 +22,7 @@ from tallygate.webhook.gate.claim_forecast import (
     is_controlled,
 )
 from tallygate.webhook.gate.decisions import ReviewContext
+from tallygate.webhook.gate.gpu_annotation_review import find_uncounted_of_workload
 from tallygate.webhook.gate.owner_chain import OwnerChains
 from tallygate.webhook.gate.quota_forecast import QuotaForecaster, name_limits
 from tallygate.webhook.gate.scale_requests import WorkloadReader, resolve_scale
@@ -180,4 +181,5 @@ class WorkloadReviewer:
                     continue
                 denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
                 (denied if denies else warnings).append(forecast.problem)
+        warnings += find_uncounted_of_workload([cap for cap, _ in caps], workload.pod_sets)
         return denied, warnings

@@ -1,4 +1,4 @@
-"""Definitions of amounts that a cap derives from several resources: `weights` and `product` of `spec.counts`.
+"""Definitions of amounts that a cap derives: `weights`, `annotation` and `product` of `spec.counts`.
 
 Such a name is an invention of the administrator, as those of devices by attributes (`device_definitions`): no pod
 requests it, so it is a name of `hard` and `soft` only where the cap defines it.
@@ -19,10 +19,11 @@ from tallygate.webhook.policy.formats import quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
 from tallygate.webhook.policy.policy_builder import Fields
-from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_COUNTS
+from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_COUNTS, REPEATED
 from tallygate.webhook.policy.suggest import suggest_resource
 
-_OWN = "counts by weights or a product"
+_OWN = "counts by weights, an annotation or a product"
+_ADDED = {"weights": "weights are", "annotation": "the amount of an annotation is"}
 _SECTIONS = (*LIMIT_SECTIONS, "counts")
 _PREFIXES = (REQUESTS_PREFIX, LIMITS_PREFIX)
 _Problem = tuple[Node, str, str]
@@ -57,20 +58,31 @@ def _explain_prefixes(file: str, spec: Fields, names: set[str]) -> Iterator[Lint
 
 def _check_definition(definition: Entry, devices: set[str]) -> Iterator[_Problem]:
     fields, path = Fields(definition.value), join_path("spec.counts", definition.name)
-    weights, product = fields.get_node("weights"), fields.get_node("product")
-    if weights is not None and product is not None:
-        yield product, BAD_COUNTS, f"{path}: weights are added up, a product is multiplied; keep one"
+    product = fields.get_node("product")
+    for added in ("weights", "annotation"):
+        if product is not None and fields.get_node(added) is not None:
+            yield product, BAD_COUNTS, f"{path}: {_ADDED[added]} added up, a product is multiplied; keep one"
     if definition.name in devices:
         text = f"{path}: spec.devices defines this name too; keep one of both"
         yield definition.key, BAD_COUNTS, text
     for entry in fields.list_entries("weights"):
         if problem := _find_resource_problem(entry.name):
             yield entry.key, BAD_COUNTED_NAME, f"{path}.weights: {problem}"
-    for item in fields.get_items("product"):
-        if isinstance(item, Scalar) and isinstance(item.value, str):
-            problem = _find_resource_problem(item.text) or _find_factor_problem(item.text, devices)
-            if problem:
-                yield item, BAD_COUNTED_NAME, f"{path}.product: {problem}"
+    yield from _check_factors(fields.get_items("product"), path, devices)
+
+
+def _check_factors(factors: list[Node], path: str, devices: set[str]) -> Iterator[_Problem]:
+    """Yield the problems of the factors of a product, each a name or a mapping with one."""
+    names = set[str]()
+    for item in factors:
+        node = item if isinstance(item, Scalar) else Fields(item).get_node("resource")
+        if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            continue
+        if problem := _find_resource_problem(node.text) or _find_factor_problem(node.text, devices):
+            yield node, BAD_COUNTED_NAME, f"{path}.product: {problem}"
+        elif node.text in names and node is not item:
+            yield node, REPEATED, f"{path}.product: {quote_text(node.text)} stands here twice; remove one"
+        names.add(node.text)
 
 
 def _find_resource_problem(name: str) -> str:

@@ -24,7 +24,7 @@ LIMIT_SECTIONS = ("hard", "soft", "surge.amounts", "overrideAnnotation.most")
 
 _SECTIONS = (*LIMIT_SECTIONS, "devices")
 _OWN = "counts devices by selector or sum"
-_NAMED = {"devices": "selector or sum", "counts": "weights or a product"}
+_NAMED = {"devices": "selector or sum", "counts": "weights, an annotation or a product"}
 _DEFINING_FIELDS = ("selector", "sum")
 
 

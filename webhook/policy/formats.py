@@ -340,6 +340,13 @@ def check_weight(text: str) -> None:
         raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is no weight; write a whole number from 1 to {MAX_WEIGHT}")
 
 
+def check_default_amount(text: str) -> None:
+    """Check the default of a factor: a whole number from 1 on."""
+    if not _WEIGHT.fullmatch(text) or not 1 <= int(text) <= MAX_WEIGHT:
+        message = f"{quote_text(text)} is no default; write a whole number from 1 to {MAX_WEIGHT}"
+        raise FormatError(BAD_QUANTITY, message)
+
+
 def check_end_time(text: str) -> None:
     """Check the end of an override: a time with its zone, or a date."""
     try:
@@ -371,6 +378,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "counted-name": check_counted_name,
     "capacity-name": check_capacity_name,
     "weight": check_weight,
+    "default-amount": check_default_amount,
     "end-time": check_end_time,
     "period": check_period,
     "api-group": check_api_group,
@@ -383,7 +391,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "allocatable-name": check_allocatable_name,
     "node-count": check_node_count,
 }
-_NUMBER_FORMATS = frozenset({"quantity", "pod-count", "weight", "node-count"})
+_NUMBER_FORMATS = frozenset({"quantity", "pod-count", "weight", "default-amount", "node-count"})
 
 
 def create_format_checker() -> FormatChecker:

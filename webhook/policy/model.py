@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
+from tallygate.webhook.accounting.gpu_annotations import GpuAnnotation
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.policy.node_resources import NodeResource
@@ -268,12 +269,15 @@ class DeviceDefinition:
 class CountDefinition:
     """The amount that counts under a name of the cap's own: a weighted sum of resources, or a product of them.
 
-    `weights` are the weights by counted name. `product` are the resources whose requests are multiplied, for each
-    container. One of them is empty.
+    `weights` are the weights by counted name, to which the amount is added that annotations of a pod request
+    (`annotation`). `product` are the resources whose requests are multiplied, for each container, and `defaults` the
+    amounts of those that a container lacks while it requests others. A sum has no product, and a product no sum.
     """
 
     weights: Mapping[str, int] = field(default_factory=_create_no_weights)
     product: tuple[str, ...] = ()
+    defaults: Mapping[str, int] = field(default_factory=_create_no_weights)
+    annotation: GpuAnnotation | None = None
 
     @property
     def resources(self) -> tuple[str, ...]:

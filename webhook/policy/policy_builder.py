@@ -4,10 +4,11 @@ The schema has validated the document already. The builder replaces missing fiel
 nothing again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as AnyMapping
 from types import MappingProxyType
 
+from tallygate.webhook.accounting.gpu_annotations import GpuAnnotation
 from tallygate.webhook.accounting.names import REQUESTS_PREFIX
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Scalar, Sequence, join_path
@@ -293,11 +294,24 @@ def _build_counts(fields: Fields) -> AnyMapping[str, CountDefinition]:
         {
             name: CountDefinition(
                 MappingProxyType({key: int(text) for key, text in each.get_fields("weights").get_pairs().items()}),
-                each.get_texts("product"),
+                tuple(get_factor_name(item) for item in each.get_items("product")),
+                MappingProxyType(dict(_list_defaults(each.get_items("product")))),
+                GpuAnnotation(each.get_text("annotation")) if each.get_node("annotation") else None,
             )
             for name, each in definitions.items()
         }
     )
+
+
+def get_factor_name(item: Node) -> str:
+    """Return the resource of a factor of a product: a name, or a mapping with `resource`."""
+    return item.text if isinstance(item, Scalar) else Fields(item).get_text("resource")
+
+
+def _list_defaults(factors: Iterable[Node]) -> Iterator[tuple[str, int]]:
+    for item in factors:
+        if default := Fields(item).get_text("default"):
+            yield get_factor_name(item), int(default)
 
 
 def _build_override(fields: Fields) -> LimitOverride:

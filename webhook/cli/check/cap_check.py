@@ -20,7 +20,7 @@ from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex, MatchingCaps
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.webhook.admission.rule_index import Labels
@@ -50,6 +50,7 @@ from tallygate.webhook.gate.claim_forecast import (
     forecast_waiting_claims,
 )
 from tallygate.webhook.gate.device_forecast import compute_least
+from tallygate.webhook.gate.gpu_annotation_review import find_uncounted_annotations
 from tallygate.webhook.gate.usage_lister import get_ledger_key
 from tallygate.webhook.gate.whole_workloads import create_whole_problems, read_none, select_whole_caps
 from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults, forecast_cap, list_unlimited
@@ -116,8 +117,18 @@ class CapChecker:
 
         A rejected charge changes no ledger. Pods of the same object that the snapshot counts are not charged again.
         """
+        matching = self._index.find_matching(typed.subject.namespace, labels)
+        result = self._charge(typed, matching)
+        uncounted = tuple(
+            _create_cap_problem(problem, FindingSeverity.WARNING)
+            for view in typed.views
+            if view.replicas is None or view.replicas.count
+            for problem in find_uncounted_annotations(matching.caps, view.pod, view)
+        )
+        return replace(result, problems=(*result.problems, *uncounted)) if uncounted else result
+
+    def _charge(self, typed: TypedObject, matching: MatchingCaps) -> CapCheckResult:
         namespace = typed.subject.namespace
-        matching = self._index.find_matching(namespace, labels)
         not_evaluated = tuple(
             f"cap {name} was not evaluated: it selects namespaces by label, and the labels of namespace {namespace} "
             "are unknown here"
@@ -288,7 +299,7 @@ class CapChecker:
         defaults = self._find_pod_defaults(typed.subject.namespace)
         missing_limits = tuple(
             _create_cap_problem(
-                create_missing_limit_problem(cap, name, names, pods.template, pods.view.locate("spec.containers")),
+                create_missing_limit_problem(cap, name, names, pods.template, pods.view.locate),
                 _get_severity(cap, name),
             )
             for cap in caps

@@ -1,7 +1,7 @@
 """The fields of each object that a snapshot stores: those that tallygate reads, and no others.
 
 No environment, no command line, no image, and only the annotations that locate a volume, mark a claim of
-kube-scheduler or name the group of a node: a snapshot cannot disclose a field that it does not have.
+kube-scheduler, name the group of a node or request GPUs: a snapshot cannot disclose a field that it does not have.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import msgspec
 from tallygate.webhook.accounting.cluster.ingest import STORAGE_TYPES, VERSION_KIND
 from tallygate.webhook.accounting.cluster.node_pools import GROUP_ANNOTATION
 from tallygate.webhook.accounting.cluster.storage_index import StorageObject
+from tallygate.webhook.accounting.gpu_annotations import select_gpu_annotations
 from tallygate.webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
@@ -30,7 +31,6 @@ from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
     PodDisruptionBudget,
     PriorityClass,
-    RuntimeClass,
     SchedulingNode,
     SchedulingPod,
 )
@@ -55,7 +55,6 @@ SchedulingObject = (
     StorageObject
     | PriorityClass
     | LimitRange
-    | RuntimeClass
     | PodDisruptionBudget
     | DeviceClass
     | ResourceClaim
@@ -103,7 +102,7 @@ def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **cont
         key: value
         for key, value in (meta.annotations or {}).items()
         if key in _KEPT_ANNOTATIONS or key.startswith(ANNOTATION_PREFIX)
-    }
+    } | select_gpu_annotations(meta.annotations)
     metadata = type(meta)(
         name=meta.name,
         namespace=meta.namespace,
@@ -169,8 +168,6 @@ LEDGER_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, _crea
 
 LIMIT_RANGES = "limitranges"
 """The resource of LimitRanges, whose defaults new pods get."""
-RUNTIME_CLASSES = "runtimeclasses"
-"""The resource of RuntimeClasses, whose overhead new pods get."""
 
 _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
@@ -182,7 +179,6 @@ _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
     ("v1", LIMIT_RANGES, "LimitRange"),
-    ("node.k8s.io/v1", RUNTIME_CLASSES, "RuntimeClass"),
     ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
     ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
     ("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
@@ -196,7 +192,6 @@ _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     **STORAGE_TYPES,
     "PriorityClass": PriorityClass,
     "LimitRange": LimitRange,
-    "RuntimeClass": RuntimeClass,
     "PodDisruptionBudget": PodDisruptionBudget,
     "NodePool": KarpenterNodePool,
     "NodeClaim": NodeClaim,
@@ -246,7 +241,7 @@ SCHEDULING_CODECS = tuple(
     for resource in _RESOURCES
     if resource[2] not in STORAGE_TYPES and resource[2] not in _CLAIM_KINDS
 )
-"""The codecs of the other kinds that scheduling depends on: priorities, limit ranges, classes, budgets and
+"""The codecs of the other kinds that scheduling depends on: priorities, limit ranges, device classes, budgets and
 pools of nodes.
 """
 
@@ -257,7 +252,7 @@ CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if reso
 LIST_MARKS = {
     name: SnapshotItem("", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode())
     for version, name, kind in _RESOURCES
-    if kind in {"DeviceClass", "LimitRange", "RuntimeClass", *_CLAIM_KINDS}
+    if kind in {"DeviceClass", "LimitRange", *_CLAIM_KINDS}
 }
 """By resource: the mark of a snapshot that has all its objects, even if the cluster has none."""
 

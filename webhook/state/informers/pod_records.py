@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from tallygate.webhook.accounting.charge import has_ended
+from tallygate.webhook.accounting.gpu_annotations import select_gpu_annotations
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
 from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference
@@ -33,7 +34,9 @@ class ChargeGroup:
         self._compressed = zlib.compress(content, _COMPRESSION_LEVEL)
 
     def to_pod(self) -> Pod:
-        """Decode the common fields of the pods: labels, requests, allocated resources; no name and no phase.
+        """Decode the common fields of the pods: labels, annotations that request GPUs, requests, allocated resources.
+
+        They have no name and no phase.
 
         Each call decodes the content again. A frequent caller stores its own result instead.
         """
@@ -117,9 +120,11 @@ def _get_claim_name(status: PodStatus | None) -> str:
 
 
 def _create_group_pod(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None) -> Pod:
-    owners = _find_controllers(meta)
+    owners, annotations = _find_controllers(meta), select_gpu_annotations(meta.annotations) or None
     return Pod(
-        metadata=ObjectMeta(labels=meta.labels, owner_references=owners) if meta.labels or owners else None,
+        metadata=ObjectMeta(labels=meta.labels, annotations=annotations, owner_references=owners)
+        if meta.labels or annotations or owners
+        else None,
         spec=PodSpec(
             containers=spec.containers,
             init_containers=spec.init_containers,
