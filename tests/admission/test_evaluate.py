@@ -1,12 +1,13 @@
 """Evaluation of requests: every case on disk, and the limits of a verdict."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tallygate.webhook.accounting.quantity_parser import INT64_MAX
 from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.object_checks import MAX_VIOLATIONS
+from tallygate.webhook.admission.object_checks import MAX_VIOLATIONS, RuleViolation, ViolationCollector
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tests.admission.case import Case, create_request, describe_verdict, parse_policies, read_cases
@@ -24,6 +25,25 @@ def test_the_number_of_reported_problems_is_limited() -> None:
     request = {"object": {"spec": {"containers": [{"name": "a", "resources": {"limits": limits}}]}}}
     rules = RuleIndex(parse_policies(NAMES))
     assert len(evaluate_request(create_request(request), rules, None, Phase.VALIDATING).problems) == MAX_VIOLATIONS
+
+
+def test_no_check_runs_after_the_last_denial_that_is_reported() -> None:
+    """Let each check yield the same problem: a pod of a stranger may have hundreds of thousands."""
+    limits = {"Bad-1": "1"}
+    request = {"object": {"spec": {"containers": [{"name": "a", "resources": {"limits": limits}}]}}}
+    rules = RuleIndex(parse_policies(NAMES))
+    (problem,) = evaluate_request(create_request(request), rules, None, Phase.VALIDATING).problems
+    violation = RuleViolation(problem, rules.select("Pod", "", None).rules[0], ("same",))
+    run_checks: list[int] = []
+
+    def check() -> Iterator[RuleViolation]:
+        for number in range(10):
+            run_checks.append(number)
+            yield violation
+
+    collector = ViolationCollector(frozenset(), 3)
+    collector.add(check())
+    assert (len(collector.violations), len(run_checks)) == (3, 4)
 
 
 def test_warnings_of_a_rule_never_hide_the_denial_of_another() -> None:

@@ -35,7 +35,7 @@ BODIES = {
     "a million digits after the point": (b'{"request":{"uid":"u"},"x":0.' + b"9" * 1_000_000 + b"}", 200),
     "an enormous exponent": (b'{"request":{"uid":"u"},"x":1e999999999}', 200),
     "brackets a hundred thousand deep": (b"[" * 100_000 + b"]" * 100_000, 400),
-    "braces a hundred thousand deep": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400),
+    "braces thirty thousand deep": (b'{"a":' * 30_000 + b"1" + b"}" * 30_000, 400),
     "depth in an object that stays encoded": (
         b'{"request":{"uid":"u","object":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
         400,
@@ -189,6 +189,19 @@ def create_large_review(number_of_containers: int) -> bytes:
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     return json.dumps(review).encode()
+
+
+def test_a_body_of_countless_empty_objects_is_rejected_before_it_is_decoded(tmp_path: Path) -> None:
+    """Send a pod with 2.7 million containers, which would take 400 MiB."""
+    body = create_large_review(1).replace(
+        b'{"name": "c0", "resources": {"limits": {"cpu": "1"}}}', b",".join([b"{}"] * 2_700_000)
+    )
+    with ServerProcess(tmp_path, "tests.server.gate_server") as server, server.client() as client:
+        assert client.post(VALIDATE, content=create_large_review(1)).status_code == 200
+        before = server.status("VmHWM")
+        answer = client.post(VALIDATE, content=body)
+        assert (answer.status_code, answer.json()["message"]) == (413, "the body has more than 262144 JSON objects")
+        assert server.status("VmHWM") - before < 40 * 1024  # KiB
 
 
 def test_many_large_reviews_at_a_time_take_the_memory_of_one_of_the_largest_size(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ class ViolationCollector:
     def add(self, violations: Iterable[RuleViolation]) -> None:
         """Append the violations that are new, up to the limit of their enforcement."""
         for violation in violations:
+            if self.is_full:
+                return  # without the checks that would find more
             enforcement = violation.rule.enforcement
             if violation.identity not in self._existing and not self._is_full_of(enforcement):
                 self._counts[enforcement] += 1

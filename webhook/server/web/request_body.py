@@ -25,6 +25,7 @@ _MAX_WAITING = 64
 _ADDRESS_SHARE = 0.5
 _MAX_WAITING_OF_ADDRESS = 48
 _PIECE_BYTES = 1 << 18
+_BYTES_PER_OBJECT = 32  # of the largest body; an object of an API server takes more, and decoded up to 250
 _WAIT_SHARE = 0.5
 
 
@@ -89,7 +90,8 @@ class BodyReader:
 
     Memory is bounded in two ways, for bodies over 64 KiB. Those that are read at a time are at most `max_large`, and
     have four times `max_bytes` bytes together, half of it for one address. Those that are decided at a time have
-    `max_bytes` bytes together, since a decoded body may take thirty times its bytes. A body waits for both, for at most
+    `max_bytes` bytes together, and each has few enough objects, so that a decoded body takes at most thirty times its
+    bytes: `{}` would take more. A body waits for both, for at most
     `timeout` seconds, and half of the time of its client: the other half is for another replica.
     """
 
@@ -108,8 +110,9 @@ class BodyReader:
         Content-Length is trusted only to reject: nothing is read of a body whose Content-Length is too large.
 
         Raises:
-            BodyError: if the body is too large (413), compressed (415) or shorter than its Content-Length (400), if the
-                Content-Length is not a number (400), or if other large bodies take the room for too long (503).
+            BodyError: if the body is too large, or has too many objects (413), if it is compressed (415) or shorter
+                than its Content-Length (400), if the Content-Length is not a number (400), or if other large bodies
+                take the room for too long (503).
         """
         body, free = self._read_tracked(environ, now)
         if free is None:
@@ -180,6 +183,9 @@ class BodyReader:
             raise BodyError(HttpError(400, "truncated", "the body ended before its Content-Length"))
         if len(body) > self._max_bytes:
             raise self._create_too_large_error()
+        max_objects = self._max_bytes // _BYTES_PER_OBJECT
+        if len(body) > _MAX_SMALL_BYTES and body.count(b"{") > max_objects:
+            raise BodyError(HttpError(413, "too-many-objects", f"the body has more than {max_objects} JSON objects"))
         return body
 
     def _parse_length(self, text: str) -> int:
