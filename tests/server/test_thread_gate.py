@@ -293,9 +293,11 @@ def test_a_thread_that_begins_during_a_check_is_not_active_yet(pool: Pool, monke
     pool.close()
 
 
-def test_outside_of_a_request_a_release_has_no_effect() -> None:
+def test_outside_of_a_request_a_release_wakes_no_thread(pool: Pool) -> None:
+    park_all_but_one(pool)
     with release_turn():
-        pass
+        assert remains(lambda: pool.idle == 1)
+    assert remains(lambda: pool.idle == 1)
 
 
 def test_at_the_end_no_thread_is_parked(pool: Pool) -> None:
