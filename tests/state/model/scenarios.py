@@ -8,6 +8,7 @@ from typing import Any
 from tests.state.model.activating import Activating
 from tests.state.model.claiming import Claiming
 from tests.state.model.entering import Entering
+from tests.state.model.following import Following
 from tests.state.model.joining import Joining
 from tests.state.model.naming import Naming
 from tests.state.model.owning import SECOND_STORED, Owning
@@ -215,6 +216,12 @@ SCENARIOS: Mapping[str, Scenario] = {
             "any_name",
             "creations_only",
         ),
+        is_small=True,
+    ),
+    "following": Scenario(
+        "two creations of one name follow each other, and the scheduler makes a claim for the pod of the first",
+        Following,
+        ("ignores_next", "covers_both", "stays_covered", "adds_counted"),
         is_small=True,
     ),
     "sharing": Scenario(
