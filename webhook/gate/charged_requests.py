@@ -44,6 +44,7 @@ from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.matching import matches_subjects
 from tallygate.webhook.state.informers.claim_records import find_owner_pod, find_pod_uid
 from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.webhook.state.ports import UnknownDeviceError, UnseenClassError
 
 _POD_SUBRESOURCES = frozenset({"", "resize"})
 _STATUS = "status"
@@ -53,11 +54,12 @@ _MISSING_UID = "object.metadata.uid is empty: caps are charged in the validating
 
 
 class UndecidedChargeError(TallygateError):
-    """The charge under the cap of this name is not known yet: the request can be sent again."""
+    """The charge under the cap of this name is not known yet, because of `cause`: the request can be sent again."""
 
     def __init__(self, cap: str, cause: UndecidedDeviceError | UnseenClass) -> None:
         super().__init__(f"cap {cap}: {cause}")
         self.cap = cap
+        self.cause = UnseenClassError(str(self)) if isinstance(cause, UnseenClass) else UnknownDeviceError(str(self))
 
 
 class RequestCharges(msgspec.Struct, frozen=True):
@@ -148,7 +150,7 @@ def _charge_pod(
     request, charges = decoded_request.request, list[CapCharge]()
     missing_limits, warnings = list[Problem](), list[Problem]()
     for cap in caps:
-        _require_seen_class(cap, _find_class_of_pod(cap, new), None if old is None else _find_class_of_pod(cap, old))
+        require_seen_class(cap, find_class_of_pod(cap, new), None if old is None else find_class_of_pod(cap, old))
         before = compute_pod_charge(cap, old) if old is not None else _NO_CHARGE
         after = compute_pod_charge(cap, new, decoded_request.get_fingerprint(new))
         charge = CapCharge(
@@ -171,7 +173,7 @@ def _charge_pod(
     return RequestCharges(consumer, charges, missing_limits, new if old is None else None, warnings=warnings)
 
 
-def _find_class_of_pod(cap: ActiveCap, pod: Pod) -> UnseenClass | None:
+def find_class_of_pod(cap: ActiveCap, pod: Pod) -> UnseenClass | None:
     """Return an unseen class that decides what a pod counts.
 
     Raises:
@@ -183,7 +185,7 @@ def _find_class_of_pod(cap: ActiveCap, pod: Pod) -> UnseenClass | None:
         raise ReviewError(f"the pod has an invalid quantity: {error}") from None
 
 
-def _require_seen_class(cap: ActiveCap, unseen: UnseenClass | None, before: UnseenClass | None = None) -> None:
+def require_seen_class(cap: ActiveCap, unseen: UnseenClass | None, before: UnseenClass | None = None) -> None:
     """Check that the classes are known which decide what an object counts; what it counted `before` stays the same.
 
     Raises:
@@ -213,7 +215,7 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
         return None
     for cap in caps:
         before = None if old is None or is_allocation else cap.find_unseen_class_of_claim(old)
-        _require_seen_class(cap, cap.find_unseen_class_of_claim(new), before)
+        require_seen_class(cap, cap.find_unseen_class_of_claim(new), before)
     charge_under = partial(_charge_claim_under, request=request, old=old, new=new, find_device=find_device)
     charges = [
         msgspec.structs.replace(

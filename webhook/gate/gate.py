@@ -237,9 +237,7 @@ class Gate:
         try:
             request_charges = compute_request_charges(decoded_request, caps, self._nonce(), self._find_device)
         except UndecidedChargeError as error:
-            if self._usage_lister is not None:
-                self._usage_lister.request_progress()
-            return retry_later(context, str(error), (CapObstacle(error.cap, RetryLaterError(str(error))),))
+            return self._wait_for_charge(context, error)
         if request_charges is None:
             return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
         if request_charges.missing_limits:
@@ -252,6 +250,12 @@ class Gate:
         if self._owner_chains is not None and any(cap.definition.admits_whole and cap.hard for cap in caps):
             request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
         return self._reserve(context, request_charges, deadline, warnings)
+
+    def _wait_for_charge(self, context: ReviewContext, error: UndecidedChargeError) -> Decision:
+        """Return the answer that requests a retry, since this replica does not know a charge."""
+        if self._usage_lister is not None:
+            self._usage_lister.request_progress()
+        return retry_later(context, str(error), (CapObstacle(error.cap, error.cause),))
 
     def _wait_for_namespace(
         self, context: ReviewContext, labels: Mapping[str, str] | None, request_charges: RequestCharges
@@ -329,7 +333,10 @@ class Gate:
     def _review_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload: its charge if a cap admits it as a whole, else forecasts on its pods."""
         caps = context.policy_set.caps.find_matching(context.request.namespace, labels).caps
-        reviewed = self._workloads.review(context, caps, deadline)
+        try:
+            reviewed = self._workloads.review(context, caps, deadline)
+        except UndecidedChargeError as error:
+            return self._wait_for_charge(context, error)
         if reviewed is None:
             return decide_by_rules(context)
         if reviewed.denied:

@@ -7,6 +7,7 @@ allocation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -15,12 +16,13 @@ from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.class_view import UnseenClass
 from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTarget, ReviewTargets
 from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.admission.rule_codes import WORKLOAD_NOT_WHOLE
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.applied_workload import ForecastWorkload, sum_pod_sets
+from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
 from tallygate.webhook.gate.cap_messages import (
     ExcessDescriber,
     describe_scope,
@@ -28,7 +30,13 @@ from tallygate.webhook.gate.cap_messages import (
     find_hard,
 )
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ChargedConsumer
-from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge, may_exceed
+from tallygate.webhook.gate.charged_requests import (
+    RequestCharges,
+    compute_pod_charge,
+    find_class_of_pod,
+    may_exceed,
+    require_seen_class,
+)
 from tallygate.webhook.gate.owner_chain import Controller, OwnerChains, UnreadableOwnerError
 from tallygate.webhook.gate.scale_requests import WorkloadReader
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
@@ -118,7 +126,8 @@ def _list_pods(reader: WorkloadReader, namespace: str, controller: Controller, t
 
 def _counts_pod(cap: ActiveCap, pod: Pod) -> bool:
     """Return whether a cap counts something of a pod, or of a claim for it."""
-    return bool(compute_pod_charge(cap, pod).amounts) or bool(pod.spec is not None and pod.spec.resource_claims)
+    has_claims = pod.spec is not None and bool(pod.spec.resource_claims)
+    return has_claims or cap.may_count_pod_by_mapping(pod) or bool(compute_pod_charge(cap, pod).amounts)
 
 
 def compute_workload_charges(
@@ -132,13 +141,17 @@ def compute_workload_charges(
 
     Raises:
         ReviewError: if the object has no UID, or a template has an invalid quantity.
+        UndecidedChargeError: if it starts more pods than before that name a class which is not seen.
     """
-    charges = []
+    charges, starts_pods = [], _starts_other_pods(workload, old_workload)
     for cap in caps:
-        current = _sum_charges(old_workload, cap) if old_workload is not None else _NO_AMOUNTS
-        requested = _sum_charges(workload, cap)
-        if requested.find_shortfall(current):
-            charges.append(CapCharge(cap, current, requested, may_exceed(cap, request)))
+        _require_seen_classes(workload, old_workload, cap)
+        charge_under = partial(_charge_under, request=request, workload=workload, old_workload=old_workload)
+        charge = charge_under(cap)
+        if starts_pods and any(_may_count_by_mapping(pods, cap) for pods in workload.pod_sets):
+            charge = replace(charge, charge_under=charge_under)
+        if charge.charge_under is not None or charge.requested.find_shortfall(charge.current):
+            charges.append(charge)
     if not charges:
         return None
     meta = _METADATA.decode(request.object)
@@ -177,6 +190,48 @@ def add_owners(
         return request_charges
     terms = WorkloadTerms(owner_uids=tuple(each.uid for each in controllers))
     return replace(request_charges, consumer=replace(consumer, workload=terms))
+
+
+def _starts_other_pods(workload: ForecastWorkload, old_workload: ForecastWorkload | None) -> bool:
+    """Return whether the pods of a workload, or their number, differ from those before."""
+    if old_workload is None or workload.is_rollout:
+        return True
+    counts, before = ([each.replicas.count for each in known.pod_sets] for known in (workload, old_workload))
+    return counts != before
+
+
+def _require_seen_classes(workload: ForecastWorkload, old_workload: ForecastWorkload | None, cap: ActiveCap) -> None:
+    """Check that the classes are seen which decide what the pods count that a workload starts.
+
+    Raises:
+        ReviewError: if a template has an invalid quantity.
+        UndecidedChargeError: if one is not.
+    """
+    unseen = [(pods.replicas.count, each) for pods in workload.pod_sets if (each := _find_unseen_class(pods, cap))]
+    old_sets = old_workload.pod_sets if old_workload is not None else ()
+    count_before = sum(pods.replicas.count for pods in old_sets if _find_unseen_class(pods, cap))
+    if sum(count for count, _ in unseen) > count_before:
+        require_seen_class(cap, next(each for count, each in unseen if count))
+
+
+def _find_unseen_class(pods: ForecastPods, cap: ActiveCap) -> UnseenClass | None:
+    """Return a class that is not seen, and decides what pods of a template, or the claims for them, count."""
+    of_claims = map(cap.find_unseen_class_of_claim, pods.claims.claims)
+    return find_class_of_pod(cap, pods.template) or next(filter(None, of_claims), None)
+
+
+def _may_count_by_mapping(pods: ForecastPods, cap: ActiveCap) -> bool:
+    """Return whether pods of a template, or the claims for them, may count by another mapping of a class."""
+    of_claims = any(cap.may_count_claim_by_mapping(each) for each in pods.claims.claims)
+    return of_claims or cap.may_count_pod_by_mapping(pods.template)
+
+
+def _charge_under(
+    cap: ActiveCap, request: AdmissionRequest, workload: ForecastWorkload, old_workload: ForecastWorkload | None
+) -> CapCharge:
+    """Return the charge of a workload as a whole under a cap, by the mappings of classes that the cap counts by."""
+    current = _sum_charges(old_workload, cap) if old_workload is not None else _NO_AMOUNTS
+    return CapCharge(cap, current, _sum_charges(workload, cap), may_exceed(cap, request))
 
 
 def _sum_charges(workload: ForecastWorkload, cap: ActiveCap) -> Amounts:

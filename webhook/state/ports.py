@@ -19,6 +19,14 @@ class RetryLaterError(TallygateError):
     """No decision yet, and a retry is right: there was no time, or a ledger must be counted first."""
 
 
+class UnseenClassError(RetryLaterError):
+    """A device class is not seen by this replica that decides what is charged: nothing was read or written."""
+
+
+class UnknownDeviceError(RetryLaterError):
+    """A device is not known to this replica that decides what is charged: nothing was read or written."""
+
+
 class LedgerFullError(RetryLaterError):
     """The ledger would exceed the size limit of its store: reservations must be counted first. Nothing was written."""
 

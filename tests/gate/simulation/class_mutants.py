@@ -89,7 +89,7 @@ CLASS_MUTANTS: Mapping[str, Mutant] = {
     "guesses_the_class": create_mutant(
         10,
         "takes a class that it does not see for one that leads nowhere",
-        patch.object(charged_requests, "_require_seen_class", lambda *_: None),
+        patch.object(charged_requests, "require_seen_class", lambda *_: None),
         _MIX,
     ),
     "decides_no_allocation": create_mutant(

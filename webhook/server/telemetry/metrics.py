@@ -36,7 +36,13 @@ from tallygate.webhook.gate.charging import CapObstacle
 from tallygate.webhook.gate.decisions import DecisionRecord
 from tallygate.webhook.server.telemetry.json_log import LineWriter, Logger, create_logger, open_standard_error
 from tallygate.webhook.state.ledger.reserve import Prerequisite
-from tallygate.webhook.state.ports import LedgerFullError, RetryLaterError, StoreUnavailableError
+from tallygate.webhook.state.ports import (
+    LedgerFullError,
+    RetryLaterError,
+    StoreUnavailableError,
+    UnknownDeviceError,
+    UnseenClassError,
+)
 
 OTHER: Final = "other"
 MAX_CAPS: Final = 500
@@ -86,6 +92,8 @@ _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
 }
 _REASON_BY_ERROR: Final = (
     (LedgerFullError, "object-too-large"),
+    (UnseenClassError, "unseen-class"),
+    (UnknownDeviceError, "unknown-device"),
     (RetryLaterError, "contention"),
     (StoreUnavailableError, "unavailable"),
 )
