@@ -4,7 +4,7 @@ Two replicas of the gate share the ledgers. Devices come from slices, and the re
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -162,6 +162,12 @@ def test_a_class_that_comes_later_is_not_guessed(site: Site, dev: Tenant, class_
     assert _OVER in dev.create(pod).rejection
 
 
+def _is_counted_by(site: Site, class_name: str) -> bool:
+    """Return whether a ledger counts the devices of a class by its extended resource."""
+    ledgers = api(site.cluster.kubeconfig).items("/apis/tallygate.dev/v1alpha1/capledgers")
+    return any(_GPU in each.get("status", {}).get("deviceClasses", {}).get(class_name, ()) for each in ledgers)
+
+
 def _describe_scheduling(site: Site, dev: Tenant, name: str) -> str:
     pod: Object = api(site.cluster.kubeconfig).get(f"{dev.pods}/{name}")
     return "\n".join(each.get("message", "") for each in pod.get("status", {}).get("conditions", ()))
@@ -175,10 +181,16 @@ def test_a_class_that_gets_the_resource_later_has_its_allocations_decided(
     assert dev.create(requesting_pod(site.image, "fills", {_GPU: f"{_HARD}"})).is_done
     patch = {"spec": {"extendedResourceName": _GPU}}
     api(site.cluster.kubeconfig).patch(f"{_CLASSES}/{class_name}", patch)
-    is_over: Callable[[], bool] = lambda: _OVER in dev.create(claim("n", exactly(1, class_name)), dry=True).rejection  # noqa: E731
-    until("the class is seen", is_over, _WITHIN)
+    # a replica that has not seen the class counts by the mappings of the ledger: from here on every one decides
+    until("the ledger counts by the class", lambda: _is_counted_by(site, class_name), _WITHIN)
+    assert _OVER in dev.create(claim("n", exactly(1, class_name)), dry=True).rejection
     assert dev.create(claiming_pod(site.image, "user", resourceClaimName="four")).is_done
-    until("its condition has the reason", lambda: _OVER in _describe_scheduling(site, dev, "user"), _WITHIN)
+
+    def is_rejected() -> bool:
+        assert count_devices(site.cluster, dev.namespace) == 0
+        return _OVER in _describe_scheduling(site, dev, "user")
+
+    until("its condition has the reason", is_rejected, _WITHIN, lambda: _describe_scheduling(site, dev, "user"))
     assert count_devices(site.cluster, dev.namespace) == 0
     dev.api.delete(f"{dev.pods}/fills", gracePeriodSeconds="0")
     until("the claim has its devices", lambda: count_devices(site.cluster, dev.namespace) == _HARD, _WITHIN)

@@ -135,7 +135,7 @@ def compute_workload_charges(
     workload: ForecastWorkload,
     old_workload: ForecastWorkload | None,
     caps: Sequence[ActiveCap],
-    nonce: str,
+    nonce: Callable[[], str],
 ) -> RequestCharges | None:
     """Return the charges of a workload as a whole under these caps; None if it starts no more pods than before.
 
@@ -161,7 +161,7 @@ def compute_workload_charges(
         meta.metadata.uid,
         request.namespace,
         meta.metadata.name or request.name,
-        nonce,
+        nonce(),
         Operation.CREATE if request.old_object is None else Operation.UPDATE,
         request.dry_run,
         ConsumerKind.WORKLOAD,

@@ -131,9 +131,7 @@ class WorkloadReviewer:
             workload, old_workload = add_claims(
                 workload, old_workload, request.namespace, self._claim_templates, review
             )
-        charges = None
-        if whole_caps:
-            charges = compute_workload_charges(request, workload, old_workload, whole_caps, self._nonce())
+        charges = compute_workload_charges(request, workload, old_workload, whole_caps, self._nonce)
         if is_controlled(metadata):
             if charges is not None:
                 charges = self._drop_counted_by_owners(charges, metadata, context)

@@ -135,8 +135,8 @@ class Following:
         used = sum(_SIZES[each] for each in pods) + (is_seen and "a" not in pods)
         named = next(iter(sorted(pods & _NAMED)), "")
         part = "" if named == "a" and is_seen and "covers_both" not in self.mutants else named
-        gone = {each[1:] for each in state.events[:pods_revision] if each.startswith("-")}
-        reserved = before.reserved - pods - gone - ({"s"} if is_seen else set())
+        deleted = {each[1:] for each in state.events[:pods_revision] if each.startswith("-")}
+        reserved = before.reserved - pods - deleted - ({"s"} if is_seen else set())
         covered, covering = set[str](), _SIZES[part] if part else 0
         if "s" in reserved and part == "a":
             covered.add("s")
