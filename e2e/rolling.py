@@ -61,11 +61,11 @@ def run_two_gates(  # noqa: PLR0913  # as `Replicas`
     front: Front,
     *,
     own_arguments: Sequence[Sequence[str]] = (),
-    relayed: bool = False,
+    made: type[GateProcess] = GateProcess,
 ) -> Iterator[Replicas]:
     """Run two gates with what `front` makes in front of them, registered for as long as the block runs.
 
-    `own_arguments` has further arguments of the command line of each.
+    `own_arguments` has further arguments of the command line of each; `made` is their class.
 
     Raises:
         NotHereError: if the site's gate is no process on this machine.
@@ -76,7 +76,7 @@ def run_two_gates(  # noqa: PLR0913  # as `Replicas`
     cluster = site.cluster
     define_ledgers(cluster)
     arguments = get_arguments(cluster, own)
-    replicas = Replicas(folder, _REPLICAS, arguments, front, own_arguments=own_arguments, relayed=relayed)
+    replicas = Replicas(folder, _REPLICAS, arguments, front, own_arguments=own_arguments, made=made)
     replicas.write_policies(policies())
     try:
         replicas.start()

@@ -79,7 +79,7 @@ def module_gates(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory)
     """Run two gates with a relay each, behind a Service that notices a kill as late as by a kubelet."""
     service = partial(Service, pause=KUBELETS_PAUSE)
     folder = tmp_path_factory.mktemp("relayed") / "gates"
-    with run_two_gates(site, own, folder, service, relayed=True) as replicas:
+    with run_two_gates(site, own, folder, service, made=RelayedGate) as replicas:
         yield replicas
 
 

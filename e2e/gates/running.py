@@ -57,6 +57,11 @@ class RunningGate:
         return f"http://{LOOPBACK}:{self._monitor}"
 
     @property
+    def pid(self) -> int:
+        """The process ID of a gate that runs."""
+        return self._running().pid
+
+    @property
     def runs(self) -> bool:
         """Whether it was started and not stopped since."""
         return self._component is not None

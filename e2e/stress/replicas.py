@@ -30,16 +30,15 @@ class Replicas:
         front: Front | None = None,
         *,
         own_arguments: Sequence[Sequence[str]] = (),
-        relayed: bool = False,
+        made: type[GateProcess] = GateProcess,
     ) -> None:
         """Prepare them; `arguments` are further ones of each command line, `front` makes the proxy in front.
 
-        `own_arguments` has those of each one. With `relayed` each has a relay, which reaches the others through the
-        proxy in front of all.
+        `own_arguments` has those of each one, `made` is their class. The relay of a `RelayedGate` reaches the others
+        through the proxy in front of all.
         """
         self.certificates = folder / "certs"
         issue(self.certificates, parse_names([HERE, LOOPBACK, PEERS_NAME]), datetime.now(UTC))
-        made: type[GateProcess] = RelayedGate if relayed else GateProcess
         self.each = [
             made(folder / f"gate-{at}", arguments=(*arguments, *own), certificates=self.certificates)
             for at, own in enumerate(own_arguments or [()] * count)

@@ -98,7 +98,8 @@ def create_monitor_application(metrics: DeviceMetrics) -> WSGIApplication:
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if environ["PATH_INFO"] != "/healthz":
-            return show_metrics(environ, start_response)
+            metrics_text: Iterable[bytes] = show_metrics(environ, start_response)
+            return metrics_text
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [b"ok"]
 
