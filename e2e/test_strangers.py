@@ -1,4 +1,4 @@
-"""A stranger who reaches the ports of two gates, or a log that nobody reads, stops no create and no probe."""
+"""A stranger who reaches the ports of two gates, or a log without a reader, stops no create and no probe."""
 
 import json
 import ssl
@@ -167,7 +167,7 @@ def test_no_probe_fails_beside_idle_connections_to_the_monitor_port(
         _assert_served(site, installation, clients, "probe")
 
 
-def test_no_create_fails_beside_a_log_that_nobody_reads(
+def test_no_create_fails_beside_a_log_without_a_reader(
     site: Site, installation: _Installation, clients: Clients
 ) -> None:
     (first, *_) = gates = [gate for gate in installation.replicas.each if isinstance(gate, PipedGate)]

@@ -34,6 +34,15 @@ def test_every_case_that_a_page_names_exists(page: str) -> None:
     ] == []
 
 
+def test_each_row_of_a_table_with_cases_names_one() -> None:
+    without_case: list[str] = []
+    for table in re.findall(r"(?:^\|.*\n)+", _SECURITY, re.MULTILINE):
+        header, _, *rows = table.splitlines()
+        if header.endswith("| case |"):
+            without_case += [row for row in rows if not re.search(r"(?:`|::)test_", row)]
+    assert without_case == []
+
+
 def test_every_evasion_test_is_in_the_security_page() -> None:
     documented = set(re.findall(r"`(test_\w+)`", _SECURITY))
     cases = {name for name in _list_functions("e2e/test_evasion.py") if name.startswith("test_")}

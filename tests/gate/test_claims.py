@@ -352,8 +352,9 @@ def test_the_rejection_of_a_claim_has_the_arithmetic() -> None:
     )
 
 
-def test_a_cap_by_priority_class_counts_no_claims() -> None:
-    replica = create_claim_replica(TWO.replace("hard:", "pods: {priorityClasses: [high]}\n  hard:"))
+@pytest.mark.parametrize("selection", ["priorityClasses: [high]", "nodeSelector: {pool: a}"])
+def test_a_cap_that_a_claim_cannot_match_counts_no_claims(selection: str) -> None:
+    replica = create_claim_replica(TWO.replace("hard:", f"pods: {{{selection}}}\n  hard:"))
     assert replica.request_claim(create_claim("c1", 0, 5)) == 200
 
 
