@@ -84,7 +84,7 @@ C1, C2 = container("a", one(1)), container("b", one(2))
     ],
 )
 def test_effective_request_of_an_extended_resource(spec: PodSpec, expected: str) -> None:
-    assert str(compute_pod_requests(spec).quantities[GPU]) == expected
+    assert compute_pod_requests(spec).quantities[GPU].text == expected
 
 
 @pytest.mark.parametrize(

@@ -357,7 +357,7 @@ def _format_running_terms(containers: Sequence[RequestTerm], sidecars: Sequence[
 
 
 def _format_sum(terms: Sequence[RequestTerm]) -> str:
-    return " + ".join(each.quantity.text for each in terms)
+    return " + ".join(str(each.quantity) for each in terms)
 
 
 def _format_init_step(step: RequestTerm) -> str:

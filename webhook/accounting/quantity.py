@@ -34,6 +34,8 @@ _MAX_DECIMAL_SCALE = max(_DECIMAL_SUFFIXES)
 _KIBI = 1024
 
 _MILLI = -3
+_MAX_WRITTEN = 64
+"""The longest text that is shown as it is written; of a longer one the canonical form is clearer."""
 
 
 # Not frozen: that makes each sum three times as slow. `Final` makes the type checker reject changes instead.
@@ -43,7 +45,10 @@ class Quantity:
 
     Immutable; equal, ordered and hashed by number alone. `is_decimal` is True if Kubernetes represents the number as an
     arbitrary-precision decimal and not as an int64, which decides how it rounds negative fractions. `original_text` is
-    the text as it was written, if Kubernetes keeps it. Made by `parse`, `from_json` and `from_int`.
+    the text as it was written, if Kubernetes keeps it. `written` is the text as its author wrote it, empty for a number
+    that was computed. Made by `parse`, `from_json` and `from_int`.
+
+    A message for a person has `str(quantity)`, which is as it is `written`; Kubernetes' own words have its `text`.
     """
 
     mantissa: Final[int]
@@ -51,6 +56,7 @@ class Quantity:
     format: Final[Format] = Format.DECIMAL_SI
     is_decimal: Final[bool] = False
     original_text: Final[str] = ""
+    written: Final[str] = ""
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
@@ -149,7 +155,8 @@ class Quantity:
         scale, left, right = _align(self, other)
         total = left + right
         is_decimal = self.is_decimal or other.is_decimal or not _is_within_int64(left, right, total)
-        return Quantity(total, scale, form, is_decimal)
+        written = self.written if not other.mantissa else other.written if not self.mantissa else ""
+        return Quantity(total, scale, form, is_decimal, written=written)
 
     def __sub__(self, other: Quantity) -> Quantity:
         """Return the exact difference, in the format of a sum (Quantity.Sub)."""
@@ -190,10 +197,71 @@ class Quantity:
         return hash((mantissa, scale))
 
     def __str__(self) -> str:
+        """Return the text as its author wrote it, else a text of the same number that a person reads."""
+        if self.written:
+            return self.written
+        if self.format is Format.BINARY_SI and not self.is_whole:
+            return _format_binary_fraction(self)
         return self.text
 
     def __repr__(self) -> str:
         return f"Quantity({self.text!r})"
+
+
+_SMALLER_UNITS: Final[dict[str, tuple[str, int]]] = {
+    **{
+        unit: (smaller, 1024**power)
+        for unit, smaller, power in (
+            ("Ei", "Pi", 5),
+            ("Pi", "Ti", 4),
+            ("Ti", "Gi", 3),
+            ("Gi", "Mi", 2),
+            ("Mi", "Ki", 1),
+            ("Ki", "", 0),
+        )
+    },
+    **{
+        unit: (smaller, 1000**power)
+        for unit, smaller, power in (
+            ("E", "P", 5),
+            ("P", "T", 4),
+            ("T", "G", 3),
+            ("G", "M", 2),
+            ("M", "k", 1),
+            ("k", "", 0),
+        )
+    },
+}
+"""By the suffix of an amount: that of the next smaller unit, and its bytes."""
+
+
+def suggest_whole(quantity: Quantity) -> str:
+    """Return the next whole amount that is not less, in the next smaller unit of the one in which it is written.
+
+    For `1.2Gi` it is `1229Mi`, for `1.5` and `1500m` it is `2`.
+    """
+    suffix, size = next((_SMALLER_UNITS[each] for each in _SMALLER_UNITS if str(quantity).endswith(each)), ("", 1))
+    return f"{-(-quantity.value() // size)}{suffix}"
+
+
+def format_decimal_point(quantity: Quantity) -> str:
+    """Return a number with a decimal point and without a suffix: `1.5` in place of `1500m`."""
+    digits, decimals = f"{abs(quantity.mantissa) * 10 ** max(quantity.scale, 0)}", max(-quantity.scale, 0)
+    digits = digits.zfill(decimals + 1)
+    whole, fraction = digits[: len(digits) - decimals], digits[len(digits) - decimals :].rstrip("0")
+    sign = "-" if quantity.sign < 0 else ""
+    return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
+
+
+def _format_binary_fraction(quantity: Quantity) -> str:
+    """Return a fraction in the largest unit in which it has at most three decimals: `3.6Gi`, else in bytes."""
+    scale = -quantity.scale
+    for power in range(len(_BINARY_SUFFIXES) - 1, 0, -1):
+        # the number is mantissa / 10**scale; in this unit its thousandths are whole if nothing remains
+        thousandths, rest = divmod(quantity.mantissa * 1000, 10**scale * _KIBI**power)
+        if not rest:
+            return f"{format_decimal_point(Quantity(thousandths, _MILLI))}{_BINARY_SUFFIXES[power]}"
+    return format_decimal_point(quantity)
 
 
 @lru_cache(maxsize=4096)
@@ -216,7 +284,8 @@ def format_canonical(mantissa: int, scale: int, form: Format) -> str:
 @memoize
 def _parse(text: str) -> Quantity:
     """Parse a text, and remember the result (`Quantity.parse`)."""
-    return Quantity(*parse_text(text))
+    written = text if len(text) <= _MAX_WRITTEN else ""
+    return Quantity(*parse_text(text), written=written)
 
 
 @memoize

@@ -249,12 +249,12 @@ def _find_bound_failures(amounts: set[int], bounds: AmountBounds, *, has_all: bo
     for amount in sorted(amounts, reverse=True):
         unit = bounds.multiple_of
         if unit is not None and not Quantity.from_int(amount).is_multiple_of(unit):
-            nearest = " or ".join(each.text for each in find_nearest_multiples(Quantity.from_int(amount), unit))
+            nearest = " or ".join(str(each) for each in find_nearest_multiples(Quantity.from_int(amount), unit))
             yield amount, f", not a multiple of {unit}: request {nearest}{mode}"
             break
     for amount in sorted(amounts, reverse=True):
         if bounds.one_of and Quantity.from_int(amount) not in bounds.one_of:
-            yield amount, f": request one of {', '.join(choice.text for choice in bounds.one_of)}{mode}"
+            yield amount, f": request one of {', '.join(str(choice) for choice in bounds.one_of)}{mode}"
             break
 
 

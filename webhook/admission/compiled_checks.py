@@ -8,13 +8,13 @@ failures: sentences that name the error, its reason and an amount that would pas
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tallygate.webhook.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
 from tallygate.webhook.accounting.names import is_countable
 from tallygate.webhook.accounting.problem import Code, Reason
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import INT64_MAX, QuantityError, QuantityTooLargeError
+from tallygate.webhook.accounting.quantity import Quantity, format_decimal_point
+from tallygate.webhook.accounting.quantity_parser import INT64_MAX, Format, QuantityError, QuantityTooLargeError
 from tallygate.webhook.admission.rule_codes import (
     CONTAINER_BOUND,
     MALFORMED_NAME,
@@ -163,7 +163,7 @@ def check_whole(name: str, token: bytes, verb: str = REQUEST_VERB) -> Iterator[C
         yield create_too_large_failure(quantity.text)
         return
     if quantity.sign < 0:
-        yield _create_failure(NEGATIVE, quantity.text, f"{quantity.text} is below zero: {verb} 0 or more")
+        yield _create_failure(NEGATIVE, quantity.text, f"{quantity} is below zero: {verb} 0 or more")
     elif not quantity.is_whole:
         yield _create_failure(NOT_WHOLE, quantity.text, _describe_fraction(name, quantity, verb))
 
@@ -179,24 +179,26 @@ def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[Chec
     text = quantity.text
     if bounds.min is not None and quantity < bounds.min:
         yield _create_failure(
-            CONTAINER_BOUND, text, f"{text} is less than the {bounds.min} {name} that a container must request"
+            CONTAINER_BOUND, text, f"{quantity} is less than the {bounds.min} {name} that a container must request"
         )
     if bounds.max is not None and quantity > bounds.max:
         yield _create_failure(
             CONTAINER_BOUND,
             text,
-            f"{text} is more than one container may have of {name}: request {bounds.max} or less"
+            f"{quantity} is more than one container may have of {name}: request {bounds.max} or less"
             if bounds.max
             else f"no container may request {name}: remove it",
         )
     if bounds.multiple_of is not None and not quantity.is_multiple_of(bounds.multiple_of):
-        nearest = " or ".join(multiple.text for multiple in find_nearest_multiples(quantity, bounds.multiple_of))
+        nearest = " or ".join(str(multiple) for multiple in find_nearest_multiples(quantity, bounds.multiple_of))
         yield _create_failure(
-            NOT_A_MULTIPLE, text, f"{text} is not a multiple of {bounds.multiple_of}: request {nearest}"
+            NOT_A_MULTIPLE, text, f"{quantity} is not a multiple of {bounds.multiple_of}: request {nearest}"
         )
     if bounds.one_of and quantity not in bounds.one_of:
-        allowed = ", ".join(choice.text for choice in bounds.one_of)
-        yield _create_failure(NOT_ONE_OF, text, f"{text} is not an allowed amount of {name}: request one of {allowed}")
+        allowed = ", ".join(str(choice) for choice in bounds.one_of)
+        yield _create_failure(
+            NOT_ONE_OF, text, f"{quantity} is not an allowed amount of {name}: request one of {allowed}"
+        )
 
 
 def is_large(token: bytes) -> bool:
@@ -220,13 +222,16 @@ def find_nearest_multiples(quantity: Quantity, unit: Quantity) -> tuple[Quantity
     """Return the nearest multiples of `unit` below (omitted if it is zero) and above a positive quantity."""
     mantissa, unit_mantissa, scale = quantity.align(unit)
     below = mantissa // unit_mantissa * unit_mantissa
-    return tuple(Quantity(multiple, scale, unit.format) for multiple in (below, below + unit_mantissa) if multiple)
+    multiples = (Quantity(each, scale, unit.format) for each in (below, below + unit_mantissa) if each)
+    if "." not in str(unit) or unit.format is not Format.DECIMAL_SI:
+        return tuple(multiples)
+    return tuple(replace(each, written=format_decimal_point(each)) for each in multiples)
 
 
 def _describe_fraction(name: str, quantity: Quantity, verb: str) -> str:
     below = quantity.floor()
     choice = f"{below} or {below + 1}" if below else "1"
-    return f"{quantity.text} is not a whole number; {name} is counted in whole units: {verb} {choice}"
+    return f"{quantity} is not a whole number; {name} is counted in whole units: {verb} {choice}"
 
 
 def _create_failure(code: Code, value: str, message: str) -> CheckFailure:

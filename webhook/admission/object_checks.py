@@ -264,8 +264,8 @@ def _describe_bound_violations(prefix: str, total: Quantity, bounds: AmountBound
         yield f"{prefix}, {f'more than the {bounds.max} that one pod' if bounds.max else 'which no pod'} may have"
     if bounds.multiple_of is not None and not total.is_multiple_of(bounds.multiple_of):
         nearest = " or ".join(
-            multiple.text for multiple in compiled_checks.find_nearest_multiples(total, bounds.multiple_of)
+            str(multiple) for multiple in compiled_checks.find_nearest_multiples(total, bounds.multiple_of)
         )
         yield f"{prefix}, not a multiple of {bounds.multiple_of}: request {nearest}"
     if bounds.one_of and total not in bounds.one_of:
-        yield f"{prefix}: request one of {', '.join(choice.text for choice in bounds.one_of)}"
+        yield f"{prefix}: request one of {', '.join(str(choice) for choice in bounds.one_of)}"

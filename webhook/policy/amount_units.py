@@ -37,4 +37,4 @@ def describe_odd_unit(name: str, quantity: Quantity) -> str:
 def _describe_bytes(quantity: Quantity) -> str:
     if quantity.is_whole:
         return f"{quantity} is {quantity.value():,} byte{'s' * (quantity.value() != 1)}"
-    return f"{quantity} is a fraction of a byte (m stands for thousandths)"
+    return f"{quantity} is a fraction of a byte{' (m stands for thousandths)' if str(quantity).endswith('m') else ''}"

@@ -11,7 +11,7 @@ from tallygate.webhook.accounting.names import (
     classify_name,
     is_countable,
 )
-from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity import Quantity, suggest_whole
 from tallygate.webhook.documents.syntax_tree import join_path
 from tallygate.webhook.policy.amount_units import describe_odd_unit
 from tallygate.webhook.policy.coverage import (
@@ -157,7 +157,7 @@ def _check_annotation_amounts(cap: NamespaceCap, definition: AnnotationOverride)
 def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bool) -> Iterator[FieldProblem]:
     resource = name.removeprefix(LIMITS_PREFIX)
     if not is_whole or (not quantity.is_whole and (resource == PODS_RESOURCE or is_countable(resource))):
-        text = f"{quantity} is a fraction of what is counted in whole units; write {quantity.value()}"
+        text = f"{quantity} is a fraction of what is counted in whole units; write {suggest_whole(quantity)}"
         yield create_error(field, FRACTIONAL, text)
     if name != resource and classify_name(resource) is Family.EXTENDED:
         yield create_warning(

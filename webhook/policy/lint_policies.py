@@ -13,7 +13,7 @@ from tallygate.webhook.accounting.claim_charge import MAX_DEVICES
 from tallygate.webhook.accounting.names import (
     DEVICES_SUFFIX,
 )
-from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity import Quantity, suggest_whole
 from tallygate.webhook.policy.amount_units import describe_odd_unit
 from tallygate.webhook.policy.coverage import (
     explain_empty_namespaces,
@@ -274,5 +274,5 @@ def _check_fractions(field: str, bounds: AmountBounds) -> Iterator[FieldProblem]
     ]
     for name, quantity in amounts:
         if quantity is not None and not quantity.is_whole:
-            text = f"{quantity} is a fraction of what is counted in whole units; write a whole number"
+            text = f"{quantity} is a fraction of what is counted in whole units; write {suggest_whole(quantity)}"
             yield create_warning(f"{field}.{name}", FRACTIONAL, text)

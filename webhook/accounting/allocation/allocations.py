@@ -74,7 +74,7 @@ class ChosenDevice(NamedTuple):
         It reads the text of the scheduler as a new quantity: the format is that of this text, not that of the step by
         which the scheduler rounded, as in `3G` for the 3000000000 of a step of 1Gi.
         """
-        return {name: str(Quantity.parse(str(amount))) for name, amount in self.consumed.items()}
+        return {name: Quantity.parse(amount.text).text for name, amount in self.consumed.items()}
 
 
 class Allocation(NamedTuple):

@@ -143,7 +143,7 @@ class DeviceColumns:
                 request.class_selectors,
                 request.selectors,
                 is_idle or tuple((each.key, each.operator, each.value, each.effect) for each in request.tolerations),
-                tuple((name, str(amount)) for name, amount in sorted(request.requested.items())),
+                tuple((name, amount.text) for name, amount in sorted(request.requested.items())),
             )
             if kind not in self._masks:
                 if len(self._masks) >= _MAX_MASKS:

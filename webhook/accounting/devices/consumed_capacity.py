@@ -146,14 +146,14 @@ class ConsumptionRules:
             return requested
         is_milli = self._counts_thousandths(valid)
         if is_milli and self._rejects_unreadable and not _is_whole_milli(requested):
-            raise _create_error(name, f"request {requested} is not a representable milli value")
+            raise _create_error(name, f"request {requested.text} is not a representable milli value")
         if not is_milli and self._rejects_unreadable and requested > Quantity.from_int(INT64_MAX):
-            raise _create_error(name, f"request {requested} exceeds MaxInt64")
+            raise _create_error(name, f"request {requested.text} exceeds MaxInt64")
         step, start, amount = (_read(each, is_milli=is_milli) for each in (valid.step, low, requested))
         total = start + step * -((start - amount) // step)
         if self._rejects_unreadable and total > INT64_MAX and (is_milli or start >= 0):
             limit = "the milli-value range" if is_milli else "MaxInt64"
-            raise _create_error(name, f"rounding request {requested} up to the next step passes {limit}")
+            raise _create_error(name, f"rounding request {requested.text} up to the next step passes {limit}")
         form = valid.step.format if self._rejects_unreadable else Format.BINARY_SI
         return Quantity(total, _MILLI_SCALE if is_milli else 0, form)
 

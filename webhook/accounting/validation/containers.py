@@ -56,7 +56,7 @@ def _check_entry(path: str, name: str, quantity: Quantity, context: NameContext)
     """Check one entry of requests or limits by itself."""
     problems = check_name(path, name, context) + check_value(path, name, quantity)
     if is_hugepage(name) and not is_whole_pages(name, quantity):
-        detail = f"{quantity} is not positive integer multiple of {name}"
+        detail = f"{quantity.text} is not positive integer multiple of {name}"
         problems.append(
             _create_invalid_problem(path, NOT_WHOLE_PAGES, _describe_not_whole_pages(name, quantity), detail, quantity)
         )
@@ -79,11 +79,11 @@ def _check_request_against_limit(path: str, name: str, request: Quantity, limit:
     if limit is None:
         return [] if is_overcommit else [_create_limit_missing_problem(path, name, request)]
     if not is_overcommit and request != limit:
-        detail = f"must be equal to {name} limit of {limit}"
+        detail = f"must be equal to {name} limit of {limit.text}"
         message = f"the request of {request} {name} differs from its limit of {limit}; set both to the same"
         return [_create_invalid_problem(f"{path}.requests", REQUEST_NOT_LIMIT, message, detail, request)]
     if request > limit:
-        detail = f"must be less than or equal to {name} limit of {limit}"
+        detail = f"must be less than or equal to {name} limit of {limit.text}"
         message = (
             f"the request of {request} {name} is more than its limit of {limit}; lower the request or raise the limit"
         )

@@ -137,12 +137,12 @@ def _create_device_problem(path: str, name: str, request: Quantity, *, has_limit
             f"each container that names no {name} gets {request} of it, init containers and sidecars too: to bound "
             "what pods request, use type Pod or a ResourceRule with perContainer"
         )
-        return create_accepted_problem(path, LIMIT_RANGE_GIVES_DEVICES, message, str(request))
+        return create_accepted_problem(path, LIMIT_RANGE_GIVES_DEVICES, message, request.text)
     message = (
         f"each container that names no {name} gets a request of {request} without a limit, and the API server rejects "
         f"its pod: remove {name} here; a ResourceRule bounds what containers request"
     )
-    return create_accepted_problem(path, LIMIT_RANGE_REJECTS_PODS, message, str(request))
+    return create_accepted_problem(path, LIMIT_RANGE_REJECTS_PODS, message, request.text)
 
 
 def parse_limit_range_item(item: LimitRangeItem) -> LimitRangeLists:
@@ -261,15 +261,18 @@ def _check_order(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem
     )
     return [
         _create_order_problem(
-            f"{path}.{field}[{name}]", f"{small} value {lower} is greater than {large} value {upper}", invalid
+            f"{path}.{field}[{name}]",
+            f"{small} value {lower} is greater than {large} value {upper}",
+            f"{small} value {lower.text} is greater than {large} value {upper.text}",
+            invalid,
         )
         for field, small, lower, large, upper, invalid in checks
         if lower is not None and upper is not None and invalid is not None and lower > upper
     ]
 
 
-def _create_order_problem(path: str, detail: str, quantity: Quantity) -> Problem:
-    message = f"{detail}; min <= defaultRequest <= default <= max must hold"
+def _create_order_problem(path: str, reason: str, detail: str, quantity: Quantity) -> Problem:
+    message = f"{reason}; min <= defaultRequest <= default <= max must hold"
     return _create_invalid_problem(path, BOUNDS_OUT_OF_ORDER, message, detail, quantity)
 
 
@@ -281,20 +284,16 @@ def _check_ratio(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem
     problems = []
     if ratio < _ONE:
         message = f"a limit is never below its request, so a ratio of {ratio} can never be met; use 1 or more"
-        problems.append(
-            _create_invalid_problem(ratio_path, RATIO_IMPOSSIBLE, message, f"ratio {ratio} is less than 1", ratio)
-        )
+        detail = f"ratio {ratio.text} is less than 1"
+        problems.append(_create_invalid_problem(ratio_path, RATIO_IMPOSSIBLE, message, detail, ratio))
     if bounds.min is not None and bounds.max is not None:
         max_ratio = _compute_max_ratio(ratio, bounds.min, bounds.max)
         if max_ratio:
             message = (
                 f"a ratio of {ratio} can never be exceeded between min {bounds.min} and max {bounds.max}; use less"
             )
-            problems.append(
-                _create_invalid_problem(
-                    ratio_path, RATIO_IMPOSSIBLE, message, f"ratio {ratio} is greater than max/min = {max_ratio}", ratio
-                )
-            )
+            detail = f"ratio {ratio.text} is greater than max/min = {max_ratio}"
+            problems.append(_create_invalid_problem(ratio_path, RATIO_IMPOSSIBLE, message, detail, ratio))
     return problems
 
 
@@ -327,7 +326,7 @@ def _check_overcommit_defaults(path: str, name: str, bounds: LimitRangeBounds) -
     default, request = bounds.default, bounds.default_request
     if is_overcommit_allowed(name) or default is None or request is None or default == request:
         return []
-    detail = f"default value {default} must equal to defaultRequest value {request} in {name}"
+    detail = f"default value {default.text} must equal to defaultRequest value {request.text} in {name}"
     message = (
         f"default {default} and defaultRequest {request} differ, but {name} cannot be overcommitted; make them equal"
     )

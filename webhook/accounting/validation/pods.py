@@ -6,7 +6,7 @@ pkg/apis/core/validation/validation.go, v1.36, as far as they concern resources.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 
 from tallygate.webhook.accounting.kubernetes_codes import (
     CLAIM_REPEATED,
@@ -41,8 +41,8 @@ from tallygate.webhook.accounting.pod_resources import (
     parse_resource_list,
 )
 from tallygate.webhook.accounting.problem import Code, Problem, Reason, encode_go_json
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import QuantityError, extract_text
+from tallygate.webhook.accounting.quantity import Quantity, suggest_whole
+from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.validation.containers import check_resources
 from tallygate.webhook.accounting.validation.unreadable import check_pod_readable, drop_unreadable_in_pod
 from tallygate.webhook.accounting.validation.values import (
@@ -56,7 +56,6 @@ from tallygate.webhook.objects.core import (
     PodResourceClaim,
     PodSpec,
     ResourceClaimReference,
-    ResourceList,
     ResourceRequirements,
 )
 
@@ -103,9 +102,9 @@ def check_pod_strictly(pod: Pod, prefix: str = "", *, template: bool = False) ->
         resources = parse_pod_resources(pod.spec, complete=not template)
     except QuantityError:
         resources = parse_pod_resources(drop_unreadable_in_pod(pod.spec), complete=not template)
-    problems = _check_containers_strictly(f"{path}.containers", resources.containers, pod.spec.containers)
-    problems += _check_containers_strictly(f"{path}.initContainers", resources.init, pod.spec.init_containers)
-    return problems + _check_fractions(f"{path}.overhead.limits", resources.overhead, pod.spec.overhead)
+    problems = _check_containers_strictly(f"{path}.containers", resources.containers)
+    problems += _check_containers_strictly(f"{path}.initContainers", resources.init)
+    return problems + _check_fractions(f"{path}.overhead.limits", resources.overhead)
 
 
 def check_pod_level(path: str, spec: PodSpec, resources: PodResources, claims: Collection[str]) -> list[Problem]:
@@ -240,7 +239,7 @@ def _check_limits_cover_containers(path: str, resources: PodResources) -> list[P
 def _create_below_containers_problem(
     path: str, list_name: str, pod_quantity: Quantity, container_total: Quantity
 ) -> Problem:
-    detail = f"must be greater than or equal to aggregate container {list_name} of {container_total}"
+    detail = f"must be greater than or equal to aggregate container {list_name} of {container_total.text}"
     message = (
         f"{pod_quantity} for the pod as a whole is less than its containers' {list_name} of {container_total} "
         "together; "
@@ -260,7 +259,7 @@ def _check_container_limits(path: str, resources: PodResources) -> list[Problem]
 
 
 def _create_above_pod_problem(path: str, limit: Quantity, pod_limit: Quantity) -> Problem:
-    detail = f"must be less than or equal to pod limits of {pod_limit}"
+    detail = f"must be less than or equal to pod limits of {pod_limit.text}"
     message = (
         f"this container's limit of {limit} is more than the whole pod's of {pod_limit}; lower it or raise the pod's"
     )
@@ -322,16 +321,12 @@ def _check_dns_label(path: str, request: str) -> list[Problem]:
     return [Problem(path, code, Reason.INVALID, message, detail, value) for detail in details]
 
 
-def _check_containers_strictly(
-    path: str, containers: Iterable[ContainerResources], written: Sequence[Container] | None
-) -> list[Problem]:
-    """Return the problems of containers, given also as they are `written`."""
+def _check_containers_strictly(path: str, containers: Iterable[ContainerResources]) -> list[Problem]:
     problems: list[Problem] = []
-    for index, (container, raw) in enumerate(zip(containers, written or (), strict=True)):
-        resources_path, lists = f"{path}[{index}].resources", raw.resources or ResourceRequirements()
-        texts = {**(lists.limits or {}), **(lists.requests or {})}  # a missing request is a copy of the limit
-        problems += _check_fractions(f"{resources_path}.limits", container.limits, lists.limits)
-        problems += _check_fractions(f"{resources_path}.requests", container.requests, texts)
+    for index, container in enumerate(containers):
+        resources_path = f"{path}[{index}].resources"
+        problems += _check_fractions(f"{resources_path}.limits", container.limits)
+        problems += _check_fractions(f"{resources_path}.requests", container.requests)
         for name, request in container.requests.items():
             if classify_name(name) is Family.OPAQUE:
                 problems += _check_opaque_request(resources_path, name, request, container.limits.get(name))
@@ -351,34 +346,7 @@ def _check_opaque_request(path: str, name: str, request: Quantity, limit: Quanti
     ]
 
 
-_SMALLER_UNITS: Mapping[str, tuple[str, int]] = {
-    **{
-        unit: (smaller, 1024**power)
-        for unit, smaller, power in (
-            ("Ei", "Pi", 5),
-            ("Pi", "Ti", 4),
-            ("Ti", "Gi", 3),
-            ("Gi", "Mi", 2),
-            ("Mi", "Ki", 1),
-            ("Ki", "", 0),
-        )
-    },
-    **{
-        unit: (smaller, 1000**power)
-        for unit, smaller, power in (
-            ("E", "P", 5),
-            ("P", "T", 4),
-            ("T", "G", 3),
-            ("G", "M", 2),
-            ("M", "k", 1),
-            ("k", "", 0),
-        )
-    },
-}
-"""By the suffix of an amount: that of the next smaller unit, and its bytes."""
-
-
-def _check_fractions(path: str, quantities: Quantities, written: ResourceList | None) -> list[Problem]:
+def _check_fractions(path: str, quantities: Quantities) -> list[Problem]:
     problems = []
     for name, quantity in quantities.items():
         if quantity.is_whole:
@@ -386,21 +354,19 @@ def _check_fractions(path: str, quantities: Quantities, written: ResourceList | 
         if is_unchecked_integer(name):
             problems.append(create_fraction_problem(f"{path}[{name}]", FRACTION_ACCEPTED, name, quantity))
         elif name in _BYTE_RESOURCES:
-            text = extract_text(bytes((written or {}).get(name, b""))) or quantity.text
-            problems.append(_create_fractional_bytes_problem(f"{path}[{name}]", name, quantity, text))
+            problems.append(_create_fractional_bytes_problem(f"{path}[{name}]", name, quantity))
     return problems
 
 
-def _create_fractional_bytes_problem(path: str, name: str, quantity: Quantity, text: str) -> Problem:
+def _create_fractional_bytes_problem(path: str, name: str, quantity: Quantity) -> Problem:
     """Return the problem of a fraction of a byte; Kubernetes warns of it (pkg/api/pod/warnings.go).
 
-    It quotes the `text` as it is written, and names the next amount that passes, in the next smaller unit.
+    Thousandths of a byte are another mistake than a fraction: M or Mi is meant.
     """
-    unit = next((each for each in _SMALLER_UNITS if text.endswith(each)), "")
-    if unit:
-        suffix, size = _SMALLER_UNITS[unit]
-        whole = f"{-(-quantity.value() // size)}{suffix}"
-        message = f"{text} of {name} is a fraction of a byte: write whole bytes, such as {whole}"
+    if str(quantity).endswith("m"):
+        message = (
+            f"{quantity} of {name} is a fraction of a byte; m stands for thousandths: write whole bytes, or M or Mi"
+        )
     else:
-        message = f"{text} of {name} is a fraction of a byte; m stands for thousandths: write whole bytes, or M or Mi"
-    return create_accepted_problem(path, FRACTIONAL_BYTES, message, encode_go_json(text))
+        message = f"{quantity} of {name} is a fraction of a byte: write whole bytes, such as {suggest_whole(quantity)}"
+    return create_accepted_problem(path, FRACTIONAL_BYTES, message, encode_go_json(str(quantity)))
