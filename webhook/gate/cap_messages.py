@@ -27,6 +27,7 @@ from tallygate.webhook.state.ledger.ledger import Activation
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 
 _NO_DETAILS = ExcessDetails()
+_NAME_EXISTS = "A pod of this name exists and is counted until it is deleted: a new one needs room beside it. "
 
 ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
 """Returns the details of an exceeded resource."""
@@ -50,7 +51,7 @@ def create_excess_problems(
             OVER_CAP.number,
             Reason.FORBIDDEN,
             f"cap {cap.name} {describe_scope(result.charge.cap)} exceeded: {arithmetic}{consumers}. "
-            f"{advice}{_describe_expiry(result, name, details)}",
+            f"{_NAME_EXISTS if details.name_exists else ''}{advice}{_describe_expiry(result, name, details)}",
             value=format_amount(name, amount),
             rule=cap.name,
             policy_kind="cap",

@@ -393,6 +393,7 @@ class Gate:
                 self._top_consumers.describe,
                 context.request.namespace,
                 allocated_claim=consumer.name if consumer.allocates_at else "",
+                created_pod=consumer.name if pod is not None else "",
             )
             if consumer.kind is ConsumerKind.WORKLOAD:
                 create_problems = partial(

@@ -217,10 +217,14 @@ def _find_owner(pod: Pod) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExcessDetails:
-    """The top consumers of an exceeded resource, and the seconds until all unused reservations have expired."""
+    """The top consumers of an exceeded resource, and the seconds until all unused reservations have expired.
+
+    `name_exists` is True if it is a pod that is created beside a counted one of its name.
+    """
 
     consumers: tuple[Consumer, ...] = ()
     expires_within: int | None = None
+    name_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +260,12 @@ class TopConsumers:
         self.ages: dict[LedgerKey, ReservationAges] = {}
 
     def describe(
-        self, namespace: str, result: CapChargeResult, name: str, *, allocated_claim: str = ""
+        self, namespace: str, result: CapChargeResult, name: str, *, allocated_claim: str = "", created_pod: str = ""
     ) -> ExcessDetails:
         """Return the top consumers of an exceeded resource and the time until unused reservations expire.
 
         `allocated_claim` is the name of the claim whose allocation is rejected: only others are consumers.
+        `created_pod` is the name of the pod whose creation is rejected.
         """
         definition, key = result.charge.cap.definition, get_ledger_key(result.charge.cap, namespace)
         own = None
@@ -269,7 +274,10 @@ class TopConsumers:
         elif allocated_claim:
             own = Consumer(f"{_KIND_NAMES[ConsumerKind.CLAIM]} {allocated_claim}", _EVERYTHING)
         consumers = self._get_sums(key, result).list_top(name, own) if definition.shows_top_consumers else ()
-        return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name) if self._usage_lister else None)
+        if self._usage_lister is None:
+            return ExcessDetails(consumers)
+        exists = bool(created_pod) and self._usage_lister.has_running_pod(namespace, created_pod)
+        return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name), exists)
 
     def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
         if (cached := self._cache.get(key)) is None:

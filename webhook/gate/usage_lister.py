@@ -353,6 +353,10 @@ class UsageLister:
             return []
         return list_counted_claims(cap, membership.names, ClaimSources(self._pods, self._claims, self._devices), ledger)
 
+    def has_running_pod(self, namespace: str, name: str) -> bool:
+        """Return whether a pod of this name is stored that has not ended."""
+        return self._pods.has_running(namespace, name)
+
     def list_pod_names(self, group: GroupUsage, max_names: int) -> list[str]:
         """Return the names of at most `max_names` pods of a group."""
         return self._pods.list_pod_names(group, max_names)

@@ -90,13 +90,7 @@ class Following:
     def list_steps(self, state: State) -> Iterator[Step]:
         """Yield every next step and the state after it."""
         stored = _list_stored(state.events)
-        for each in sorted(_SIZES):
-            is_possible = each != "s" or "a" in stored
-            if each not in state.allowed | state.ended and is_possible:
-                ledger = self._reserve(state.ledger, each)
-                is_checked = each != "s" or "s" not in ledger.covered or "ignores_next" not in self.mutants
-                if ledger.charged <= self.hard or not is_checked:
-                    yield f"{each} is allowed", state._replace(ledger=ledger, allowed=state.allowed | {each})
+        yield from self._allow(state, stored)
         for each in sorted(state.allowed):
             after = state._replace(allowed=state.allowed - {each}, ended=state.ended | {each})
             if each in _NAMED and stored & _NAMED:
@@ -109,10 +103,16 @@ class Following:
             for claims_revision in range(state.ledger.claims_revision, len(state.events) + 1):
                 ledger = self._recount(state, pods_revision, claims_revision)
                 yield f"a recount at {pods_revision} and {claims_revision}", state._replace(ledger=ledger)
-        for each in sorted(state.ledger.reserved - state.allowed):
-            revision = state.ledger.claims_revision if each == "s" else state.ledger.pods_revision
-            if each not in stored or revision == len(state.events):
-                yield f"the reservation of {each} expires", state._replace(ledger=_remove(state.ledger, each))
+        yield from _expire(state, stored)
+
+    def _allow(self, state: State, stored: set[str]) -> Iterator[Step]:
+        for each in sorted(_SIZES):
+            is_possible = each != "s" or "a" in stored
+            if each not in state.allowed | state.ended and is_possible:
+                ledger = self._reserve(state.ledger, each)
+                is_checked = each != "s" or "s" not in ledger.covered or "ignores_next" not in self.mutants
+                if ledger.charged <= self.hard or not is_checked:
+                    yield f"{each} is allowed", state._replace(ledger=ledger, allowed=state.allowed | {each})
 
     def _reserve(self, ledger: Ledger, each: str) -> Ledger:
         """Return the ledger with the reservation of a creation, and with what the counted pod of the name covers."""
@@ -160,6 +160,14 @@ def _list_stored(events: tuple[str, ...]) -> set[str]:
 def _compute_used(stored: set[str]) -> int:
     """Return the devices in use: those of a pod and of the claim that the scheduler made for it are the same."""
     return sum(_SIZES[each] for each in stored) - ({"a", "s"} <= stored)
+
+
+def _expire(state: State, stored: set[str]) -> Iterator[Step]:
+    """Yield the expiry of each reservation whose creation has ended, if what it stored is counted."""
+    for each in sorted(state.ledger.reserved - state.allowed):
+        revision = state.ledger.claims_revision if each == "s" else state.ledger.pods_revision
+        if each not in stored or revision == len(state.events):
+            yield f"the reservation of {each} expires", state._replace(ledger=_remove(state.ledger, each))
 
 
 def _remove(ledger: Ledger, each: str) -> Ledger:

@@ -92,6 +92,10 @@ class ConsumerColumns:
         """Return the pods of a namespace, in no order."""
         return map(self._read, self._indexes_by_namespace.get(namespace, ()))
 
+    def has_running(self, namespace: str, name: str) -> bool:
+        """Return whether a pod of this name is stored that has not ended."""
+        return any(self._name[index] == name for index in self._list_running((namespace,)))
+
     def list_groups_by_uid(self, namespaces: Iterable[str]) -> Iterator[tuple[str, ChargeGroup]]:
         """Yield UID and charge group of the pods of these namespaces that have not ended."""
         for index in self._list_running(namespaces):

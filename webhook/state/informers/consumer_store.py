@@ -239,6 +239,11 @@ class ConsumerStore:
         with self._lock:
             return tuple(self._columns.list_all(namespace))
 
+    def has_running(self, namespace: str, name: str) -> bool:
+        """Return whether a consumer of this name is stored that has not ended; it compares all of the namespace."""
+        with self._lock:
+            return self._columns.has_running(namespace, name)
+
     def get_deletion_revision(self, uid: str) -> int | None:
         """Return the revision of a consumer's deletion, or None if there is no tombstone."""
         with self._lock:
