@@ -12,14 +12,18 @@ from pathlib import Path
 import click
 
 from tallygate.webhook.cli.connection import Connection
+from tallygate.webhook.cli.doctor.mounted_policies import find_gate_namespace
 from tallygate.webhook.cli.framework import Command, UsageError, connection_options
 from tallygate.webhook.cli.sources import snapshot_items
 from tallygate.webhook.cli.sources.cap_ledger_list import LEDGER_PAGE_SIZE
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
+from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.webhook.kube.resource_codec import ResourceCodec
+from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.webhook.state.kubernetes.limit_record_store import LimitRecordStore
 
 _STDOUT = "-"
 _TEMPLATES = "resourceclaimtemplates"
@@ -50,8 +54,8 @@ def snapshot(file: str, connection: Connection) -> None:
     annotations, so that it can be shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it
     also contains CapLedgers, persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and
     attachments, priority classes, limit ranges, disruption budgets, and classes of devices, claims for them, templates
-    of claims, and the attributes and capacities of devices in ResourceSlices; and NodePools and NodeClaims of
-    Karpenter.
+    of claims, and the attributes and capacities of devices in ResourceSlices; NodePools and NodeClaims of
+    Karpenter; and, if a namespace has an annotation that sets limits, the gate's records of those that it admitted.
 
     Exit codes: 0 written, 2 failed.
     """
@@ -70,7 +74,9 @@ def _list_objects(client_config: ClientConfig) -> tuple[list[SnapshotItem], int]
         git_version = read_git_version(client)
         items = [] if git_version is None else [snapshot_items.create_version_item(git_version)]
         items += [item for item in _list_cap_ledgers(client) if item.content]
-        items += list_resource(client, snapshot_items.NAMESPACE_CODEC).items
+        namespaces = list_resource(client, snapshot_items.NAMESPACE_CODEC).items
+        items += namespaces
+        items += _list_limit_records(client_config, client, namespaces)
         items += list_resource(client, snapshot_items.NODE_CODEC).items
         items += _list_volume_objects(client)
         for codec in snapshot_items.SCHEDULING_CODECS:
@@ -100,6 +106,20 @@ def _list_cap_ledgers(client: ApiClient) -> Iterator[SnapshotItem]:
             name = f"{item.namespace}/{item.name}"
             click.echo(f"tallygate: capledger {name} is left out: a newer tallygate may have written it", err=True)
         yield item
+
+
+def _list_limit_records(
+    client_config: ClientConfig, client: ApiClient, namespaces: Iterable[SnapshotItem]
+) -> list[SnapshotItem]:
+    """Return the records of admitted limit annotations if a namespace has one; none, with a message, if it may not."""
+    if not any(ANNOTATION_PREFIX.encode() in each.content for each in namespaces):
+        return []
+    try:
+        records = LimitRecordStore(client, find_gate_namespace(client_config)).list_records()
+    except TallygateError as error:
+        click.echo(f"tallygate: the gate's records of admitted annotations are left out: {error}", err=True)
+        return []
+    return snapshot_items.create_limit_record_items(records)
 
 
 def _list_volume_objects(client: ApiClient) -> Iterator[SnapshotItem]:

@@ -269,7 +269,7 @@ spec:
 _RECORDS = "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases"
 
 
-def _list_remarks(folder: Path, records: list[Object] | None) -> list[str]:
+def _list_remarks(folder: Path, records: list[Object] | None, *, by_snapshot: bool) -> list[str]:
     """Return the remarks of an audit of team-a, which has an annotation, with these records; None: they are refused."""
     annotated = namespace("team-a")
     annotated["metadata"] |= {"uid": "u1", "annotations": {"limits.tallygate.dev/gpus": "nvidia.com/gpu=8"}}
@@ -278,27 +278,37 @@ def _list_remarks(folder: Path, records: list[Object] | None) -> list[str]:
         cluster.objects[_RECORDS] = records or []
         if records is None:
             cluster.error_statuses[_RECORDS] = 403
-        result = audit(cluster, folder, "--policies", str(folder / "gpus.yaml"), "-o", "json")
+        source = ["--kubeconfig", str(write_kubeconfig(folder, cluster.server))]
+        if by_snapshot:
+            written = CliRunner().invoke(root, ["snapshot", *source, str(folder / "now.json")])
+            source = ["--snapshot", str(folder / "now.json")]
+            assert written.exit_code == 0, written.stderr
+            assert ("admitted annotations are left out" in written.stderr) is (records is None)
+            assert "admin-of-limits" not in (folder / "now.json").read_text()
+        result = CliRunner().invoke(root, ["audit", *source, "--policies", str(folder / "gpus.yaml"), "-o", "json"])
     assert result.exit_code == 0, result.stderr
     remarks: list[str] = json.loads(result.stdout)["summary"]["remarks"]
     return [remark for remark in remarks if "admitted" in remark]
 
 
-def test_an_annotation_that_no_gate_admitted_is_a_remark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_snapshot", [False, True], ids=["of a cluster", "of a snapshot"])
+def test_an_annotation_that_no_gate_admitted_is_a_remark(tmp_path: Path, *, by_snapshot: bool) -> None:
     admitted = {
         "metadata": {
             "name": "tallygate-limits.team-a",
+            "labels": {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "limits"},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "team-a", "uid": "u1"}],
             "annotations": {"limits.tallygate.dev/gpus": "nvidia.com/gpu=8"},
-        }
+        },
+        "spec": {"holderIdentity": "admin-of-limits"},
     }
-    assert _list_remarks(tmp_path, [admitted]) == []
-    (remark,) = _list_remarks(tmp_path, [])
+    assert _list_remarks(tmp_path, [admitted], by_snapshot=by_snapshot) == []
+    (remark,) = _list_remarks(tmp_path, [], by_snapshot=by_snapshot)
     assert remark.startswith(
         "the annotation limits.tallygate.dev/gpus of namespace team-a sets limits, and no gate has"
     )
-    refused = _list_remarks(tmp_path, None)
+    refused = _list_remarks(tmp_path, None, by_snapshot=by_snapshot)
     assert [remark.partition(":")[0] for remark in refused] == [
-        "the gate's records of admitted annotations cannot be read",
+        *(() if by_snapshot else ("the gate's records of admitted annotations cannot be read",)),
         "it is unknown whether a gate admitted the annotations that set limits",
     ]

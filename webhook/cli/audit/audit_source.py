@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ from tallygate.webhook.cli.sources.cluster_stores import (
     read_pod_defaults,
 )
 from tallygate.webhook.cli.sources.resource_lists import list_resource
+from tallygate.webhook.cli.sources.snapshot_items import LIMIT_RECORDS_LISTED_KIND
 from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.advertised_devices import KnownDevices
@@ -46,7 +47,7 @@ from tallygate.webhook.policy.limit_annotations import LimitRecords
 from tallygate.webhook.state.informers import named_stores as namespaces_read
 from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord
 from tallygate.webhook.state.informers.pod_records import PodRecord
-from tallygate.webhook.state.kubernetes.limit_record_store import read_limit_records
+from tallygate.webhook.state.kubernetes.limit_record_store import decode_record, read_limit_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ class _SnapshotCollector:
         self.other_objects: list[tuple[str, msgspec.Raw]] = []
         self.marked_kinds: set[str] = set()
         self.unread_kinds: Counter[str] = Counter()  # of objects with containers
+        self.limit_records: dict[str, Mapping[str, str]] | None = None  # by the UID of the namespace
         self.devices = DeviceItems(self.stores)
         self.defaults = DefaultItems(self.stores)
 
@@ -155,6 +157,11 @@ class _SnapshotCollector:
             self.namespaces.append(namespaces_read.create_namespace_record(_NAMESPACE_DECODER.decode(item)))
         elif self._is_read(kind, item) or kind in {DEVICE_CLASS, *POOL_KINDS}:
             self.other_objects.append((kind, item))
+        elif kind == LIMIT_RECORDS_LISTED_KIND:
+            self.limit_records = {}
+        elif kind == _LEASE and self.limit_records is not None:
+            if record := decode_record(item):
+                self.limit_records[record.namespace_uid] = record.texts
         elif kind.endswith("List") and kind.removesuffix("List") in self._kinds:
             self.marked_kinds.add(kind.removesuffix("List"))
         elif not is_used and _CONTAINERS.search(bytes(item)):
@@ -219,7 +226,9 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         for group, kind, item in sort_objects(collected.other_objects, scope.targets)
         if _is_in_scope(item, kind, scope)
     )
-    return AuditSource(collected.stores, _create_audit_input(collected.stores, snapshots), objects, remarks)
+    return AuditSource(
+        collected.stores, _create_audit_input(collected.stores, snapshots, collected.limit_records), objects, remarks
+    )
 
 
 def _is_in_scope(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:
@@ -251,6 +260,7 @@ def _create_audit_input(
     )
 
 
+_LEASE = "Lease"
 _NODES_NOT_CHECKED = "whether there are nodes for pods was not asked: that needs the nodes, and the whole cluster"
 _POD_DECODER, _NAMESPACE_DECODER = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Namespace)
 _CONTAINERS = re.compile(rb'"containers"\s*:\s*\[')

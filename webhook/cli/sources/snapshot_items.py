@@ -4,7 +4,7 @@ No environment, no command line, no image, and only the annotations that locate 
 kube-scheduler, name the group of a node or request GPUs: a snapshot cannot disclose a field that it does not have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,6 +36,7 @@ from tallygate.webhook.objects.scheduling import (
 )
 from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
 from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.kubernetes.limit_record_store import LimitRecord, encode_record
 
 
 class SnapshotItem(NamedTuple):
@@ -261,3 +262,17 @@ VOLUMES_LISTED_ITEM = SnapshotItem(
     "", "", "", 0, f'{{"apiVersion":"v1","kind":"{VOLUMES_LISTED_KIND}","items":[]}}'.encode()
 )
 """The mark of a snapshot that has all volume objects of its cluster, even if the cluster has none."""
+
+LIMIT_RECORDS_LISTED_KIND = "LeaseList"
+_LIMIT_RECORDS_LISTED_ITEM = SnapshotItem(
+    "", "", "", 0, f'{{"apiVersion":"coordination.k8s.io/v1","kind":"{LIMIT_RECORDS_LISTED_KIND}","items":[]}}'.encode()
+)
+
+
+def create_limit_record_items(records: Iterable[LimitRecord]) -> list[SnapshotItem]:
+    """Return the records of admitted limit annotations, without the users, after a mark that all of them are there."""
+    items = (
+        SnapshotItem(each.namespace_uid, "", each.namespace, 0, encode_record(each._replace(user="", version="")))
+        for each in records
+    )
+    return [_LIMIT_RECORDS_LISTED_ITEM, *items]

@@ -54,6 +54,7 @@ class _LeaseList(msgspec.Struct, frozen=True):
 
 
 _LIST_DECODER = msgspec.json.Decoder(_LeaseList)
+_LEASE_DECODER = msgspec.json.Decoder(_Lease)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -127,6 +128,22 @@ def read_limit_records(client: ApiClient, namespace: str) -> LimitRecords:
     """
     records = LimitRecordStore(client, namespace).list_records()
     return {each.namespace_uid: each.texts for each in records}
+
+
+def encode_record(record: LimitRecord) -> bytes:
+    """Return the Lease of a record in JSON."""
+    return _ENCODER.encode(_encode(record))
+
+
+def decode_record(content: bytes | msgspec.Raw) -> LimitRecord | None:
+    """Return the record in a Lease, None if the Lease is for something else.
+
+    Raises:
+        ValueError: if the content is not a Lease.
+    """
+    lease = _LEASE_DECODER.decode(content)
+    is_record = _LABELS.items() <= lease.metadata.labels.items() and lease.metadata.owner_references
+    return _decode(lease) if is_record else None
 
 
 def _decode(lease: _Lease) -> LimitRecord:
