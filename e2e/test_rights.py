@@ -70,7 +70,7 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     until_listed(watching_gate)
     devices = ("deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices")
     pools = ("nodepools", "nodeclaims")
-    defaults = ("limitranges", "priorityclasses")
+    defaults = ("limitranges", "priorityclasses", "runtimeclasses")
     names = {"pods", "namespaces", "nodes", "resourcequotas", *defaults, *devices, *pools}
     assert watching_gate.readiness()["checks"]["watches"].keys() >= names
 

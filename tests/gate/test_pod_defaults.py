@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tallygate.webhook.accounting.pod_defaults import (
@@ -11,6 +12,7 @@ from tallygate.webhook.accounting.pod_defaults import (
     PodDefaults,
 )
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.objects.scheduling import RuntimeClass, RuntimeClassOverhead
 from tests.gate.gate_fixture import CAP, GateFixture, response
 from tests.gate.test_quotas import gpus, quotas
 
@@ -20,9 +22,9 @@ MEMORY = {"memory": Quantity.parse("512Mi")}
 ONE_GPU = {"nvidia.com/gpu": Quantity.from_int(1)}
 
 
-def list_messages(fixture: GateFixture, resources: dict[str, Any], replicas: int = 1) -> list[str]:
+def list_messages(fixture: GateFixture, resources: dict[str, Any], replicas: int = 1, **spec: Any) -> list[str]:
     """Return the warnings about a Deployment whose container has these resources, or its denial."""
-    template = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
+    template = {"spec": {"containers": [{"name": "c", "resources": resources}], **spec}}
     body = {"kind": "Deployment", "spec": {"replicas": replicas, "template": template}}
     result = response(fixture.admit(body, kind={"group": "apps", "kind": "Deployment"}, name="w"))
     warnings: list[str] = result.get("warnings", [])
@@ -71,3 +73,31 @@ def test_devices_that_a_limit_range_gives_count() -> None:
 def test_pods_without_a_class_count_under_the_cap_of_the_default_class(defaults: PodDefaults, expected: str) -> None:
     messages = list_messages(GateFixture(PRIORITY, pod_defaults=defaults), {"limits": {"nvidia.com/gpu": "1"}}, 5)
     assert [expected in each for each in messages] == ([True] if expected else [])
+
+
+KATA = {"kata": RuntimeClass(overhead=RuntimeClassOverhead({"cpu": msgspec.Raw(b'"250m"')}))}
+CPU = CAP.replace("nvidia.com/gpu: 4", "cpu: 4") + "  workloads: deny\n"
+
+
+@pytest.mark.parametrize(
+    ("defaults", "replicas", "expected"),
+    [
+        pytest.param(PodDefaults(runtime_classes=KATA), 2, "", id="it fits beside the overhead"),
+        pytest.param(PodDefaults(runtime_classes=KATA), 4, "denied: 4 replicas request 5 cpu", id="it does not"),
+        pytest.param(NO_POD_DEFAULTS, 4, "", id="there is no such class"),
+        pytest.param(
+            UNKNOWN_POD_DEFAULTS,
+            4,
+            "cap gpus counts cpu: the overhead of RuntimeClass kata is not known here",
+            id="the classes are unknown",
+        ),
+        pytest.param(UNKNOWN_POD_DEFAULTS, 5, "denied: 5 replicas request 5 cpu", id="it exceeds without an overhead"),
+    ],
+)
+def test_the_overhead_of_a_runtime_class_counts(defaults: PodDefaults, replicas: int, expected: str) -> None:
+    messages = list_messages(
+        GateFixture(CPU, pod_defaults=defaults), {"requests": {"cpu": "1"}}, replicas, runtimeClassName="kata"
+    )
+    assert len(messages) == bool(expected)
+    assert all(expected.removeprefix("denied: ") in each for each in messages)
+    assert all(each.startswith("denied") == expected.startswith("denied") for each in messages)

@@ -9,7 +9,9 @@ import pytest
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest, settle_devices
+from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot, FixedSnapshot
+from tallygate.webhook.objects.scheduling import RuntimeClass, RuntimeClassScheduling, Toleration
 from tests.accounting.scheduling.devices import claim, device_slice, request
 from tests.gate.gate_fixture import GPU, GateFixture, pod, response
 from tests.gate.test_workload_forecast import list_warnings, workload
@@ -22,6 +24,7 @@ spec: {resources: ["*"], enforcement: %s, checks: {wellFormedName: false, wholeQ
 requestsEqualLimits: false, %s}}
 """
 POD = {"kind": {"group": "", "kind": "Pod"}}
+TOLERATION = Toleration(key="vm", operator="Exists")
 NEVER, NOT_NOW, ADVERTISED = "schedulable: never", "schedulable: not-now", "advertised: true"
 
 
@@ -343,3 +346,31 @@ def test_the_cluster_is_unchanged_afterwards() -> None:
     for _ in range(2):
         assert list_warnings(create_fixture(cluster_, NOT_NOW, "warn"), workload(2, replicas=4)) == []
     assert len(cluster_) == 0
+
+
+@pytest.mark.parametrize(
+    ("defaults", "expected"),
+    [
+        pytest.param(NO_POD_DEFAULTS, "no node can ever run this pod", id="no class has tolerations"),
+        pytest.param(
+            PodDefaults(
+                runtime_classes={"vm": RuntimeClass(scheduling=RuntimeClassScheduling(tolerations=[TOLERATION]))}
+            ),
+            "",
+            id="the class has the toleration",
+        ),
+        pytest.param(
+            UNKNOWN_POD_DEFAULTS,
+            "rule placed was not evaluated: RuntimeClass vm is not known here",
+            id="the classes are unknown",
+        ),
+    ],
+)
+def test_no_denial_hangs_on_a_runtime_class_that_is_unknown(defaults: PodDefaults, expected: str) -> None:
+    tainted = cluster(4, taints=[{"key": "vm", "effect": "NoSchedule"}])
+    fixture = GateFixture(RULE % ("warn", NEVER), snapshots=FixedSnapshot(tainted), pod_defaults=defaults)
+    body = workload(1)
+    body["spec"]["template"]["spec"]["runtimeClassName"] = "vm"
+    kind = {"group": "apps", "kind": "Deployment"}
+    warnings = response(fixture.admit(body, kind=kind, name="w")).get("warnings", [])
+    assert [expected in each for each in warnings] == ([True] if expected else [])

@@ -18,11 +18,14 @@ from tests.kube.test_informer import wait_until
 from tests.server.app_harness import Log
 
 LIMIT_RANGES, PRIORITY_CLASSES = "/api/v1/limitranges", "/apis/scheduling.k8s.io/v1/priorityclasses"
+RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 LIMIT_RANGE = {
     "metadata": {"name": "usual", "namespace": "a", "uid": "u", "resourceVersion": "3"},
     "spec": {"limits": [{"type": "Container", "default": {"memory": "1Gi"}}]},
 }
 STANDARD = {"metadata": {"name": "std", "uid": "v", "resourceVersion": "4"}, "value": 5, "globalDefault": True}
+KATA = {"metadata": {"name": "kata", "uid": "w", "resourceVersion": "5"}, "overhead": {"podFixed": {"cpu": "250m"}}}
+LISTS = {LIMIT_RANGES: [LIMIT_RANGE], PRIORITY_CLASSES: [STANDARD], RUNTIME_CLASSES: [KATA]}
 
 
 @contextmanager
@@ -60,15 +63,18 @@ def run_api_server(lists: dict[str, list[dict[str, Any]]], folder: Path) -> Iter
 
 def test_defaults_are_known_while_they_are_watched_and_nothing_is_known_before(tmp_path: Path) -> None:
     log = Log("info")
-    with run_api_server({LIMIT_RANGES: [LIMIT_RANGE], PRIORITY_CLASSES: [STANDARD]}, tmp_path) as config:
+    with run_api_server(LISTS, tmp_path) as config:
         defaults = InformerPodDefaults(config, log.logger)
         before = defaults.find_pod_defaults("a")
         assert (before.has_limit_ranges, before.has_priority_classes, any(before.containers)) == (False, False, False)
+        assert not before.has_runtime_classes
         defaults.start()
         wait_until(lambda: all(each.revision == 7 for each in defaults.list_statuses()))
         found = defaults.find_pod_defaults("a")
         assert (found.has_limit_ranges, found.priority_class) == (True, "std")
         assert found.containers.limits.keys() == {"memory"}
+        assert found.runtime_classes.keys() == {"kata"}
+        assert found.has_runtime_classes
         assert not any(defaults.find_pod_defaults("b").containers)
         defaults.stop()
     assert [(line["level"], line["event"]) for line in log.lines] == [
@@ -77,17 +83,18 @@ def test_defaults_are_known_while_they_are_watched_and_nothing_is_known_before(t
     ]
 
 
-@pytest.mark.parametrize("allowed", [LIMIT_RANGES, PRIORITY_CLASSES])
-def test_a_kind_that_may_not_be_listed_leaves_the_other_one_known(tmp_path: Path, allowed: str) -> None:
+@pytest.mark.parametrize("allowed", [LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES])
+def test_a_kind_that_may_not_be_listed_leaves_the_others_known(tmp_path: Path, allowed: str) -> None:
     log = Log("info")
-    with run_api_server({allowed: [LIMIT_RANGE if allowed == LIMIT_RANGES else STANDARD]}, tmp_path) as config:
+    with run_api_server({allowed: LISTS[allowed]}, tmp_path) as config:
         defaults = InformerPodDefaults(config, log.logger)
         defaults.start()
         wait_until(lambda: any(each.revision == 7 for each in defaults.list_statuses()))
         found = defaults.find_pod_defaults("a")
-        assert (found.has_limit_ranges, found.has_priority_classes) == (
+        assert (found.has_limit_ranges, found.has_priority_classes, found.has_runtime_classes) == (
             allowed == LIMIT_RANGES,
             allowed == PRIORITY_CLASSES,
+            allowed == RUNTIME_CLASSES,
         )
         defaults.stop()
     assert [line["event"] for line in log.lines] == ["pod-defaults-not-evaluated"]

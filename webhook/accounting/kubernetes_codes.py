@@ -146,9 +146,10 @@ ADMIN_ACCESS_UNLABELLED = Code(
 OVERHEAD_NOT_OF_CLASS = Code(
     number="TG029",
     slug="overhead-not-of-class",
-    summary="A pod has an overhead, and its RuntimeClass has none or another one.",
-    explanation="Admission writes the overhead of the RuntimeClass into each pod, and rejects a pod with any other "
-    "one, or with one where it names no class. `check` knows the classes among the manifests.",
+    summary="A pod has an overhead or a node selector, and its RuntimeClass has another one.",
+    explanation="Admission writes the overhead and the node selector of the RuntimeClass into each pod. It rejects a "
+    "pod with another value, and one with an overhead that names no class. `check` knows the classes among the "
+    "manifests and of a snapshot.",
     invalid_example="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
     "spec: {overhead: {cpu: 250m}, containers: [{name: a}]}",
     valid_example="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"

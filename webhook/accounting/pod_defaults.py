@@ -1,8 +1,9 @@
-"""Values that built-in admission fills into a new pod: the defaults of LimitRanges, and the default PriorityClass.
+"""Values that built-in admission fills into a new pod: of LimitRanges, of the default PriorityClass, of RuntimeClasses.
 
 A pod at the API server has them already. Templates and manifests have not, so that forecasts and predictions
 complete them first. Sources: mergePodResourceRequirements in plugin/pkg/admission/limitranger/admission.go, admitPod
-in plugin/pkg/admission/priority/admission.go, v1.37. Both run before any webhook, LimitRanger first.
+in plugin/pkg/admission/priority/admission.go, v1.37; `runtime_classes` has the third. All run before any webhook,
+LimitRanger first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,10 +14,11 @@ import msgspec
 
 from tallygate.webhook.accounting.pod_resources import NO_QUANTITIES, Quantities, parse_pod_resources
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.runtime_classes import complete_by_class
 from tallygate.webhook.accounting.validation.limit_ranges import LimitRangeLists, parse_limit_range_item
 from tallygate.webhook.objects.core import Container, LimitRange, Pod, PodSpec, ResourceList, ResourceRequirements
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.objects.scheduling import PriorityClass
+from tallygate.webhook.objects.scheduling import PriorityClass, RuntimeClass
 
 LIMIT_RANGER_ANNOTATION = "kubernetes.io/limit-ranger"
 """The annotation in which LimitRanger names the requests and limits that it has set on a pod."""
@@ -27,6 +29,7 @@ _CONTAINER = "Container"
 _ANNOTATION_START = "LimitRanger plugin set: "
 _CONTAINER_FIELDS = {"container": "containers", "init container": "initContainers"}
 _NO_RESOURCES: ResourceList = {}
+_NO_CLASSES: Mapping[str, RuntimeClass] = MappingProxyType({})
 
 
 def list_default_requests(pod: Pod) -> Mapping[tuple[str, str], frozenset[str]]:
@@ -56,14 +59,16 @@ class ContainerDefaults(NamedTuple):
 class PodDefaults(NamedTuple):
     """The values that new pods of a namespace get without writing them.
 
-    `priority_class` is the name of the default class. Without `has_limit_ranges` or `has_priority_classes` there may be
-    more than is known.
+    `priority_class` is the name of the default class, `runtime_classes` are those of the cluster by name. Without
+    `has_limit_ranges`, `has_priority_classes` or `has_runtime_classes` there may be more than is known.
     """
 
     containers: ContainerDefaults = ContainerDefaults()
     priority_class: str = ""
     has_limit_ranges: bool = True
     has_priority_classes: bool = True
+    runtime_classes: Mapping[str, RuntimeClass] = _NO_CLASSES
+    has_runtime_classes: bool = True
 
     def complete(self, pod: P) -> P:
         """Return a pod with the values that it lacks."""
@@ -74,6 +79,8 @@ class PodDefaults(NamedTuple):
             spec = _complete_containers(spec, self.containers)
         if self.priority_class and not spec.priority_class_name:
             spec = msgspec.structs.replace(spec, priority_class_name=self.priority_class)
+        if spec.runtime_class_name and spec.runtime_class_name in self.runtime_classes:
+            spec = complete_by_class(spec, self.runtime_classes[spec.runtime_class_name])
         return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
     def may_limit(self, pod: Pod, resource: str, container: str) -> bool:
@@ -84,19 +91,26 @@ class PodDefaults(NamedTuple):
         limits = [each.resources.limits for each in containers if each.name == container and each.resources is not None]
         return not any(resource in (each or ()) for each in limits)
 
+    def find_unknown_class(self, pod: Pod) -> str:
+        """Return the name of the RuntimeClass of a pod if that class is not known, else an empty text."""
+        name = (pod.spec.runtime_class_name if pod.spec is not None else None) or ""
+        return "" if self.has_runtime_classes or name in self.runtime_classes else name
+
 
 NO_POD_DEFAULTS = PodDefaults()
-"""Those of a namespace without LimitRanges, in a cluster without a default class."""
-UNKNOWN_POD_DEFAULTS = PodDefaults(has_limit_ranges=False, has_priority_classes=False)
+"""Those of a namespace without LimitRanges, in a cluster without a default class and without RuntimeClasses."""
+UNKNOWN_POD_DEFAULTS = PodDefaults(has_limit_ranges=False, has_priority_classes=False, has_runtime_classes=False)
 """Those of a cluster that is not read."""
 
 
-def create_pod_defaults(
+def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, and whether each is complete
     limit_ranges: Iterable[LimitRange],
     priority_classes: Mapping[str, PriorityClass],
+    runtime_classes: Mapping[str, RuntimeClass] = _NO_CLASSES,
     *,
     has_limit_ranges: bool = True,
     has_priority_classes: bool = True,
+    has_runtime_classes: bool = True,
 ) -> PodDefaults:
     """Return the defaults by the LimitRanges of a namespace and the classes, and whether these are all that exist.
 
@@ -108,6 +122,8 @@ def create_pod_defaults(
         (default.metadata.name if default.metadata else None) or "",
         has_limit_ranges and containers is not None,
         has_priority_classes,
+        runtime_classes,
+        has_runtime_classes,
     )
 
 

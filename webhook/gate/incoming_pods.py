@@ -49,7 +49,8 @@ class IncomingPods(msgspec.Struct, frozen=True):
 
     `noun` is the name of the copies in messages, empty for a single pod. If `is_deferred`, it is unknown whether the
     pods fit now: they replace pods that end, they have scheduling gates, their priority is unknown, or they come with
-    claims.
+    claims. `unknown_class` is the name of their RuntimeClass if it is not known: it may have an overhead, a node
+    selector and tolerations.
     """
 
     pod: SchedulingPod
@@ -57,6 +58,7 @@ class IncomingPods(msgspec.Struct, frozen=True):
     copies: int | None = 1
     noun: str = ""
     is_deferred: bool = False
+    unknown_class: str = ""
 
     def locate_resources(self) -> Mapping[str, str]:
         """Return the path of the first request for each resource."""
@@ -78,18 +80,20 @@ def find_incoming_pods(decoded_request: DecodedRequest) -> Sequence[IncomingPods
         return ()
     try:
         if (request.group, request.kind) == ("", "Pod"):
-            return tuple(_read_pod(request)) if request.old_object is None else ()
+            is_new = request.old_object is None
+            return tuple(_read_pod(request, decoded_request.implied)) if is_new else ()
         return tuple(_read_workload(request, pod_target, decoded_request.implied)) if pod_target.creates_pods else ()
     except msgspec.DecodeError:
         return ()
 
 
-def _read_pod(request: AdmissionRequest) -> Iterator[IncomingPods]:
+def _read_pod(request: AdmissionRequest, implied: ImpliedRequests) -> Iterator[IncomingPods]:
     pod = _decode_pod(_NO_TEMPLATE, request)
     spec = pod.spec or SchedulingPodSpec()
     if not spec.node_name:
         is_deferred = bool(spec.scheduling_gates) or _is_priority_unknown(spec)
-        yield IncomingPods(pod, _NO_TEMPLATE, is_deferred=is_deferred)
+        unknown_class = implied.defaults.find_unknown_class(pod)
+        yield IncomingPods(pod, _NO_TEMPLATE, is_deferred=is_deferred, unknown_class=unknown_class)
 
 
 def _read_workload(
@@ -113,7 +117,7 @@ def _read_workload(
             or _has_claim_templates(request)
         )
         copies = None if request.kind == _DAEMON_SET else max(increase, 1)
-        yield IncomingPods(pod, pods.view, copies, noun, is_deferred)
+        yield IncomingPods(pod, pods.view, copies, noun, is_deferred, implied.defaults.find_unknown_class(pod))
 
 
 def _decode_pod(view: PodView, request: AdmissionRequest) -> SchedulingPod:

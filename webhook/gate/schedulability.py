@@ -114,7 +114,7 @@ def _check_incoming_pods(
     labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
     rules = selection.for_user(request.user, labels).node_rules
     if incoming_pods.view.is_partial:  # another object may have the tolerations and nodes of the pods
-        rules = tuple(replace(rule, checks=replace(rule.checks, schedulable=None)) for rule in rules)
+        rules = tuple(map(_drop_schedulable, rules))
     complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
     if complexity is None or (rules and _count_claims(incoming_pods) > _MAX_CLAIMS):
         return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
@@ -136,9 +136,11 @@ def _check_incoming_pods(
 def _remove_schedulable(rules: Sequence[ResourceRule], verdict: Verdict) -> tuple[ResourceRule, ...]:
     """Return the rules, without the check of nodes in those that have a problem: the first one is sufficient."""
     names = {each.rule for each in (*verdict.problems, *verdict.warnings, *verdict.audits)}
-    return tuple(
-        replace(rule, checks=replace(rule.checks, schedulable=None)) if rule.name in names else rule for rule in rules
-    )
+    return tuple(_drop_schedulable(rule) if rule.name in names else rule for rule in rules)
+
+
+def _drop_schedulable(rule: ResourceRule) -> ResourceRule:
+    return replace(rule, checks=replace(rule.checks, schedulable=None))
 
 
 def _evaluate_rules(
@@ -155,6 +157,11 @@ def _evaluate_rules(
     """
     incoming = IncomingPod.from_pod(with_default_priority(incoming_pods.pod))
     selected = _select_rules(rules, incoming.requests)
+    unread_class = incoming_pods.unknown_class
+    with_class = [each for each in selected if unread_class and each.checks.schedulable]
+    not_evaluated = tuple(_describe_unknown_class(each, unread_class) for each in with_class)
+    if unread_class:
+        selected = [_drop_schedulable(each) for each in selected]
     if not selected:
         return ALLOWED
     snapshots, devices = sources.snapshots, sources.devices
@@ -178,7 +185,7 @@ def _evaluate_rules(
                 if work.is_exhausted:
                     violations = [each for each in violations if each.problem.code == NOT_ADVERTISED.number]
                     unknown = tuple(_describe_too_much_work(each) for each in selected if each.checks.schedulable)
-        unknown = (*unknown, *check.names.list_unevaluated(selected))
+        unknown = (*not_evaluated, *unknown, *check.names.list_unevaluated(selected))
     if lacks_devices and any(each.checks.schedulable for each in selected):
         snapshots.request_devices()
     verdict = (
@@ -203,6 +210,10 @@ def _checks_free_room(rule: ResourceRule) -> bool:
 
 def _describe_too_complex(rule: ResourceRule) -> str:
     return f"rule {rule.name} was not evaluated: the pod's constraints on nodes and other pods are too complex"
+
+
+def _describe_unknown_class(rule: ResourceRule, name: str) -> str:
+    return f"rule {rule.name} was not evaluated: RuntimeClass {name} is not known here"
 
 
 def _describe_too_much_work(rule: ResourceRule) -> str:

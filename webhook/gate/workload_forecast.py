@@ -36,6 +36,7 @@ from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Ledger
 
 _NO_AMOUNTS = Amounts()
+_OVERHEAD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +367,14 @@ def _may_be_limited(pod: Pod, name: str, container: str, defaults: PodDefaults) 
 def describe_unknown_defaults(
     workload: ForecastWorkload, caps: Iterable[ActiveCap], compute_charge: Callable[[ActiveCap, Pod], Charge]
 ) -> Iterator[str]:
-    """Yield a message for each cap of which a forecast depends on LimitRanges or PriorityClasses that are not known."""
+    """Yield a message for each cap of which a forecast depends on defaults of pods that are not known."""
+    unknown_classes = sorted(
+        {
+            name
+            for pods in workload.pod_sets
+            if pods.replicas.count and (name := workload.defaults.find_unknown_class(pods.template))
+        }
+    )
     templates = [pods.template for pods in workload.pod_sets if pods.replicas.count]
     for cap in caps:
         limits = {
@@ -386,6 +394,16 @@ def describe_unknown_defaults(
                 f"cap {cap.definition.name} counts pods of priority class {' or '.join(classes)}: whether pods that "
                 "name no class get it by default is not known here"
             )
+        if unknown_classes and (counted := sorted(filter(_may_be_overhead, cap.resources))):
+            yield (
+                f"cap {cap.definition.name} counts {', '.join(counted)}: the overhead of RuntimeClass "
+                f"{', '.join(unknown_classes)} is not known here"
+            )
+
+
+def _may_be_overhead(name: str) -> bool:
+    """Return whether an overhead usually has this resource; of extended resources it has none."""
+    return name.removeprefix(LIMITS_PREFIX) in _OVERHEAD_RESOURCES
 
 
 def _has_no_priority_class(template: Pod) -> bool:

@@ -74,6 +74,7 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     scheduling_group: PodGroupReference | None = None
     scheduler_name: str | None = None
     host_network: bool | None = None
+    runtime_class_name: str | None = None
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

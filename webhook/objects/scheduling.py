@@ -5,7 +5,7 @@ Rules and caps read pods without these fields, since most pods need no predictio
 
 import msgspec
 
-from tallygate.webhook.objects.core import Container, Node, NodeStatus, Pod, PodSpec, PodStatus
+from tallygate.webhook.objects.core import Container, Node, NodeStatus, Pod, PodSpec, PodStatus, ResourceList
 from tallygate.webhook.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, ObjectMeta, StringMap
 
 
@@ -172,7 +172,6 @@ class SchedulingPodSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True
     volumes: list[Volume] | None = None
     priority: int | None = None
     preemption_policy: str | None = None
-    runtime_class_name: str | None = None
     host_users: bool | None = None
 
 
@@ -236,6 +235,27 @@ class PriorityClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     value: int = 0
     global_default: bool | None = None
     preemption_policy: str | None = None
+
+
+class RuntimeClassOverhead(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`overhead` of a RuntimeClass: the amounts that each pod needs beside those of its containers."""
+
+    pod_fixed: ResourceList | None = None
+
+
+class RuntimeClassScheduling(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`scheduling` of a RuntimeClass: the nodes that have it."""
+
+    node_selector: StringMap | None = None
+    tolerations: list[Toleration] | None = None
+
+
+class RuntimeClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A RuntimeClass: what admission writes into the pods that name it."""
+
+    metadata: ObjectMeta | None = None
+    overhead: RuntimeClassOverhead | None = None
+    scheduling: RuntimeClassScheduling | None = None
 
 
 class PodDisruptionBudgetSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -68,6 +68,7 @@ def test_the_whole_cluster_is_listed_by_kind(tmp_path: Path) -> None:
         "resourcequotas",
         "limitranges",
         "priorityclasses",
+        "runtimeclasses",
         "resourceclaims",
         "resourceclaimtemplates",
         "nodepools",
@@ -114,7 +115,8 @@ def test_an_audit_of_a_namespace_lists_only_its_objects(tmp_path: Path) -> None:
         result = audit(cluster, tmp_path, "-n", "team-b", "-o", "json")
     assert list_findings(result) == [("half", "TG101")]
     others = [path for path in cluster.paths if "/namespaces/team-b/" not in path]
-    cluster_wide = ["resource.k8s.io/v1/deviceclasses", "scheduling.k8s.io/v1/priorityclasses"]
+    classes = ["resource.k8s.io/v1/deviceclasses", "scheduling.k8s.io/v1/priorityclasses"]
+    cluster_wide = [*classes, "node.k8s.io/v1/runtimeclasses"]
     assert others == ["/api/v1/namespaces", *(f"/apis/{each}" for each in cluster_wide), "/apis"]
     assert "whether there are nodes for pods was not asked" in result.stdout
 

@@ -30,7 +30,7 @@ from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.webhook.accounting.pod_defaults import LimitRangeIndex, PodDefaults, create_pod_defaults
 from tallygate.webhook.objects.devices import DeviceClass
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.objects.scheduling import PodDisruptionBudget, PriorityClass, SchedulingNode
+from tallygate.webhook.objects.scheduling import PodDisruptionBudget, PriorityClass, RuntimeClass, SchedulingNode
 
 
 class DeviceClasses:
@@ -95,11 +95,11 @@ class Cluster:
     `label_index` has the scheduling groups of pods on nodes, `anti_affinity_index` the terms by which these pods repel
     others. `selector_counts` counts the pods that a selector matches, `priority_usage` the amounts that pods use, by
     priority. `storage` stays None while no object about volumes is known, and `devices` while the slices and claims of
-    devices are not; `devices_problem` is then the reason, if it is known. `limit_ranges` stay
-    None while none is known. `pools` has the pools of the nodes that `ingest` put in. `fork_changes` has the pods that
-    a fork removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`). `scheduler_version`
-    is the version of the scheduler whose rules apply, `git_version` the version that the cluster reports, as `v1.37.2`,
-    or None. `now` is the time of this state, None if it is not known.
+    devices are not; `devices_problem` is then the reason, if it is known. `limit_ranges` and `runtime_classes` stay
+    None while these kinds are not known. `pools` has the pools of the nodes that `ingest` put in. `fork_changes` has
+    the pods that a fork removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`).
+    `scheduler_version` is the version of the scheduler whose rules apply, `git_version` the version that the cluster
+    reports, as `v1.37.2`, or None. `now` is the time of this state, None if it is not known.
     """
 
     def __init__(self, scheduler_version: SchedulerVersion = NEWEST_VERSION) -> None:
@@ -111,6 +111,7 @@ class Cluster:
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
         self.limit_ranges: LimitRangeIndex | None = None
+        self.runtime_classes: dict[str, RuntimeClass] | None = None
         self.budgets: list[PodDisruptionBudget] = []
         self.storage: StorageIndex | None = None
         self.devices: DeviceIndex | None = None
@@ -135,8 +136,10 @@ class Cluster:
         return create_pod_defaults(
             self.limit_ranges.list_in(namespace) if self.limit_ranges is not None else (),
             self.priority_classes,
+            self.runtime_classes or {},
             has_limit_ranges=self.limit_ranges is not None,
             has_priority_classes=bool(self.priority_classes),
+            has_runtime_classes=self.runtime_classes is not None,
         )
 
     def __len__(self) -> int:

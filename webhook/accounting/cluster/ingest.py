@@ -22,6 +22,7 @@ from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
     PodDisruptionBudget,
     PriorityClass,
+    RuntimeClass,
     SchedulingNode,
     SchedulingPod,
 )
@@ -120,6 +121,7 @@ def _put_namespace(cluster: Cluster, content: ObjectJson) -> None:
 
 _SLICE_DECODER, _CLAIM_DECODER = msgspec.json.Decoder(ResourceSlice), msgspec.json.Decoder(ResourceClaim)
 _TEMPLATE_DECODER = msgspec.json.Decoder(ResourceClaimTemplate)
+_RUNTIME_CLASS_DECODER = msgspec.json.Decoder(RuntimeClass)
 _LIMIT_RANGE_DECODER = msgspec.json.Decoder(LimitRange)
 _TAINT_RULE_DECODER = msgspec.json.Decoder(DeviceTaintRule)
 
@@ -154,6 +156,17 @@ def _put_limit_ranges(cluster: Cluster, _: ObjectJson) -> None:
         cluster.limit_ranges = LimitRangeIndex()
 
 
+def _put_runtime_class(cluster: Cluster, content: ObjectJson) -> None:
+    runtime_class = _RUNTIME_CLASS_DECODER.decode(content)
+    name = (runtime_class.metadata.name if runtime_class.metadata else None) or ""
+    cluster.runtime_classes = {**(cluster.runtime_classes or {}), name: runtime_class}
+
+
+def _put_runtime_classes(cluster: Cluster, _: ObjectJson) -> None:
+    """Make the RuntimeClasses of a cluster known."""
+    cluster.runtime_classes = cluster.runtime_classes or {}
+
+
 _HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
     "Node": _put_node,
     "NodePool": lambda cluster, content: cluster.pools.put_node_pool(_NODE_POOL_DECODER.decode(content)),
@@ -163,6 +176,8 @@ _HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
     "PriorityClass": _put_priority_class,
     "LimitRange": _put_limit_range,
     "LimitRangeList": _put_limit_ranges,
+    "RuntimeClass": _put_runtime_class,
+    "RuntimeClassList": _put_runtime_classes,
     VERSION_KIND: lambda cluster, content: cluster.set_version(_VERSION_DECODER.decode(content).git_version),
     "DeviceClass": lambda cluster, content: cluster.device_classes.put(_DEVICE_CLASS_DECODER.decode(content)),
     "ResourceSlice": lambda cluster, content: _get_devices(cluster).put(_SLICE_DECODER.decode(content)),

@@ -26,7 +26,7 @@ from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelect
 from tallygate.webhook.cli.check import api_validation
 from tallygate.webhook.cli.check.api_validation import apply_patch
 from tallygate.webhook.cli.check.cap_check import CapChecker, CapCheckResult, DaemonCounter
-from tallygate.webhook.cli.check.created_pods import PodDefaultsFinder, RuntimeClasses, set_pod_defaults
+from tallygate.webhook.cli.check.created_pods import PodDefaultsFinder, find_class_problems, set_pod_defaults
 from tallygate.webhook.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
     API_SERVER,
@@ -266,7 +266,7 @@ class ManifestChecker:
             context.snapshot or SnapshotContents(), manifests, context.namespace, context.limits
         )
         self._rule_checker = RuleChecker(context.policies, defaults.find)
-        self._runtime_classes = RuntimeClasses(manifests, context.limits)
+        self._find_pod_defaults = defaults.find
         classes = tuple(collect_classes(manifests, context.limits))
         templates = tuple(collect_templates(manifests, context.namespace, context.limits))
         snapshot = context.snapshot or SnapshotContents()
@@ -312,8 +312,8 @@ class ManifestChecker:
         labels = self._labels_by_namespace.get(subject.namespace)
         rule_result = self._rule_checker.evaluate(typed, labels)
         problems = [*rule_result.problems, *_validate(rule_result, labels)]
-        overheads = self._runtime_classes.validate(typed)
-        problems += [ReportedProblem(each, API_SERVER, FindingSeverity.ERROR) for each in overheads]
+        class_problems = find_class_problems(typed, self._find_pod_defaults(subject.namespace))
+        problems += [ReportedProblem(each, API_SERVER, FindingSeverity.ERROR) for each in class_problems]
         schedulability = self._check_schedulability(rule_result.typed, labels, problems)
         problems += schedulability.problems
         cap_result = CapCheckResult()

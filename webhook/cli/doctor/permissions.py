@@ -79,6 +79,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions("get list watch", "", "pods", Feature.CLUSTER),
     *_create_permissions("list watch", "", "limitranges namespaces nodes resourcequotas", Feature.CLUSTER),
     *_create_permissions("list watch", "scheduling.k8s.io", "priorityclasses", Feature.CLUSTER),
+    *_create_permissions("list watch", "node.k8s.io", "runtimeclasses", Feature.CLUSTER),
     *_create_permissions(
         "list watch",
         "resource.k8s.io",

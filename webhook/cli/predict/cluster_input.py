@@ -173,7 +173,7 @@ def _list_cluster(client_config: ClientConfig) -> ClusterInput:
             _ingest_all(cluster_input, chain.from_iterable(filter(None, volumes)))
         for codec in snapshot_items.SCHEDULING_CODECS:
             items = _list_if_allowed(cluster_input, client, codec)
-            if items is not None and codec.name == snapshot_items.LIMIT_RANGES:
+            if items is not None and codec.name in {snapshot_items.LIMIT_RANGES, snapshot_items.RUNTIME_CLASSES}:
                 _ingest_all(cluster_input, [snapshot_items.LIST_MARKS[codec.name]])
             _ingest_all(cluster_input, items or ())
         for record in list_resource(client, pods).items:

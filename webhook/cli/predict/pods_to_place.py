@@ -71,11 +71,15 @@ class PodsToPlace:
         """
         if self.pod.metadata is not None and self.pod.metadata.uid:
             return self
-        pod = implied.defaults.complete(self.pod)
+        pod, questions = implied.defaults.complete(self.pod), list(implied.describe_unknown(self.subject.namespace))
+        if name := implied.defaults.find_unknown_class(pod):
+            questions.append(
+                f"runtime class: those of this cluster are not known; the overhead, node selector and tolerations of "
+                f"{name} do not count"
+            )
         missing = implied.find_missing(pod)
         for each in missing:
             click.echo(f"tallygate: {self.subject}: each pod gets {describe_amount(each)}", err=True)
-        questions = implied.describe_unknown(self.subject.namespace)
         pod = add_requests(pod, missing) if missing else pod
         return replace(self, pod=pod, unmodelled=(*self.unmodelled, *questions))
 
@@ -177,6 +181,7 @@ class PodsInFiles:
     def complete(self, policies: PolicySet, cluster: Cluster) -> Sequence[PodsToPlace]:
         """Return the pods with the defaults of a cluster, and the implied requests of these policies by its labels."""
         index = ImpliedIndex(policies)
+        self.report_unknown_defaults(cluster)
         return [
             each.complete(
                 index.select(each.subject.namespace, cluster.namespaces.get(each.subject.namespace)).with_defaults(
@@ -185,6 +190,16 @@ class PodsInFiles:
             )
             for each in self.pods
         ]
+
+    def report_unknown_defaults(self, cluster: Cluster) -> None:
+        """Report on stderr of which kinds the cluster may have objects that give the pods values."""
+        defaults = cluster.find_pod_defaults("")
+        kinds = {"limitranges": defaults.has_limit_ranges, "priorityclasses": defaults.has_priority_classes}
+        unknown = " and ".join(name for name, is_known in kinds.items() if not is_known)
+        if unknown and any(each.pod.metadata is None or not each.pod.metadata.uid for each in self.pods):
+            click.echo(
+                f"tallygate: the {unknown} of this cluster are not known: new pods count as they are written", err=True
+            )
 
     def put_claims(self, cluster: Cluster) -> None:
         """Add the claims and the templates to a cluster whose devices are known; a claim that exists stays."""

@@ -51,11 +51,13 @@ from tallygate.webhook.objects.devices import (
     ResourceSlice,
 )
 from tallygate.webhook.objects.meta import PartialObjectMetadata
-from tallygate.webhook.objects.scheduling import PriorityClass
+from tallygate.webhook.objects.scheduling import PriorityClass, RuntimeClass
 from tallygate.webhook.policy.limit_annotations import select_texts
 from tallygate.webhook.state.informers.device_store import PublishedDevice
 
-CLUSTER_SCOPED = frozenset({"Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule", "PriorityClass"})
+CLUSTER_SCOPED = frozenset(
+    {"Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule", "PriorityClass", "RuntimeClass"}
+)
 _CREATION_TIMESTAMP = "2026-01-01T00:00:00Z"
 
 _CONTAINER_LISTS = ("containers", "initContainers")
@@ -86,6 +88,7 @@ _STORED_KINDS: Final[Mapping[tuple[str, str], Callable[[bytes], object]]] = {
     (_DEVICES_GROUP, "ResourceSlice"): _decode_slice,
     (_DEVICES_GROUP, "DeviceTaintRule"): msgspec.json.Decoder(DeviceTaintRule).decode,
     ("scheduling.k8s.io", "PriorityClass"): msgspec.json.Decoder(PriorityClass).decode,
+    ("node.k8s.io", "RuntimeClass"): msgspec.json.Decoder(RuntimeClass).decode,
 }
 """The decoders of the modelled kinds to which no rule applies."""
 

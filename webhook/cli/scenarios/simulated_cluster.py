@@ -56,6 +56,7 @@ from tallygate.webhook.state.informers.named_stores import (
 from tallygate.webhook.state.informers.namespaced_stores import (
     LIMIT_RANGE_CODEC,
     PRIORITY_CLASS_CODEC,
+    RUNTIME_CLASS_CODEC,
     ClaimTemplateStore,
     PodDefaultsStore,
 )
@@ -304,6 +305,7 @@ class SimulatedCluster:
         self._taint_rules.apply(Replaced((), self.store.revision))
         self._pod_defaults.limit_ranges.apply(Replaced((), self.store.revision))
         self._pod_defaults.priority_classes.apply(Replaced((), self.store.revision))
+        self._pod_defaults.runtime_classes.apply(Replaced((), self.store.revision))
         for _ in range(_ACTIVATION_RECONCILES):
             self.now = self._first_step_at = self.now + IN_FLIGHT_BOUND_SECONDS
             self._reconcile_ledgers()
@@ -332,6 +334,8 @@ class SimulatedCluster:
                 self._pod_defaults.limit_ranges.apply(LIMIT_RANGE_CODEC.decode_event(content))
             case "PriorityClass":
                 self._pod_defaults.priority_classes.apply(PRIORITY_CLASS_CODEC.decode_event(content))
+            case "RuntimeClass":
+                self._pod_defaults.runtime_classes.apply(RUNTIME_CLASS_CODEC.decode_event(content))
             case _:
                 self._send_device_event(key.kind, content)
 

@@ -22,7 +22,7 @@ from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec, Resou
 from tallygate.webhook.objects.core import LimitRange, Pod
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.objects.scheduling import PriorityClass
+from tallygate.webhook.objects.scheduling import PriorityClass, RuntimeClass
 from tallygate.webhook.policy.limit_annotations import LimitAnnotations
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_record
@@ -43,11 +43,14 @@ from tallygate.webhook.state.informers.named_stores import (
 from tallygate.webhook.state.informers.namespaced_stores import (
     LIMIT_RANGE_CODEC,
     PRIORITY_CLASS_CODEC,
+    RUNTIME_CLASS_CODEC,
     LimitRangeRecord,
     PodDefaultsStore,
     PriorityClassRecord,
+    RuntimeClassRecord,
     create_limit_range_record,
     create_priority_class_record,
+    create_runtime_class_record,
 )
 from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
 from tallygate.webhook.state.informers.pod_store import PodStore
@@ -102,12 +105,13 @@ class ClusterStores:
         self._caps: tuple[PolicySet, int, CapIndex, LimitAnnotations] | None = None
 
     def find_pod_defaults(self, namespace: str) -> PodDefaults:
-        """Return the values that new pods of a namespace get, as far as LimitRanges and PriorityClasses were read."""
+        """Return the values that new pods of a namespace get, as far as the objects that give them were read."""
         store = self.pod_defaults
         return store.find(
             namespace,
             has_limit_ranges=store.limit_ranges.revision is not None,
             has_priority_classes=store.priority_classes.revision is not None,
+            has_runtime_classes=store.runtime_classes.revision is not None,
         )
 
     def create_pod_record(self, pod: Pod) -> PodRecord:
@@ -220,7 +224,7 @@ def read_devices(
 
 
 def read_pod_defaults(client: ApiClient, stores: ClusterStores, namespaces: Sequence[str] = ("",)) -> None:
-    """List the LimitRanges of all namespaces or of these, and PriorityClasses; what may not be listed stays unknown.
+    """List the LimitRanges of all namespaces or of these, and the classes; what may not be listed stays unknown.
 
     Raises:
         ListError: if a list fails for another reason than a missing permission.
@@ -233,6 +237,9 @@ def read_pod_defaults(client: ApiClient, stores: ClusterStores, namespaces: Sequ
     classes = list_or_record(client, PRIORITY_CLASS_CODEC, stores)
     if PRIORITY_CLASS_CODEC.name not in stores.unread:
         stores.pod_defaults.priority_classes.apply(classes)
+    runtime_classes = list_or_record(client, RUNTIME_CLASS_CODEC, stores)
+    if RUNTIME_CLASS_CODEC.name not in stores.unread:
+        stores.pod_defaults.runtime_classes.apply(runtime_classes)
 
 
 def list_or_record(client: ApiClient, codec: ResourceCodec[W, R], stores: ClusterStores) -> Replaced[R]:
@@ -265,37 +272,42 @@ def _create_limit_range_codec(namespace: str) -> ResourceCodec[LimitRange, Limit
 
 
 class DefaultItems:
-    """The LimitRanges and PriorityClasses of a snapshot, collected for its stores.
+    """The LimitRanges, PriorityClasses and RuntimeClasses of a snapshot, collected for its stores.
 
-    Of LimitRanges a snapshot may have the mark, an empty list; every cluster has PriorityClasses.
+    Of LimitRanges and RuntimeClasses a snapshot may have the mark, an empty list; every cluster has PriorityClasses.
     """
 
     def __init__(self, stores: ClusterStores) -> None:
         self._stores = stores.pod_defaults
         self._limit_ranges: list[LimitRangeRecord] = []
         self._priority_classes: list[PriorityClassRecord] = []
-        self._has_limit_ranges = False
+        self._runtime_classes: list[RuntimeClassRecord] = []
+        self._known: set[str] = set()
 
     def add(self, kind: str, item: msgspec.Raw) -> bool:
-        """Add an object or a mark, and return whether its kind is that of a PriorityClass, which no rule evaluates.
+        """Add an object or a mark, and return whether its kind is that of a class, which no rule evaluates.
 
         Raises:
             ValueError: if the object is not as a cluster stores it.
         """
-        if kind == "PriorityClass":
-            self._priority_classes.append(create_priority_class_record(_PRIORITY_CLASS_DECODER.decode(item)))
-            return True
-        if kind == "LimitRange":
-            self._limit_ranges.append(create_limit_range_record(_LIMIT_RANGE_DECODER.decode(item)))
-        self._has_limit_ranges = self._has_limit_ranges or kind in {"LimitRange", "LimitRangeList"}
-        return False
+        self._known.add(kind.removesuffix("List"))
+        match kind:
+            case "PriorityClass":
+                self._priority_classes.append(create_priority_class_record(_PRIORITY_CLASS_DECODER.decode(item)))
+            case "RuntimeClass":
+                self._runtime_classes.append(create_runtime_class_record(_RUNTIME_CLASS_DECODER.decode(item)))
+            case "LimitRange":
+                self._limit_ranges.append(create_limit_range_record(_LIMIT_RANGE_DECODER.decode(item)))
+        return kind in {"PriorityClass", "RuntimeClass", "RuntimeClassList"}
 
     def apply(self, revision: int) -> None:
         """Put what was collected into the stores."""
-        if self._has_limit_ranges:
+        if "LimitRange" in self._known:
             self._stores.limit_ranges.apply(Replaced(self._limit_ranges, revision))
         if self._priority_classes:
             self._stores.priority_classes.apply(Replaced(self._priority_classes, revision))
+        if "RuntimeClass" in self._known:
+            self._stores.runtime_classes.apply(Replaced(self._runtime_classes, revision))
 
 
 class DeviceItems:
@@ -353,3 +365,4 @@ _CLASS_DECODER = msgspec.json.Decoder(DeviceClass)
 _SLICE_DECODER = msgspec.json.Decoder(ResourceSlice)
 _LIMIT_RANGE_DECODER = msgspec.json.Decoder(LimitRange)
 _PRIORITY_CLASS_DECODER = msgspec.json.Decoder(PriorityClass)
+_RUNTIME_CLASS_DECODER = msgspec.json.Decoder(RuntimeClass)

@@ -31,6 +31,7 @@ from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
     PodDisruptionBudget,
     PriorityClass,
+    RuntimeClass,
     SchedulingNode,
     SchedulingPod,
 )
@@ -56,6 +57,7 @@ SchedulingObject = (
     StorageObject
     | PriorityClass
     | LimitRange
+    | RuntimeClass
     | PodDisruptionBudget
     | DeviceClass
     | ResourceClaim
@@ -169,6 +171,8 @@ LEDGER_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, _crea
 
 LIMIT_RANGES = "limitranges"
 """The resource of LimitRanges, whose defaults new pods get."""
+RUNTIME_CLASSES = "runtimeclasses"
+"""The resource of RuntimeClasses, whose overhead new pods get."""
 
 _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
@@ -180,6 +184,7 @@ _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
     ("v1", LIMIT_RANGES, "LimitRange"),
+    ("node.k8s.io/v1", RUNTIME_CLASSES, "RuntimeClass"),
     ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
     ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
     ("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
@@ -193,6 +198,7 @@ _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     **STORAGE_TYPES,
     "PriorityClass": PriorityClass,
     "LimitRange": LimitRange,
+    "RuntimeClass": RuntimeClass,
     "PodDisruptionBudget": PodDisruptionBudget,
     "NodePool": KarpenterNodePool,
     "NodeClaim": NodeClaim,
@@ -242,7 +248,7 @@ SCHEDULING_CODECS = tuple(
     for resource in _RESOURCES
     if resource[2] not in STORAGE_TYPES and resource[2] not in _CLAIM_KINDS
 )
-"""The codecs of the other kinds that scheduling depends on: priorities, limit ranges, device classes, budgets and
+"""The codecs of the other kinds that scheduling depends on: priorities, limit ranges, classes, budgets and
 pools of nodes.
 """
 
@@ -253,7 +259,7 @@ CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if reso
 LIST_MARKS = {
     name: SnapshotItem("", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode())
     for version, name, kind in _RESOURCES
-    if kind in {"DeviceClass", "LimitRange", *_CLAIM_KINDS}
+    if kind in {"DeviceClass", "LimitRange", "RuntimeClass", *_CLAIM_KINDS}
 }
 """By resource: the mark of a snapshot that has all its objects, even if the cluster has none."""
 

@@ -25,8 +25,8 @@ from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.objects.core import LimitRange, Namespace, Pod
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from tallygate.webhook.objects.meta import PartialObjectMetadata
-from tallygate.webhook.objects.scheduling import PriorityClass
+from tallygate.webhook.objects.meta import ObjectMeta, PartialObjectMetadata
+from tallygate.webhook.objects.scheduling import PriorityClass, RuntimeClass
 from tallygate.webhook.policy.limit_annotations import select_texts
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class SnapshotContents:
     `classes` are the classes of devices, `claims` the claims for them, and `templates` the templates of claims.
     `slices` publish devices. `device_kinds` are the kinds of classes, claims, templates, slices and taint rules that
     the snapshot has, of which the cluster may have none. `device_problems` are the errors of slices that cannot be
-    read. `limit_ranges` are None if the snapshot does not have this kind.
+    read. `limit_ranges` and `runtime_classes` are None if the snapshot does not have this kind.
     """
 
     pods: list[Pod] = field(default_factory=list)
@@ -93,6 +93,7 @@ class SnapshotContents:
     limit_annotations: dict[str, Mapping[str, str]] = field(default_factory=dict)
     limit_ranges: LimitRangeIndex | None = None
     priority_classes: dict[str, PriorityClass] = field(default_factory=dict)
+    runtime_classes: dict[str, RuntimeClass] | None = None
     cluster: "Cluster | None" = None
 
 
@@ -265,7 +266,7 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
                 snapshot.labels_by_namespace[namespace.name] = namespace.labels or {}
                 if texts := select_texts(namespace.annotations):
                     snapshot.limit_annotations[namespace.name] = texts
-        case "LimitRange" | "LimitRangeList" | "PriorityClass":
+        case "LimitRange" | "LimitRangeList" | "PriorityClass" | "RuntimeClass" | "RuntimeClassList":
             _add_defaults(snapshot, item, kind)
         case "Node":
             pass
@@ -276,14 +277,24 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
 
 def _add_defaults(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> None:
     """Add an object that gives new pods values; a list without items makes its kind known."""
-    if kind == "PriorityClass":
-        priority_class = msgspec.json.decode(item, type=PriorityClass)
-        name = (priority_class.metadata.name if priority_class.metadata else None) or ""
-        snapshot.priority_classes[name] = priority_class
-        return
-    snapshot.limit_ranges = snapshot.limit_ranges or LimitRangeIndex()
-    if kind == "LimitRange":
-        snapshot.limit_ranges.put(msgspec.json.decode(item, type=LimitRange))
+    match kind:
+        case "PriorityClass":
+            priority_class = msgspec.json.decode(item, type=PriorityClass)
+            snapshot.priority_classes[_get_name(priority_class.metadata)] = priority_class
+        case "RuntimeClass":
+            runtime_class = msgspec.json.decode(item, type=RuntimeClass)
+            classes = snapshot.runtime_classes or {}
+            snapshot.runtime_classes = {**classes, _get_name(runtime_class.metadata): runtime_class}
+        case "RuntimeClassList":
+            snapshot.runtime_classes = snapshot.runtime_classes or {}
+        case "LimitRange" | "LimitRangeList":
+            snapshot.limit_ranges = snapshot.limit_ranges or LimitRangeIndex()
+            if kind == "LimitRange":
+                snapshot.limit_ranges.put(msgspec.json.decode(item, type=LimitRange))
+
+
+def _get_name(metadata: ObjectMeta | None) -> str:
+    return (metadata.name if metadata is not None else None) or ""
 
 
 def _add_device_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:

@@ -35,6 +35,7 @@ from tallygate.webhook.state.informers.namespaced_stores import (
     LIMIT_RANGE_CODEC,
     PRIORITY_CLASS_CODEC,
     QUOTA_CODEC,
+    RUNTIME_CLASS_CODEC,
     ClaimTemplateStore,
     PodDefaultsStore,
     QuotaStore,
@@ -101,11 +102,11 @@ class InformerQuotaLister:
 
 
 class InformerPodDefaults:
-    """The informers of LimitRanges and PriorityClasses; while one is stale, its defaults are unknown, logged once."""
+    """The informers of all that gives new pods values; while one is stale, its defaults are unknown, logged once."""
 
     def __init__(self, client_config: ClientConfig, log: Logger) -> None:
         self._store = store = PodDefaultsStore()
-        again = "forecasts have the defaults of LimitRanges and PriorityClasses again"
+        again = "forecasts have the defaults of LimitRanges, PriorityClasses and RuntimeClasses again"
         self._unsynced_log = FailureLog(
             partial(log.warning, "pod-defaults-not-evaluated"),
             partial(log.info, "pod-defaults-evaluated", message=again),
@@ -117,27 +118,37 @@ class InformerPodDefaults:
         self._priority_classes = Informer(
             PRIORITY_CLASS_CODEC, client_config, store.priority_classes.apply, store.priority_classes.__len__
         )
+        self._runtime_classes = Informer(
+            RUNTIME_CLASS_CODEC, client_config, store.runtime_classes.apply, store.runtime_classes.__len__
+        )
 
     def start(self) -> None:
-        """Start both informers."""
+        """Start the informers."""
         self._limit_ranges.start()
         self._priority_classes.start()
+        self._runtime_classes.start()
 
     def stop(self) -> None:
-        """Stop both informers."""
+        """Stop the informers."""
         self._limit_ranges.stop()
         self._priority_classes.stop()
+        self._runtime_classes.stop()
 
     def list_statuses(self) -> tuple[InformerStatus, ...]:
-        """Return the status of both informers."""
-        return self._limit_ranges.get_status(), self._priority_classes.get_status()
+        """Return the status of each informer."""
+        return self._limit_ranges.get_status(), self._priority_classes.get_status(), self._runtime_classes.get_status()
 
     def find_pod_defaults(self, namespace: str) -> PodDefaults:
         """Return the values that built-in admission gives new pods of a namespace."""
         stale = [each.stale for each in self.list_statuses()]
         reason = "; ".join(filter(None, stale))
         self._unsynced_log.update(f"forecasts have no defaults of new pods: {reason}" if reason else "")
-        return self._store.find(namespace, has_limit_ranges=not stale[0], has_priority_classes=not stale[1])
+        return self._store.find(
+            namespace,
+            has_limit_ranges=not stale[0],
+            has_priority_classes=not stale[1],
+            has_runtime_classes=not stale[2],
+        )
 
 
 _TEMPLATE_TIMEOUT_SECONDS: Final = 0.2

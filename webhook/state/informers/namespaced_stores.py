@@ -1,7 +1,8 @@
-"""Stores of ResourceQuotas, LimitRanges, PriorityClasses and ResourceClaimTemplates: records by namespace and name.
+"""Stores of ResourceQuotas, claim templates, and of what admission gives new pods: records by namespace and name.
 
 - ResourceQuotas: spec and status.
 - LimitRanges: the spec. PriorityClasses, which are in no namespace: their value, and whether they are the default.
+  RuntimeClasses, likewise: overhead and scheduling.
 - ResourceClaimTemplates: the claim that is made from the template, without the selectors of its devices.
 """
 
@@ -23,7 +24,7 @@ from tallygate.webhook.kube.resource_codec import (
 from tallygate.webhook.objects.core import LimitRange, ResourceQuota
 from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.objects.scheduling import PriorityClass
+from tallygate.webhook.objects.scheduling import PriorityClass, RuntimeClass
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, intern_template
 from tallygate.webhook.state.informers.pod_records import ChargeGroup, ChargeGroupInterner
 
@@ -145,22 +146,43 @@ class PriorityClassRecord(msgspec.Struct, frozen=True):
     namespace: str = ""
 
 
+class RuntimeClassRecord(msgspec.Struct, frozen=True):
+    """One RuntimeClass, which is in no namespace."""
+
+    uid: str
+    name: str
+    revision: int
+    runtime_class: RuntimeClass
+    namespace: str = ""
+
+
 class PodDefaultsStore:
-    """All LimitRanges and PriorityClasses: the values that built-in admission fills into new pods."""
+    """All LimitRanges, PriorityClasses and RuntimeClasses: the values that built-in admission fills into new pods."""
 
     def __init__(self) -> None:
         self.limit_ranges: NamespacedStore[LimitRangeRecord] = NamespacedStore()
         self.priority_classes: NamespacedStore[PriorityClassRecord] = NamespacedStore()
+        self.runtime_classes: NamespacedStore[RuntimeClassRecord] = NamespacedStore()
 
-    def find(self, namespace: str, *, has_limit_ranges: bool = True, has_priority_classes: bool = True) -> PodDefaults:
+    def find(
+        self,
+        namespace: str,
+        *,
+        has_limit_ranges: bool = True,
+        has_priority_classes: bool = True,
+        has_runtime_classes: bool = True,
+    ) -> PodDefaults:
         """Return the values for the pods of a namespace; those of a kind that is not known are left out."""
         limit_ranges = self.limit_ranges.list_records(namespace) if has_limit_ranges else ()
-        classes = self.priority_classes.list_records("") if has_priority_classes else ()
+        priority_classes = self.priority_classes.list_records("") if has_priority_classes else ()
+        runtime_classes = self.runtime_classes.list_records("") if has_runtime_classes else ()
         return create_pod_defaults(
             [each.limit_range for each in limit_ranges],
-            {each.name: each.priority_class for each in classes},
+            {each.name: each.priority_class for each in priority_classes},
+            {each.name: each.runtime_class for each in runtime_classes},
             has_limit_ranges=has_limit_ranges,
             has_priority_classes=has_priority_classes,
+            has_runtime_classes=has_runtime_classes,
         )
 
 
@@ -190,12 +212,28 @@ def create_priority_class_record(priority_class: PriorityClass) -> PriorityClass
     return PriorityClassRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), stored)
 
 
+def create_runtime_class_record(runtime_class: RuntimeClass) -> RuntimeClassRecord:
+    """Create the record of a stored RuntimeClass.
+
+    Raises:
+        ValueError: if it lacks a field that every stored one has.
+    """
+    meta = runtime_class.metadata
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError("a runtime class without uid or name")
+    stored = msgspec.structs.replace(runtime_class, metadata=ObjectMeta(name=meta.name))
+    return RuntimeClassRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), stored)
+
+
 LIMIT_RANGE_CODEC = ResourceCodec("limitranges", "/api/v1/limitranges", LimitRange, create_limit_range_record)
 PRIORITY_CLASS_CODEC = ResourceCodec(
     "priorityclasses",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     PriorityClass,
     create_priority_class_record,
+)
+RUNTIME_CLASS_CODEC = ResourceCodec(
+    "runtimeclasses", "/apis/node.k8s.io/v1/runtimeclasses", RuntimeClass, create_runtime_class_record
 )
 
 
