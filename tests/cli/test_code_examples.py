@@ -19,7 +19,7 @@ _QUOTA = {"hard", "scopes", "scopeSelector"}
 NODE_CODES = ("TG112", "TG113", "TG114", "TG115")
 STORED_CODE = "TG121"
 """The code of stored pods, which `check` does not find: it adds what is implied."""
-WHOLE_MANIFESTS = ("TG028", "TG029")
+WHOLE_MANIFESTS = ("TG024", "TG028", "TG029")
 """The codes whose examples are whole manifests."""
 RULE_CODES = [
     code for code in code_catalog.ALL_CODES if code.number < "TG2" and code.number not in {*NODE_CODES, STORED_CODE}

@@ -34,13 +34,23 @@ def limit_range(**item: Any) -> dict[str, Any]:
         pytest.param({"min": {GPU: 1}, "max": {GPU: 1}}, "TG069", id="both bounds"),
         pytest.param({"max": {GPU: 0}}, "", id="none at all"),
         pytest.param({"max": {"cpu": 1}}, "", id="a resource that may be overcommitted"),
-        pytest.param({"type": "Pod", "max": {GPU: 1}}, "", id="the type Pod"),
+        pytest.param({"type": "Pod", "max": {GPU: 1}}, "TG070", id="a maximum of the type Pod"),
+        pytest.param({"type": "Pod", "min": {GPU: 1}}, "TG070", id="a minimum of the type Pod"),
+        pytest.param({"type": "Pod", "max": {"cpu": 1}}, "", id="the type Pod without devices"),
+        pytest.param({"maxLimitRequestRatio": {GPU: 1}}, "TG070", id="a ratio"),
+        pytest.param({"maxLimitRequestRatio": {GPU: 1}, "default": {GPU: 0}}, "", id="a ratio beside a default of 0"),
     ],
 )
 def test_a_limit_range_that_gives_containers_devices_is_a_warning(item: dict[str, Any], code: str) -> None:
     result = response(GateFixture(RULE).admit(limit_range(**item)))
     assert result["allowed"]
     assert [code in each for each in result.get("warnings", [])] == ([True] if code else [])
+
+
+def test_a_bound_of_the_type_pod_beside_a_default_of_0_rejects_nothing() -> None:
+    body = limit_range(default={GPU: 0})
+    body["spec"]["limits"].append({"type": "Pod", "max": {GPU: 1}})
+    assert "warnings" not in response(GateFixture(RULE).admit(body))
 
 
 def test_an_update_that_leaves_the_default_gets_no_warning() -> None:

@@ -1,5 +1,6 @@
 """Forecasts count what built-in admission gives the pods of a workload; nothing hangs on what is not known."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -10,8 +11,10 @@ from tallygate.webhook.accounting.pod_defaults import (
     UNKNOWN_POD_DEFAULTS,
     ContainerDefaults,
     PodDefaults,
+    create_pod_defaults,
 )
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.objects.core import LimitRange
 from tallygate.webhook.objects.scheduling import RuntimeClass, RuntimeClassOverhead
 from tests.gate.gate_fixture import CAP, GateFixture, response
 from tests.gate.test_quotas import gpus, quotas
@@ -101,3 +104,64 @@ def test_the_overhead_of_a_runtime_class_counts(defaults: PodDefaults, replicas:
     assert len(messages) == bool(expected)
     assert all(expected.removeprefix("denied: ") in each for each in messages)
     assert all(each.startswith("denied") == expected.startswith("denied") for each in messages)
+
+
+def create_defaults(**item: Any) -> PodDefaults:
+    """Return the defaults of a namespace with a LimitRange of one entry."""
+    limit_range = {"metadata": {"name": "usual"}, "spec": {"limits": [{"type": "Container", **item}]}}
+    return create_pod_defaults([msgspec.json.decode(json.dumps(limit_range), type=LimitRange)], {})
+
+
+MAXIMUM = create_defaults(max={"cpu": "2"})
+
+
+@pytest.mark.parametrize(
+    ("defaults", "resources", "expected"),
+    [
+        pytest.param(MAXIMUM, {"limits": {"cpu": "4"}}, "LimitRange usual allows at most 2 cpu", id="above a maximum"),
+        pytest.param(MAXIMUM, {"limits": {"cpu": "2"}}, "", id="at the maximum"),
+        pytest.param(MAXIMUM, {}, "", id="the maximum is the default"),
+        pytest.param(
+            MAXIMUM,
+            {"requests": {"cpu": "3"}},
+            "a LimitRange of the namespace sets what the pod does not write",
+            id="a request above the default limit",
+        ),
+        pytest.param(create_defaults(min={"cpu": "1"}), {"requests": {"cpu": "0.5"}}, "TG024", id="below a minimum"),
+        pytest.param(create_defaults(maxLimitRequestRatio={"cpu": "2"}), {}, "TG024", id="a ratio without amounts"),
+        pytest.param(NO_POD_DEFAULTS, {"limits": {"cpu": "4"}}, "", id="no limit range"),
+        pytest.param(
+            PodDefaults(runtime_classes=KATA),
+            {},
+            "RuntimeClass kata has another overhead",
+            id="another overhead than that of the class",
+        ),
+    ],
+)
+def test_pods_that_the_api_server_rejects_are_warnings_of_the_workload(
+    defaults: PodDefaults, resources: dict[str, Any], expected: str
+) -> None:
+    more: dict[str, Any] = {"runtimeClassName": "kata", "overhead": {"cpu": "1"}} if defaults.runtime_classes else {}
+    messages = list_messages(GateFixture(CAP, pod_defaults=defaults), resources, **more)
+    assert bool(messages) == bool(expected)
+    assert all(not each.startswith("denied") for each in messages)
+    assert any(expected in each for each in messages) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [("4", "5", True), ("2", "4", True), ("4", "4", False), ("4", "2", False)],
+)
+def test_a_change_gets_warnings_of_new_rejections_only(before: str, after: str, *, expected: bool) -> None:
+    def create_body(cpu: str) -> dict[str, Any]:
+        template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": cpu}}}]}}
+        return {"kind": "Deployment", "spec": {"replicas": 1, "template": template}}
+
+    kind = {"group": "apps", "kind": "Deployment"}
+    fixture = GateFixture(CAP, pod_defaults=MAXIMUM)
+    result = response(fixture.admit(create_body(after), oldObject=create_body(before), kind=kind, name="w"))
+    assert bool(result.get("warnings")) == expected
+
+
+def test_a_workload_without_pods_gets_no_warning() -> None:
+    assert list_messages(GateFixture(CAP, pod_defaults=MAXIMUM), {"limits": {"cpu": "4"}}, replicas=0) == []

@@ -132,6 +132,21 @@ WINDOWS_POD_RESOURCES = Code(
     invalid_example="os:\n  name: windows\nresources:\n  limits:\n    cpu: 1",
     valid_example="os:\n  name: windows\ncontainers:\n- resources:\n    limits:\n      cpu: 1",
 )
+_LIMIT_RANGE = (
+    "apiVersion: v1\nkind: LimitRange\nmetadata: {name: usual}\n"
+    "spec: {limits: [{type: Container, max: {cpu: 2}}]}\n---\n"
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+)
+OUTSIDE_LIMIT_RANGE = Code(
+    number="TG024",
+    slug="outside-limit-range",
+    summary="A pod is outside of the bounds of a LimitRange of its namespace.",
+    explanation="LimitRanger compares the requests and limits of each new pod, after it has filled in defaults, with "
+    "min, max and maxLimitRequestRatio, and rejects it. Of a workload it rejects the pods, so that the workload is "
+    "stored and stays without them. `check` knows the LimitRanges among the manifests and of a snapshot.",
+    invalid_example=_LIMIT_RANGE + "spec: {containers: [{name: a, resources: {limits: {cpu: 4}}}]}",
+    valid_example=_LIMIT_RANGE + "spec: {containers: [{name: a, resources: {limits: {cpu: 2}}}]}",
+)
 ADMIN_ACCESS_UNLABELLED = Code(
     number="TG028",
     slug="admin-access-unlabelled",
@@ -266,6 +281,7 @@ RESOURCE_CODES: tuple[Code, ...] = (
     CONTAINER_ABOVE_POD,
     POD_CLAIMS,
     WINDOWS_POD_RESOURCES,
+    OUTSIDE_LIMIT_RANGE,
     ADMIN_ACCESS_UNLABELLED,
     OVERHEAD_NOT_OF_CLASS,
     SCOPE_UNKNOWN,

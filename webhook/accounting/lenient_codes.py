@@ -89,16 +89,18 @@ LIMIT_RANGE_GIVES_DEVICES = Code(
     slug="limit-range-gives-devices",
     summary="A LimitRange gives each container of its namespace a device that the container does not request.",
     explanation="Kubernetes takes a missing default from max, and fills it into every container that names no amount, "
-    "init containers and sidecars too. To bound what pods request, use type Pod, or a ResourceRule.",
+    "init containers and sidecars too. To bound what pods request, use a ResourceRule; or type Pod, and type Container "
+    "with a default of 0, since type Pod rejects pods that name no amount.",
     invalid_example="limits:\n- {type: Container, max: {nvidia.com/gpu: 1}}",
-    valid_example="limits:\n- {type: Pod, max: {nvidia.com/gpu: 1}}",
+    valid_example="limits:\n- {type: Pod, max: {nvidia.com/gpu: 1}}\n- {type: Container, default: {nvidia.com/gpu: 0}}",
 )
 LIMIT_RANGE_REJECTS_PODS = Code(
     number="TG070",
     slug="limit-range-rejects-pods",
-    summary="A LimitRange makes every pod invalid that does not request a device.",
+    summary="A LimitRange lets the API server reject every pod that does not request a device.",
     explanation="Kubernetes fills a default request, or min in its place, into every container that names no amount. "
-    "Without an equal default limit the API server rejects the pod, since devices need both.",
+    "Without an equal default limit the API server rejects the pod, since devices need both. Bounds of type Pod, and "
+    "ratios, reject a pod that has no amount.",
     invalid_example="limits:\n- {type: Container, defaultRequest: {nvidia.com/gpu: 1}}",
     valid_example="limits:\n- {type: Container, defaultRequest: {cpu: 1}}",
 )

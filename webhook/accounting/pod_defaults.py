@@ -16,6 +16,7 @@ from tallygate.webhook.accounting.pod_resources import NO_QUANTITIES, Quantities
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.runtime_classes import complete_by_class
 from tallygate.webhook.accounting.validation.limit_ranges import LimitRangeLists, parse_limit_range_item
+from tallygate.webhook.accounting.validation.pod_bounds import LimitRangeEntry, list_entries
 from tallygate.webhook.objects.core import Container, LimitRange, Pod, PodSpec, ResourceList, ResourceRequirements
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass, RuntimeClass
@@ -61,6 +62,7 @@ class PodDefaults(NamedTuple):
 
     `priority_class` is the name of the default class, `runtime_classes` are those of the cluster by name. Without
     `has_limit_ranges`, `has_priority_classes` or `has_runtime_classes` there may be more than is known.
+    `bounds` are the entries of LimitRanges that the pods must meet.
     """
 
     containers: ContainerDefaults = ContainerDefaults()
@@ -69,6 +71,7 @@ class PodDefaults(NamedTuple):
     has_priority_classes: bool = True
     runtime_classes: Mapping[str, RuntimeClass] = _NO_CLASSES
     has_runtime_classes: bool = True
+    bounds: Sequence[LimitRangeEntry] = ()
 
     def complete(self, pod: P) -> P:
         """Return a pod with the values that it lacks."""
@@ -116,6 +119,7 @@ def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, and whether
 
     If two LimitRanges differ in a default, the defaults are unknown: Kubernetes applies them in no order.
     """
+    limit_ranges = tuple(limit_ranges)
     default, containers = find_default_class(priority_classes), merge_limit_ranges(limit_ranges)
     return PodDefaults(
         containers or ContainerDefaults(),
@@ -124,6 +128,7 @@ def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, and whether
         has_priority_classes,
         runtime_classes,
         has_runtime_classes,
+        tuple(entry for each in limit_ranges for entry in list_entries(each)),
     )
 
 

@@ -185,7 +185,7 @@ class EffectiveRequest:
         self._resources = resources
         self._is_limits = limits
         self.quantities: Quantities = _add_overhead(
-            resources, _aggregate_with_pod_level(resources, limits=limits), limits=limits
+            resources, aggregate_with_pod_level(resources, limits=limits), limits=limits
         )
 
     @property
@@ -220,7 +220,7 @@ class EffectiveRequest:
         if not self._resources.overhead:
             return ()
         overhead = self._resources.overhead.get(name, _ZERO)
-        is_counted = not self._is_limits or bool(_aggregate_with_pod_level(self._resources, limits=True).get(name))
+        is_counted = not self._is_limits or bool(aggregate_with_pod_level(self._resources, limits=True).get(name))
         return (RequestTerm("", ContainerRole.OVERHEAD, overhead, _ZERO, is_counted=is_counted),)
 
 
@@ -306,7 +306,7 @@ def compute_incoming_non_zero_requests(pod: Pod) -> Amounts:
     return compute_requests(_fill_in_pod_defaults(resources, _DEFAULT_REQUESTS)).amounts
 
 
-def _aggregate_with_pod_level(resources: PodResources, *, limits: bool) -> dict[str, Quantity]:
+def aggregate_with_pod_level(resources: PodResources, *, limits: bool) -> dict[str, Quantity]:
     """Return the sum of containers and init steps; the pod level replaces its cpu, memory and hugepages."""
     total = aggregate_containers(resources.containers, resources.init, limits=limits)
     for name, quantity in (resources.limits if limits else resources.requests).items():

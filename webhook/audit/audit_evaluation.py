@@ -35,6 +35,7 @@ from tallygate.webhook.gate.applied_workload import ForecastWorkload, create_wor
 from tallygate.webhook.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.gpu_annotation_review import find_uncounted_annotations
+from tallygate.webhook.gate.rejected_pods import find_rejected_pods
 from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults, forecast_cap
 from tallygate.webhook.objects.core import Pod
@@ -101,7 +102,7 @@ class ObjectEvaluator:
             for remark in verdict.unknown:
                 self._coverage.add_remark(remark)
             yield from _list_problems(verdict)
-        for problem in find_device_defaults_of(decoded_request):
+        for problem in (*find_device_defaults_of(decoded_request), *find_rejected_pods(decoded_request)):
             yield Enforcement.WARN, dataclasses.replace(problem, policy_kind=BUILT_IN_CHECK)
         if self.caps and request.namespace:
             matching = self.caps.find_matching(request.namespace, labels)

@@ -64,6 +64,7 @@ from tallygate.webhook.gate.quota_forecast import (
     QuotaLister,
     find_expected_claims,
 )
+from tallygate.webhook.gate.rejected_pods import find_rejected_pods
 from tallygate.webhook.gate.rolling_pods import SurgeCharger
 from tallygate.webhook.gate.scale_requests import UnreadableWorkloadError, WorkloadReader, is_scale_request
 from tallygate.webhook.gate.top_consumers import TopConsumers
@@ -177,6 +178,7 @@ class Gate:
             implied = decoded_request.implied = implied.with_defaults(self._find_pod_defaults(request.namespace))
         context = ReviewContext(request, phase, policy_set, verdict, implied)
         context = add_warnings(context, find_device_defaults_of(decoded_request))
+        context = add_warnings(context, find_rejected_pods(decoded_request))
         if context.verdict.is_allowed and self._evaluate_node_rules is not None:
             selection = policy_set.rules.select_node_rules(request.kind, request.namespace, labels)
             verdict = ALLOWED if selection is None else self._evaluate_node_rules(decoded_request, selection)

@@ -4,6 +4,7 @@ Source: ValidateLimitRange in pkg/apis/core/validation/validation.go and SetDefa
 pkg/apis/core/v1/defaults.go, v1.36. Kubernetes checks neither sign nor fraction of values there.
 """
 
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.kubernetes_codes import (
@@ -102,21 +103,49 @@ def check_limit_range_strictly(limit_range: LimitRange) -> list[Problem]:
 
 
 def find_device_defaults(limit_range: LimitRange) -> list[Problem]:
-    """Return the problems of defaults that give containers devices, or make every pod invalid that names none.
+    """Return the problems of entries that give containers devices, or reject every pod that names none.
 
     Kubernetes stores such a LimitRange, and applies it to all later pods.
     """
     problems: list[Problem] = []
-    items = limit_range.spec.limits if limit_range.spec is not None else None
-    for index, item in enumerate(items or ()):
+    items = (limit_range.spec.limits if limit_range.spec is not None else None) or ()
+    of_containers = [parse_limit_range_item(each) for each in items if each.type == "Container"]
+    given = {name for each in of_containers for name in each.default_request}
+    for index, item in enumerate(items):
+        parsed, path = parse_limit_range_item(item), f"spec.limits[{index}]"
+        problems += _find_rejecting_bounds(path, item.type or "", parsed, given)
         if item.type != "Container":
             continue
-        parsed = parse_limit_range_item(item)
         for name, request in parsed.default_request.items():
             if not is_overcommit_allowed(name) and request:
-                path = f"spec.limits[{index}].{_find_source(item, name)}[{name}]"
-                problems.append(_create_device_problem(path, name, request, has_limit=name in parsed.default))
+                field = f"{path}.{_find_source(item, name)}[{name}]"
+                problems.append(_create_device_problem(field, name, request, has_limit=name in parsed.default))
     return problems
+
+
+def _find_rejecting_bounds(
+    path: str, limit_type: str, item: LimitRangeLists, given: Collection[str]
+) -> Iterator[Problem]:
+    """Yield a problem for each bound of a device that no pod meets which does not name the device.
+
+    `given` are the names that each container gets by default.
+
+    A bound of type Pod requires a request or limit (minConstraint and maxConstraint in
+    plugin/pkg/admission/limitranger/admission.go, v1.37), and so does a ratio of any type.
+    """
+    bounds = {"max": item.max, "min": item.min} if limit_type == "Pod" else {}
+    if limit_type in {"Container", "Pod"}:
+        bounds["maxLimitRequestRatio"] = item.ratio
+    for field, quantities in bounds.items():
+        for name, quantity in quantities.items():
+            if not is_overcommit_allowed(name) and name not in given:
+                message = (
+                    f"each {limit_type.lower()} that names no {name} has no amount to compare with {quantity}, and the "
+                    f"API server rejects its pod: add type Container with default {name}: 0, or use a ResourceRule"
+                )
+                yield create_accepted_problem(
+                    f"{path}.{field}[{name}]", LIMIT_RANGE_REJECTS_PODS, message, str(quantity)
+                )
 
 
 def _find_source(item: LimitRangeItem, name: str) -> str:
@@ -135,7 +164,7 @@ def _create_device_problem(path: str, name: str, request: Quantity, *, has_limit
     if has_limit:
         message = (
             f"each container that names no {name} gets {request} of it, init containers and sidecars too: to bound "
-            "what pods request, use type Pod or a ResourceRule with perContainer"
+            "what pods request, use a ResourceRule with perContainer"
         )
         return create_accepted_problem(path, LIMIT_RANGE_GIVES_DEVICES, message, request.text)
     message = (

@@ -3,14 +3,11 @@
 The patch is applied first, since the API server validates the object with the filled requests.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.kubernetes_codes import CLAIM_UNKNOWN, LIMIT_MISSING
-from tallygate.webhook.accounting.lenient_codes import OPAQUE_LIMIT_MISSING
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.validation.claims import validate_admin_access
 from tallygate.webhook.accounting.validation.limit_ranges import (
@@ -24,7 +21,8 @@ from tallygate.webhook.accounting.validation.node_and_quota import (
     validate_node,
     validate_quota,
 )
-from tallygate.webhook.accounting.validation.pods import check_pod_strictly, validate_pod
+from tallygate.webhook.accounting.validation.pods import check_pod_strictly
+from tallygate.webhook.admission.created_pods import locate_problems, validate_views
 from tallygate.webhook.admission.kinds import DecodedObject
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import PatchOperation
@@ -32,8 +30,6 @@ from tallygate.webhook.objects.core import LimitRange, Node, ResourceQuota
 from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
 
 _Fields = dict[str, msgspec.Raw]
-_OF_OTHER_PARTS = frozenset({CLAIM_UNKNOWN.number, LIMIT_MISSING.number, OPAQUE_LIMIT_MISSING.number})
-"""The codes of problems of which another part of a template may have the remedy."""
 
 
 def apply_patch(body: bytes, patch: Sequence[PatchOperation]) -> bytes:
@@ -64,17 +60,9 @@ def _unescape(step: str) -> str:
 
 
 def validate_object(typed: DecodedObject, views: Sequence[PodView]) -> Sequence[Problem]:
-    """Return the problems that the API server's own validation reports, after its defaulting.
-
-    An API server does not validate the templates in objects of other projects: a controller creates pods of them, and
-    then they are rejected. So their problems are those of the pods.
-    """
+    """Return the problems that the API server's own validation reports, after its defaulting."""
     if views:
-        return [
-            problem
-            for view in views
-            for problem in _locate_problems(view, validate_pod(view.pod, "", template=view.is_template))
-        ]
+        return validate_views(views)
     match typed:
         case Node():
             return validate_node(typed)
@@ -95,24 +83,13 @@ def validate_admin_access_of(
     return validate_admin_access(typed, namespace, labels)
 
 
-def _locate_problems(view: PodView, problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the problems of a pod with their fields in the object.
-
-    A template that is a part lacks what another object may have: claims, and limits of its requests.
-    """
-    for problem in problems:
-        if view.is_partial and problem.code in _OF_OTHER_PARTS:
-            continue
-        yield replace(problem, field=view.locate(problem.field))
-
-
 def find_accepted_problems(typed: DecodedObject, views: Sequence[PodView]) -> Sequence[Problem]:
     """Return the problems that the API server accepts and tallygate reports."""
     if views:
         return [
             problem
             for view in views
-            for problem in _locate_problems(view, check_pod_strictly(view.pod, "", template=view.is_template))
+            for problem in locate_problems(view, check_pod_strictly(view.pod, "", template=view.is_template))
         ]
     match typed:
         case Node():

@@ -12,11 +12,12 @@ from datetime import datetime
 import msgspec
 
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
-from tallygate.webhook.accounting.pod_defaults import LIMIT_RANGER_ANNOTATION, PodDefaults
+from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.validation.claims import ADMIN_ACCESS_LABEL, requests_admin_access
+from tallygate.webhook.admission.created_pods import find_rejections
 from tallygate.webhook.admission.evaluate import evaluate_decoded_request, evaluate_request
 from tallygate.webhook.admission.implied_requests import find_implied_for_pods
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets, list_review_targets
@@ -26,7 +27,7 @@ from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelect
 from tallygate.webhook.cli.check import api_validation
 from tallygate.webhook.cli.check.api_validation import apply_patch
 from tallygate.webhook.cli.check.cap_check import CapChecker, CapCheckResult, DaemonCounter
-from tallygate.webhook.cli.check.created_pods import PodDefaultsFinder, find_class_problems, set_pod_defaults
+from tallygate.webhook.cli.check.created_pods import PodDefaultsFinder, set_pod_defaults
 from tallygate.webhook.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
     API_SERVER,
@@ -67,7 +68,6 @@ from tallygate.webhook.objects.devices import (
     ResourceClaimTemplate,
     list_expressions,
 )
-from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
 from tallygate.webhook.policy.suggest import suggest_well_known
 
@@ -132,9 +132,6 @@ class RuleResult:
     written: TypedObject
     problems: tuple[ReportedProblem, ...]
     not_evaluated: tuple[str, ...]
-
-
-_SET_BY_LIMIT_RANGE = " (a LimitRange of the namespace sets what the pod does not write)"
 
 
 class RuleChecker:
@@ -311,9 +308,8 @@ class ManifestChecker:
             yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
         labels = self._labels_by_namespace.get(subject.namespace)
         rule_result = self._rule_checker.evaluate(typed, labels)
-        problems = [*rule_result.problems, *_validate(rule_result, labels)]
-        class_problems = find_class_problems(typed, self._find_pod_defaults(subject.namespace))
-        problems += [ReportedProblem(each, API_SERVER, FindingSeverity.ERROR) for each in class_problems]
+        defaults = self._find_pod_defaults(subject.namespace)
+        problems = [*rule_result.problems, *_validate(rule_result, labels, defaults)]
         schedulability = self._check_schedulability(rule_result.typed, labels, problems)
         problems += schedulability.problems
         cap_result = CapCheckResult()
@@ -404,7 +400,7 @@ def _describe_unknown_access(typed: TypedObject, labels: Labels | None) -> Itera
         )
 
 
-def _validate(rule_result: RuleResult, labels: Labels | None) -> Iterator[ReportedProblem]:
+def _validate(rule_result: RuleResult, labels: Labels | None, defaults: PodDefaults) -> Iterator[ReportedProblem]:
     """Yield the problems that the API server rejects, and those that it accepts although they are mistakes.
 
     It validates a pod after built-in admission has completed it, a template as it is stored, and its pods when they
@@ -417,20 +413,11 @@ def _validate(rule_result: RuleResult, labels: Labels | None) -> Iterator[Report
     for problem in found if is_pod else in_writing:
         if problem in in_writing:
             yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
-    for problem in found if is_pod or typed.target.creates_pods else ():
-        if problem not in in_writing:
-            message = f"{problem.message}{_SET_BY_LIMIT_RANGE if _is_completed(typed, written) else ''}"
-            yield ReportedProblem(replace(problem, message=message), API_SERVER, FindingSeverity.ERROR)
+    if is_pod or typed.target.creates_pods:
+        for problem in find_rejections(written.views, typed.views, defaults):
+            yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
     for problem in api_validation.validate_admin_access_of(typed.content, typed.subject.namespace, labels):
         yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
     accepted = typed if is_pod else written
     for problem in api_validation.find_accepted_problems(accepted.content, accepted.views):
         yield ReportedProblem(problem, ACCEPTED_BY_KUBERNETES, FindingSeverity.WARNING)
-
-
-def _is_completed(typed: TypedObject, written: TypedObject) -> bool:
-    """Return whether LimitRanges give the pods of an object values."""
-    if isinstance(typed.content, Pod):
-        metadata = typed.content.metadata or ObjectMeta()
-        return LIMIT_RANGER_ANNOTATION in (metadata.annotations or {})
-    return typed.views != written.views

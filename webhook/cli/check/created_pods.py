@@ -10,24 +10,20 @@ from typing import Any, Final
 
 import msgspec
 
-from tallygate.webhook.accounting.kubernetes_codes import OVERHEAD_NOT_OF_CLASS
 from tallygate.webhook.accounting.pod_defaults import (
     LIMIT_RANGER_ANNOTATION,
     LimitRangeIndex,
     PodDefaults,
     create_pod_defaults,
 )
-from tallygate.webhook.accounting.problem import Problem, Reason
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.accounting.runtime_classes import find_class_problem
+from tallygate.webhook.accounting.validation.limit_ranges import validate_limit_range
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
-from tallygate.webhook.admission.pod_view import read_template
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
-from tallygate.webhook.cli.manifests.typed_objects import TypedObject, is_read, parse_object
+from tallygate.webhook.cli.manifests.typed_objects import is_read, parse_object
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
-from tallygate.webhook.objects.core import Container, LimitRange, Pod, PodSpec, ResourceRequirements
+from tallygate.webhook.objects.core import Container, LimitRange, ResourceRequirements
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass, RuntimeClass, SchedulingPod
 
@@ -65,7 +61,7 @@ class PodDefaultsFinder:
             )
         elif manifest.kind == "LimitRange" and is_read(manifest, BUILT_IN_TARGETS):
             typed = parse_object(manifest, namespace, limits, BUILT_IN_TARGETS)
-            if typed is not None and isinstance(typed.content, LimitRange):
+            if typed is not None and isinstance(typed.content, LimitRange) and not validate_limit_range(typed.content):
                 metadata = ObjectMeta(name=typed.subject.name, namespace=typed.subject.namespace)
                 self._applied.put(LimitRange(metadata, typed.content.spec))
 
@@ -126,20 +122,3 @@ def _encode(resources: ResourceRequirements | None) -> dict[str, Any]:
     found = resources or ResourceRequirements()
     lists: dict[str, Any] = json.loads(msgspec.json.encode({"requests": found.requests, "limits": found.limits}))
     return {name: each for name, each in lists.items() if each}
-
-
-class _RuntimePod(msgspec.Struct):
-    spec: PodSpec | None = None
-
-
-_RUNTIME_POD_DECODER: Final = msgspec.json.Decoder(_RuntimePod)
-
-
-def find_class_problems(typed: TypedObject, defaults: PodDefaults) -> Iterator[Problem]:
-    """Yield a problem for each pod or template whose pods admission rejects for what their RuntimeClass has."""
-    for view in typed.views if isinstance(typed.content, Pod) or typed.target.creates_pods else ():
-        with suppress(QuantityError, msgspec.ValidationError):  # validation reports these
-            spec = _RUNTIME_POD_DECODER.decode(read_template(view, typed.body)).spec
-            if spec is not None and (problem := find_class_problem(spec, defaults.runtime_classes)) is not None:
-                field = view.locate(problem.field)
-                yield Problem(field, OVERHEAD_NOT_OF_CLASS.number, Reason.FORBIDDEN, problem.message)

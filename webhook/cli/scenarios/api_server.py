@@ -19,6 +19,7 @@ import msgspec
 from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
 from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.admission.created_pods import find_rejections
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, DecodedObject, ReviewTargets
 from tallygate.webhook.admission.object_values import TooManyItemsError
 from tallygate.webhook.admission.pod_view import PodView
@@ -333,6 +334,8 @@ class ApiServer:
         if is_new:
             labels = self._store.find_namespace_labels(key.namespace)
             problems += validate_admin_access_of(decoded, key.namespace, labels)
+            if isinstance(decoded, Pod):
+                problems += find_rejections(views, views, self._find_pod_defaults(key.namespace))
         return problems
 
     def _admit_without_rules(
