@@ -45,7 +45,6 @@ TEAM = namespace("team-a")
         (pod("p", {GPU: "1"}, meta={"uid": None}), "a pod without uid"),
         (pod("p", {GPU: "1"}, meta={"resourceVersion": "0x1"}), "a resource version is a whole number above 0"),
         (pod("p", {GPU: "1"}, meta={"creationTimestamp": "soon"}), "Invalid isoformat string"),
-        (pod("p", {GPU: "1"}, meta={"creationTimestamp": "0001-01-01T00:00:00"}), ""),
         ({**create_ledger_object(), "spec": {}}, "missing required field `cap`"),
         (
             {**create_ledger_object(), "metadata": {"uid": "l", "name": "l", "resourceVersion": ""}},
@@ -57,8 +56,15 @@ def test_invalid_objects_are_reported(tmp_path: Path, broken: Object, sentence: 
     """Print no amounts that could be mistaken for valid ones."""
     result = run(tmp_path, [TEAM, broken])
     assert sentence in result.stderr
-    if sentence:
-        assert (result.exit_code, result.stdout) == (2, "")
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_a_pod_of_the_first_year_is_counted(tmp_path: Path) -> None:
+    """Count it, since the time is valid, although no pod is that old."""
+    old = pod("p", {GPU: "1"}, meta={"creationTimestamp": "0001-01-01T00:00:00"})
+    result = run(tmp_path, [TEAM, old], "-o", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [each["used"] for each in json.loads(result.stdout)["items"]] == [1]
 
 
 def test_a_pod_with_an_invalid_quantity_is_named(tmp_path: Path) -> None:
