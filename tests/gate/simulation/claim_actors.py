@@ -55,6 +55,7 @@ class Claims:
         uid = self._create_uid()
         name = f"pod-{pod.uid}-extended-{uid}"
         claim = Claim(uid, pod.namespace, name, (pod.size,), owner=pod.uid, is_annotated=True, made_for=pod.uid)
+        claim = claim._replace(owner_name=pod.given_name)
         line = self._request(claim)
         if line:
             self._truth.pods_of_claims[uid] = pod.uid

@@ -174,7 +174,8 @@ class Claim(NamedTuple):
     `reserved_for` is the UID of the pod in its status, `owner` that in its metadata, which a tenant can write, with the
     scheduler's annotation if it `is_annotated`. `made_for` is the pod for whose extended resource the scheduler created
     it; only the invariants may know it. After the end of an allocation `has_ended` is True. It `is_bound` unless it was
-    admitted by a replica that saw its class lead elsewhere; a decided allocation binds it.
+    admitted by a replica that saw its class lead elsewhere; a decided allocation binds it. `owner_name` is the name of
+    the pod in its metadata if it has a given one.
     """
 
     uid: str
@@ -190,6 +191,7 @@ class Claim(NamedTuple):
     revision: int = 0
     token: int = 0
     is_bound: bool = True
+    owner_name: str = ""
 
     @property
     def is_flexible(self) -> bool:
@@ -207,7 +209,7 @@ class Claim(NamedTuple):
             "name": self.name, "namespace": self.namespace, "uid": self.uid, "resourceVersion": str(self.revision),
         }  # fmt: skip
         if self.owner:
-            pod = {"kind": "Pod", "name": f"pod-{self.owner}", "uid": self.owner, "controller": True}
+            pod = {"kind": "Pod", "name": self.owner_name or f"pod-{self.owner}", "uid": self.owner, "controller": True}
             metadata["ownerReferences"] = [pod]
         if self.is_annotated:
             metadata["annotations"] = {EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"}

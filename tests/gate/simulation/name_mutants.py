@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.gate import charge_transitions
-from tallygate.webhook.state.ledger import recount
+from tallygate.webhook.state.ledger import recount, reserve
 from tallygate.webhook.state.ledger.ledger import Ledger, Reservation, SharedName
 from tallygate.webhook.state.ledger.recount import UsageSnapshot
 from tallygate.webhook.state.ledger.reserve import release
@@ -76,6 +76,13 @@ NAME_MUTANTS: Mapping[str, Mutant] = {
         patch.object(recount, "_select_remaining", _remove_with_deleted),
         "names",
         seed=2,
+    ),
+    "covers_beside_names": create_mutant(
+        13,
+        "lets the part of a pod cover the scheduler's claim although another pod of its name may still be stored",
+        patch.object(reserve, "_may_be_followed", lambda *_: False),
+        "the scheduler's claims, names",
+        seed=4,
     ),
     "releases_names": create_mutant(
         13,

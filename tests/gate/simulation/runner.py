@@ -110,6 +110,11 @@ _CLAIM_MIXES: Mapping[str, Mapping[str, float]] = {
     },
     "the scheduler's claims": _OWN_CLAIMS,
     "pods of claims end": _OWN_CLAIMS | {"end": 2, "watch": 24, "copy": 0, "reconcile": 16, "delete_claim": 0.3},
+    "the scheduler's claims, names": _OWN_CLAIMS
+    | {
+        "create": 0.5, "create_again": 9, "change": 0.3, "claim": 0, "copy": 0, "allocate": 4, "deallocate": 0.3,
+        "own": 20, "name": 3, "delete": 3, "end": 0.2, "watch": 20, "store": 20, "reconcile": 14,
+    },
     "devices": _CLAIMS
     | {"create": 0.3, "change": 0, "claim": 6, "allocate": 20, "publish_devices": 6, "crash": 1, "relist": 2},
     "old reservations of claims": _SLOW
@@ -131,7 +136,7 @@ _CLAIM_MIXES: Mapping[str, Mapping[str, float]] = {
     "claims under restored caps": _CLAIMS | {"publish": 1.5, "load": 4, "request_progress": 4, "bookmark": 6},
 }  # fmt: skip
 """The weights of the steps in worlds with claims."""
-_WITHOUT_MEASURES = ("allocations end", "pods of claims end")
+_WITHOUT_MEASURES = ("allocations end", "pods of claims end", "the scheduler's claims, names")
 """Mixes under caps that measure no devices: an allocation seldom writes a reservation."""
 _POLICIES: Mapping[str, Policies] = {
     "groups": GROUPS,
