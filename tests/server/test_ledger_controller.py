@@ -1,7 +1,9 @@
 """The controller of ledgers reconciles each of them by the limits of the moment, also when an override has ended."""
 
+import itertools
 import time
 from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,17 +13,23 @@ from prometheus_client import CollectorRegistry
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
+from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.server.controllers.ledger_controller import LedgerController
 from tallygate.webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
 from tallygate.webhook.server.telemetry.ledger_metrics import ObservedLedgers
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import DeviceStore
 from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, StoreUnavailableError, WriteResult
+from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import BY_LABEL, CAP
-from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
+from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
+from tests.gate.test_allocated_devices import BY_MODEL, h100s
 from tests.gate.test_cap_groups import count_gpus, create_replica, label_namespace, store_pod
 from tests.server.app_harness import Log
+from tests.state.informers.claims import create_claim
 from tests.state.informers.pods import pod as stored_pod
+from tests.state.informers.slices import create_slice, slice_page
+from tests.state.transitions import Read
 
 RAISED = CAP + "  overrides: [{namespaces: [team-a], hard: {nvidia.com/gpu: 6}, until: 2026-12-04T18:00:00Z}]\n"
 ANNOTATED = CAP + "  overrideAnnotation: {setBy: {groups: [admins]}, most: {nvidia.com/gpu: 8}}\n"
@@ -30,20 +38,35 @@ PERIOD = 300.0
 
 
 def _create_controller(
-    replica: ReplicaFixture, log: Log | None = None, observed: ObservedLedgers | None = None
+    replica: ReplicaFixture,
+    log: Log | None = None,
+    observed: ObservedLedgers | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> LedgerController:
+    has_claims = isinstance(replica, ClaimReplica)
     informers = SimpleNamespace(
         pod_store=replica.pods,
-        claim_store=ClaimStore(time.monotonic),
-        device_store=DeviceStore(),
+        claim_store=replica.claims if has_claims else ClaimStore(time.monotonic),
+        device_store=replica.devices if has_claims else DeviceStore(),
         namespace_store=replica.namespaces,
     )
     observed = observed or ObservedLedgers(time.monotonic)
-    metrics = LedgerControllerMetrics(CollectorRegistry(), list, observed, lambda: True)
+    metrics = LedgerControllerMetrics(registry or CollectorRegistry(), list, observed, lambda: True)
     replica.follow_gate()
     logger = (log or Log()).logger
     caps = replica.gate.get_active_caps
     return LedgerController(cast("Any", informers), replica.reconciler, caps, logger, metrics)
+
+
+@pytest.fixture
+def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass, so that no ledger is due by the schedule."""
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+
+
+def _list_due(controller: LedgerController) -> list[str]:
+    """Return the namespaces of the ledgers that are due, which are not due any more then."""
+    return sorted(key.namespace for key in controller._find_due())  # noqa: SLF001  # without their reconciliation
 
 
 def test_the_end_of_an_override_is_written_at_once_and_no_later_pass_restores_it(
@@ -83,6 +106,125 @@ def test_an_annotation_is_written_at_once_and_one_that_is_not_valid_is_logged_on
         "the annotation limits.tallygate.dev/gpus of namespace team-a sets no limit: nvidia.com/gpu: 9 is more than an "
         "annotation may give; write 8 or less"
     )
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_pod_a_list_and_a_namespace_make_their_ledgers_due_and_nothing_else_does() -> None:
+    replica = ReplicaFixture(BY_LABEL, ())
+    for name in ("team-a", "team-b"):
+        replica.label_namespace(name, gpu="yes")
+    replica.activate_ledgers()
+    controller = _create_controller(replica)
+    assert (_list_due(controller), _list_due(controller)) == (["team-a", "team-b"], [])
+    replica.store_pod("p")
+    replica.observe("p")
+    assert (_list_due(controller), _list_due(controller)) == (["team-a"], [])
+    replica.relist()
+    assert (_list_due(controller), _list_due(controller)) == (["team-a", "team-b"], [])
+    replica.label_namespace("team-c", gpu="yes")
+    assert (_list_due(controller), _list_due(controller)) == (["team-c"], [])
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_claim_and_under_a_cap_by_attributes_a_slice_make_ledgers_due() -> None:
+    for text, due in (
+        (CAP, []),
+        (BY_MODEL, ["team-a"]),
+        (f"{BY_MODEL}---\n{CAP.replace('gpus', 'more')}", ["team-a"] * 2),
+    ):
+        replica = create_claim_replica(text)
+        controller = _create_controller(replica)
+        assert (bool(_list_due(controller)), _list_due(controller)) == (True, [])
+        replica.devices.apply(slice_page(replica.revision, create_slice(replica.revision, *h100s(1))))
+        assert (_list_due(controller), _list_due(controller)) == (due, [])
+        replica.observe_claim(create_claim("c1", replica.next_revision()))
+        assert (_list_due(controller), _list_due(controller)) == (["team-a"] * max(len(due), 1), [])
+
+
+def test_every_ledger_is_due_once_in_a_period_although_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a replica that died have left a reservation, of which no other one knows."""
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    controller = _create_controller(create_active_replica(CAP))
+    assert (_list_due(controller), _list_due(controller)) == (["team-a"], [])
+    for _ in range(2):
+        now += PERIOD - 1.0
+        assert (_list_due(controller), _list_due(controller)) == (["team-a"], [])
+        now += 1.0  # the next pass begins
+        assert _list_due(controller) == []
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_failed_reconciliation_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica, reconcile = ReplicaFixture(CAP, ("team-a", "team-b")), LedgerReconciler.reconcile
+    replica.activate_ledgers()
+    failed: list[LedgerKey] = []
+
+    def fail_first(reconciler: LedgerReconciler, key: LedgerKey, cap: ActiveCap) -> ReconcileResult:
+        if not failed:
+            failed.append(key)
+            raise StoreUnavailableError("the store is away")
+        return reconcile(reconciler, key, cap)
+
+    controller = _create_controller(replica)
+    for name in ("team-a", "team-b"):
+        replica.store_pod(f"p-{name}", namespace=name)
+        replica.observe(f"p-{name}")
+    monkeypatch.setattr(LedgerReconciler, "reconcile", fail_first)
+    with pytest.raises(TallygateError, match="the store is away"):
+        controller._reconcile_due()  # noqa: SLF001  # one run, without its thread
+    assert sorted(replica.count_gpus(name) for name in ("team-a", "team-b")) == [(0, 0), (1, 0)]
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_ledger_of_a_deleted_namespace_is_removed_once_it_may_be() -> None:
+    replica = create_active_replica(CAP)
+    controller, key = _create_controller(replica), LedgerKey(replica.caps.list_caps()[0].key, "team-a")
+    assert controller._reconcile_due()  # noqa: SLF001  # one run, without its thread
+    replica.forbid_deletion(is_forbidden=True)
+    replica.delete_namespace("team-a")
+    with pytest.raises(TallygateError, match="must be allowed to delete"):
+        controller._reconcile_due()  # noqa: SLF001
+    replica.forbid_deletion(is_forbidden=False)
+    assert _list_due(controller) == []
+    replica.now += 61.0
+    assert controller._reconcile_due()  # noqa: SLF001
+    assert replica.ledgers.transact(key, Read(), replica.now + 1) is None
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_pending_ledger_of_a_deleted_cap_is_dropped() -> None:
+    replica = create_active_replica(CAP)
+    controller = _create_controller(replica)
+    assert replica.request_pod("p") == 200
+    assert controller._reconcile_due()  # noqa: SLF001  # one run, without its thread
+    assert replica.reconciler.list_pending()
+    replica.policies = PolicySet()
+    assert controller._reconcile_due()  # noqa: SLF001
+    assert replica.reconciler.list_pending() == ()
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_run_ends_when_the_controller_stops() -> None:
+    replica = create_active_replica(CAP)
+    controller = _create_controller(replica)
+    replica.store_pod("p")
+    replica.observe("p")
+    controller.worker.stop()
+    assert not controller._reconcile_due()  # noqa: SLF001  # one run, without its thread
+    assert replica.count_gpus() == (0, 0)
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_expired_reservations_are_counted() -> None:
+    replica, registry = create_active_replica(CAP), CollectorRegistry()
+    controller = _create_controller(replica, registry=registry)
+    assert replica.request_pod("never-stored") == 200
+    for _ in range(4):
+        assert controller._reconcile_due()  # noqa: SLF001  # one run, without its thread
+        replica.now += BOUND + 1.0
+    assert replica.count_gpus() == (0, 0)
+    assert registry.get_sample_value("tallygate_reservations_expired_total") == 1.0
 
 
 def test_a_ledger_whose_reconciliation_failed_is_reconciled_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,11 +293,12 @@ def test_a_leader_that_sees_a_lost_replica_reconciles_every_ledger(monkeypatch: 
     assert [key.namespace for key in controller._find_due()] == ["team-a"]  # noqa: SLF001
 
 
+@pytest.mark.usefixtures("still_clock")
 def test_a_reservation_that_is_stored_during_a_reconciliation_is_reconciled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Let the pod never be stored: no watch shows that its reservation must expire."""
-    replica, observed = create_active_replica(CAP), ObservedLedgers(time.monotonic)
+    replica, observed = create_active_replica(CAP), ObservedLedgers(partial(next, itertools.count(1.0)))
     controller, reconcile = _create_controller(replica, observed=observed), LedgerReconciler.reconcile
 
     def reconcile_meanwhile(reconciler: LedgerReconciler, key: LedgerKey, cap: ActiveCap) -> ReconcileResult:
@@ -169,3 +312,4 @@ def test_a_reservation_that_is_stored_during_a_reconciliation_is_reconciled_agai
     assert controller._reconcile_due()  # noqa: SLF001  # one run, without its thread
     assert replica.read_ledger().reservations
     assert [key.namespace for key in observed.list_pending()] == ["team-a"]
+    assert [key.namespace for key in controller._find_due()] == ["team-a"]  # noqa: SLF001
