@@ -228,6 +228,23 @@ def test_devices_are_predicted_from_a_cluster_and_from_its_snapshot(tmp_path: Pa
     assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
 
 
+def test_a_device_that_is_awaited_for_too_long_needs_the_time_of_a_cluster(tmp_path: Path) -> None:
+    result = {"driver": "gpu.example.com", "pool": "n1", "device": "gpu-1", "request": "gpus"}
+    allocation = {
+        "devices": {"results": [result | {"bindingConditions": ["ready"]}]},
+        "allocationTimestamp": "2026-01-01T10:00:00Z",
+    }
+    reserved_for = [{"resource": "pods", "name": "waits", "uid": _create_claiming_pod()["metadata"]["uid"]}]
+    awaited = _DEVICE_CLAIM | {"status": {"allocation": allocation, "reservedFor": reserved_for}}
+    plays = _ALL_DEVICES | {"resourceclaims": page([awaited])}
+    live, _ = run(tmp_path, _create_plays([_create_claiming_pod()], **plays), *_ARGUMENTS)
+    assert [each["verdict"] for each in _read_json(live)["items"]] == ["not now"]
+    path = tmp_path / "now.json"
+    run(tmp_path, [VERSION, *_create_snapshot_plays([_create_claiming_pod()], **plays)], "snapshot", str(path))
+    stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
+    assert [each["verdict"] for each in _read_json(stored)["items"]] == ["unknown"]
+
+
 @pytest.mark.parametrize(
     ("lacking", "live_reason"),
     [
