@@ -207,7 +207,8 @@ def _list_group_pods(role: str, *factors: CountFactor) -> tuple[PodSetDefinition
 def _list_role_pods(roles: str) -> tuple[PodSetDefinition, ...]:
     """Return the pods of the roles of a RoleBasedGroup, by their patterns or by the fields that v1alpha1 has instead.
 
-    A role may refer to one of the templates of the group in place of its own, and change it by a patch.
+    A role may refer to one of the templates of the group in place of its own, and change it by a patch. A patch is a
+    part of a template: it is checked, and counts nothing, since what it replaces is not known.
     """
     role = f"{roles}.roles[*]"
     replicas, group = create_count(f"{role}.replicas"), f"{role}.leaderWorkerPattern"
@@ -227,6 +228,14 @@ def _list_role_pods(roles: str) -> tuple[PodSetDefinition, ...]:
             references=[
                 TemplateReference(FieldPath.parse(f"{each}.templateRef.name"), counts) for each, counts in sized.items()
             ],
+            is_part=True,
+        ),
+        create_pod_set(
+            *(f"{each}.templateRef.patch" for each in sized),
+            *(f"{group}.{each}TemplatePatch" for each in ("leader", "worker")),
+            *(f"{role}.leaderWorkerSet.patch{each}Template" for each in ("Leader", "Worker")),
+            f"{role}.templatePatch",
+            is_used=False,
             is_part=True,
         ),
     )

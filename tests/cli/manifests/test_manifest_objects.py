@@ -50,6 +50,11 @@ def describe_objects(text: str) -> list[str]:
             ["-"],
             id="a patch with a directive",
         ),
+        pytest.param(
+            "{apiVersion: example.com/v1, kind: Group, spec: {templateRef: {patch: {containers: [{$patch: delete}]}}}}",
+            ["Group"],
+            id="an object with a patch that has a directive",
+        ),
     ],
 )
 def test_documents_are_split_into_objects(text: str, expected: list[str]) -> None:

@@ -69,8 +69,13 @@ def find_unknown_fields(manifest: Manifest, targets: ReviewTargets) -> Iterator[
         visited.add((id(typed.node), typed.type_name))
         waiting += reversed(_list_children(typed, types))
         for entry in typed.node.entries if isinstance(typed.node, MappingNode) else ():
-            if entry.name not in types[typed.type_name] and not entry.is_merge:
+            if entry.name not in types[typed.type_name] and not entry.is_merge and not _is_directive(typed, entry):
                 yield _create_unknown_field(typed, entry, types)
+
+
+def _is_directive(typed: _TypedNode, entry: Entry) -> bool:
+    """Return whether a field is a directive of a patch, as `$patch: delete`, in a field that has patches."""
+    return entry.name.startswith("$") and "patch" in typed.path.lower()
 
 
 def _list_roots(manifest: Manifest, targets: ReviewTargets) -> list[_TypedNode]:

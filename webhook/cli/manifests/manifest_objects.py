@@ -21,6 +21,8 @@ _OBJECT_FIELDS = frozenset({"metadata", "spec", "items", "template", "containers
 """Fields of objects: a document with one of them is meant as one, even if its apiVersion or kind is missing."""
 
 _DIRECTIVE = "$patch"
+_PATCH_FIELD = "patch"
+"""A part of the name of a field that has a patch in an object, as in `templateRef.patch`: its directives are its own."""
 
 
 class ManifestError(DocumentError):
@@ -111,7 +113,7 @@ def _is_patch(root: Node) -> bool:
         if isinstance(node, Mapping):
             if node.get(_DIRECTIVE) is not None:
                 return True
-            children = [entry.value for entry in node.entries]
+            children = [entry.value for entry in node.entries if _PATCH_FIELD not in entry.name.lower()]
         else:
             children = node.items if isinstance(node, Sequence) else []
         waiting.extend(child for child in children if id(child) not in visited and not isinstance(child, Scalar))
