@@ -65,6 +65,20 @@ def test_a_claim_is_counted_while_its_class_is_away() -> None:
         assert replica.request_pod("u1") == 403, classes
 
 
+def test_a_new_claim_counts_by_a_former_mapping_too_as_long_as_the_ledger_has_it() -> None:
+    replica = create_claim_replica()
+    stored = store_allocated(replica, "c1", 2)
+    replica.change_classes({CLASS: OTHER})
+    assert [replica.request_claim(claim_of(CLASS, 2, uid)) for uid in ("c2", "c3")] == [200, 403]
+    assert replica.count_gpus() == (2, 2)
+    store_allocated(replica, "c2", 2)
+    stored["metadata"]["resourceVersion"] = str(replica.next_revision())
+    replica.delete_claim(stored)
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 0)
+    assert replica.read_ledger().mappings >= {(CLASS, GPU)}
+
+
 def test_a_mapping_ends_with_the_last_consumer_that_counts_by_it() -> None:
     replica = create_claim_replica()
     stored = store_allocated(replica, "c1", 4)
