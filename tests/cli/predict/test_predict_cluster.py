@@ -1,6 +1,7 @@
 """`tallygate predict` and `headroom` against an API server: listed kinds, and missing permissions."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -226,6 +227,20 @@ def test_devices_are_predicted_from_a_cluster_and_from_its_snapshot(tmp_path: Pa
     assert (taken.exit_code, taken.stderr) == (0, "")
     stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
     assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
+
+
+@pytest.mark.parametrize(
+    ("limit_ranges", "unknown"),
+    [(page([]), []), (_FORBIDDEN, ["limitranges"])],
+    ids=["the cluster has none", "they may not be listed"],
+)
+def test_limit_ranges_are_unknown_if_they_may_not_be_listed(
+    tmp_path: Path, limit_ranges: Responder, unknown: list[str]
+) -> None:
+    plays = _create_plays([], limitranges=limit_ranges, priorityclasses=page([_GOLD]))
+    new = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [{"name": "c"}]}}
+    result, _ = run(tmp_path, plays, "headroom", "-f", "-", stdin=json.dumps(new))
+    assert re.findall(r"the (.*) of this cluster are not known: new pods", result.stderr) == unknown
 
 
 def test_a_device_that_is_awaited_for_too_long_needs_the_time_of_a_cluster(tmp_path: Path) -> None:

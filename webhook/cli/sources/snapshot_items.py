@@ -257,7 +257,9 @@ CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if reso
 """
 
 LIST_MARKS = {
-    name: SnapshotItem("", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode())
+    name: SnapshotItem(
+        "", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode(), f"{kind}List"
+    )
     for version, name, kind in _RESOURCES
     if kind in {"DeviceClass", "LimitRange", "RuntimeClass", *_CLAIM_KINDS}
 }
