@@ -22,7 +22,7 @@ from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.limit_admissions import LimitAdmissions
 from tallygate.webhook.gate.quota_forecast import QuotaLister
 from tallygate.webhook.gate.scale_requests import WorkloadReader
-from tallygate.webhook.gate.schedulability import check_schedulability
+from tallygate.webhook.gate.schedulability import check_schedulability, count_pods_on_nodes
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -86,6 +86,7 @@ class GateFixture:
             resources_by_class=lambda: resources_by_class,
             limit_admissions=limit_admissions,
             find_pod_defaults=lambda _: pod_defaults,
+            count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots) if snapshots else None,
             is_advertised=partial(may_be_advertised, snapshots=snapshots) if snapshots else lambda _: True,
         )
 

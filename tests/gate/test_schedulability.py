@@ -13,7 +13,7 @@ from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, UNKNOWN_P
 from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot, FixedSnapshot
 from tallygate.webhook.objects.scheduling import RuntimeClass, RuntimeClassScheduling, Toleration
 from tests.accounting.scheduling.devices import claim, device_slice, request
-from tests.gate.gate_fixture import GPU, GateFixture, pod, response
+from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.test_workload_forecast import list_warnings, workload
 
 RULE = """
@@ -374,3 +374,27 @@ def test_no_denial_hangs_on_a_runtime_class_that_is_unknown(defaults: PodDefault
     kind = {"group": "apps", "kind": "Deployment"}
     warnings = response(fixture.admit(body, kind=kind, name="w")).get("warnings", [])
     assert [expected in each for each in warnings] == ([True] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("old", "snapshots", "expected"),
+    [
+        pytest.param(None, FixedSnapshot(cluster(4, 4, 4)), "3 pods request 6", id="one pod on each node"),
+        pytest.param(None, FixedSnapshot(cluster(4, 4)), "", id="two nodes"),
+        pytest.param(None, FixedSnapshot(cluster()), "", id="no node"),
+        pytest.param(None, None, "", id="the nodes are not known"),
+        pytest.param(2, FixedSnapshot(cluster(4, 4, 4)), "", id="a change that requests no more"),
+        pytest.param(1, FixedSnapshot(cluster(4, 4, 4)), "3 pods request 6", id="a change that requests more"),
+    ],
+)
+@pytest.mark.parametrize("workloads", ["warn", "deny"])
+def test_the_pods_of_a_daemon_set_are_those_of_the_nodes(
+    old: int | None, snapshots: FixedSnapshot | None, expected: str, workloads: str
+) -> None:
+    fixture = GateFixture(f"{CAP}  workloads: {workloads}\n", snapshots=snapshots)
+    before: dict[str, Any] = {} if old is None else {"oldObject": workload(old, "DaemonSet")}
+    kind = {"group": "apps", "kind": "DaemonSet"}
+    result = response(fixture.admit(workload(2, "DaemonSet"), kind=kind, name="w", **before))
+    assert result["allowed"] == (not expected or workloads == "warn")
+    messages = result.get("warnings", []) if result["allowed"] else [result["status"]["message"]]
+    assert [expected in each for each in messages] == ([True] if expected else [])

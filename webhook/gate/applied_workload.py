@@ -79,6 +79,10 @@ class ForecastWorkload:
         )
 
 
+DaemonPodCounter = Callable[[ForecastWorkload, object, ImpliedRequests], ForecastWorkload]
+"""Returns a DaemonSet, given it and its JSON, with the number of its pods if the nodes are known."""
+
+
 def sum_pod_sets(pod_sets: Iterable[tuple[ReplicaCount, Amounts]]) -> Amounts:
     """Return the amounts of all pods of an object, given those of one pod of each template.
 

@@ -18,6 +18,7 @@ from tallygate.webhook.admission.implied_requests import creates_pod
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
 from tallygate.webhook.gate.active_policies import ActivePolicies
+from tallygate.webhook.gate.applied_workload import DaemonPodCounter
 from tallygate.webhook.gate.cap_activation import CapActivation
 from tallygate.webhook.gate.cap_messages import create_excess_problems
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ReadTransition
@@ -96,7 +97,8 @@ class Gate:
     may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
     are watched. `limit_annotations` returns the annotations that set limits, the same object until one changes;
     `limit_admissions` get the admitted changes of these. `find_pod_defaults` returns what built-in admission gives new
-    pods of a namespace. `activation` tells new caps from those whose ledgers are lost; without it no cap is new.
+    pods of a namespace. `count_daemon_pods` counts the pods of DaemonSets by the nodes, where they are watched.
+    `activation` tells new caps from those whose ledgers are lost; without it no cap is new.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -121,6 +123,7 @@ class Gate:
         activation: CapActivation | None = None,
         limit_admissions: LimitAdmissions | None = None,
         find_pod_defaults: Callable[[str], PodDefaults] = lambda _: UNKNOWN_POD_DEFAULTS,
+        count_daemon_pods: DaemonPodCounter | None = None,
     ) -> None:
         self._namespaces = namespaces
         self._activation = activation
@@ -147,6 +150,7 @@ class Gate:
             workload_reader=workload_reader,
             read_ledger=self._read_ledger,
             nonce=nonce,
+            count_daemon_pods=count_daemon_pods,
         )
         self._surge_charger = SurgeCharger(self._owner_chains, usage_lister, nonce, unix_time)
         self._active_policies = ActivePolicies(policies, resources_by_class, unix_time, usage_lister, limit_annotations)

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
+
 from tallygate.webhook.accounting.allocation.planned_requests import TOO_MUCH_WORK
 from tallygate.webhook.accounting.node_fit import format_unhealthy
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
@@ -26,14 +28,17 @@ from tallygate.webhook.accounting.scheduling.plugins.resource_claims import need
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
+    count_daemon_pods,
     predict_daemon_set,
     predict_quickly,
     with_daemon_tolerations,
 )
 from tallygate.webhook.accounting.selectors import SelectorError
 from tallygate.webhook.admission.evaluate import create_verdict
+from tallygate.webhook.admission.implied_requests import ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.object_checks import RuleViolation
+from tallygate.webhook.admission.pod_view import ReplicaCount, read_template
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from tallygate.webhook.admission.rule_codes import (
     NEVER_SCHEDULABLE,
@@ -49,15 +54,18 @@ from tallygate.webhook.gate.advertised_devices import (
     check_served_names,
 )
 from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames
+from tallygate.webhook.gate.applied_workload import ForecastWorkload
 from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot, SnapshotProvider
 from tallygate.webhook.gate.device_reasons import may_reach_incomplete_pool
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
 from tallygate.webhook.gate.node_reasons import add_devices, describe_victims, find_never_reason
 from tallygate.webhook.gate.pending_amounts import PendingAmounts
 from tallygate.webhook.gate.possible_nodes import PossibleNodes
+from tallygate.webhook.objects.scheduling import SchedulingPod
 from tallygate.webhook.policy.matching import matches_resource
 from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
 
+_POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 _MAX_COPIES = 200
 _MAX_TOTAL_COMPLEXITY = 20_000  # terms on nodes, in all copies together that have to be placed one by one
 _MAX_COMPLEXITY = 1000  # terms on nodes
@@ -105,6 +113,28 @@ def check_schedulability(
         if found is not ALLOWED:
             verdict = verdict.merge(found)
     return verdict
+
+
+def count_pods_on_nodes(
+    workload: ForecastWorkload, content: object, implied: ImpliedRequests, snapshots: SnapshotProvider
+) -> ForecastWorkload:
+    """Return a DaemonSet with the number of its pods, given its JSON; with one pod while the nodes are not known.
+
+    A node that comes later gets a pod too, and caps decide about that one when it is created. Where the RuntimeClass of
+    the pods is not known, nor are the nodes that it selects.
+    """
+    (pods,) = workload.pod_sets
+    try:
+        pod = implied.complete(_POD_DECODER.decode(read_template(pods.view, content)))
+        if implied.defaults.find_unknown_class(pod) or estimate_complexity(pod, _MAX_COMPLEXITY) is None:
+            return workload
+        with snapshots.open_snapshot(pods=False) as snapshot:
+            if snapshot is None:
+                return workload
+            count = count_daemon_pods(pod, snapshot.cluster)
+    except (msgspec.DecodeError, QuantityError):
+        return workload  # the API server rejects such a pod
+    return replace(workload, pod_sets=(replace(pods, replicas=ReplicaCount(count, "pods")),))
 
 
 def _check_incoming_pods(

@@ -10,9 +10,9 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, ReviewTarget, find_review_target
 from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
-from tallygate.webhook.gate.applied_workload import ForecastWorkload, add_claims, decode_workloads
+from tallygate.webhook.gate.applied_workload import DaemonPodCounter, ForecastWorkload, add_claims, decode_workloads
 from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge
 from tallygate.webhook.gate.claim_forecast import (
     ClaimTemplateLister,
@@ -40,6 +40,7 @@ from tallygate.webhook.policy.model import ForecastEnforcement
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
+_ONE_PER_NODE = ("apps", "DaemonSet")
 _METADATA = msgspec.json.Decoder(PartialObjectMetadata)
 
 
@@ -58,7 +59,8 @@ class ReviewedWorkload(msgspec.Struct, frozen=True):
 class WorkloadReviewer:
     """The review of workloads, with the parts of a gate that it needs.
 
-    `read_ledger` returns the ledger of a key before a deadline, or None if it is unavailable. Without `owner_chains`,
+    `read_ledger` returns the ledger of a key before a deadline, or None if it is unavailable. Without
+    `count_daemon_pods` a DaemonSet has one pod, the least. Without `owner_chains`,
     no workload is admitted as a whole.
     """
 
@@ -72,7 +74,9 @@ class WorkloadReviewer:
         workload_reader: WorkloadReader | None,
         read_ledger: Callable[[LedgerKey, float], Ledger | None],
         nonce: Callable[[], str],
+        count_daemon_pods: DaemonPodCounter | None,
     ) -> None:
+        self._count_daemon_pods = count_daemon_pods
         self._quotas = quotas
         self._claim_templates = claim_templates
         self._least_amounts = least_amounts
@@ -115,9 +119,7 @@ class WorkloadReviewer:
         unwatched_caps = whole_caps if self._owner_chains is None else ()
         if unwatched_caps:
             whole_caps = ()
-        workload, old_workload = decode_workloads(
-            request, pod_target, implied=context.implied, with_controlled=bool(whole_caps)
-        )
+        workload, old_workload = self._decode(context, pod_target, with_controlled=bool(whole_caps))
         if workload is None:
             return None
         if unwatched_caps and workload.pod_count:
@@ -146,6 +148,17 @@ class WorkloadReviewer:
         unknown = unknown or describe_unseen_classes(forecast_caps, claims, pods)
         unknown = unknown or next(describe_unknown_defaults(workload, forecast_caps, compute_pod_charge), "")
         return ReviewedWorkload(denied, warnings, unknown, charges)
+
+    def _decode(
+        self, context: ReviewContext, pod_target: ReviewTarget, *, with_controlled: bool
+    ) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
+        """Return the workload of a request and the one that it replaces, a DaemonSet with its pods on all nodes."""
+        request, implied = context.request, context.implied
+        new, old = decode_workloads(request, pod_target, implied=implied, with_controlled=with_controlled)
+        if self._count_daemon_pods is None or new is None or (request.group, request.kind) != _ONE_PER_NODE:
+            return new, old
+        counted = self._count_daemon_pods(new, request.object, implied)
+        return counted, old and self._count_daemon_pods(old, request.old_object, implied)
 
     def _drop_counted_by_owners(
         self, charges: RequestCharges, metadata: ObjectMeta | None, context: ReviewContext

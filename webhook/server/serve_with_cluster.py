@@ -14,7 +14,7 @@ from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.leader_election import LeaderElector
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.limit_admissions import LimitAdmissions
-from tallygate.webhook.gate.schedulability import check_schedulability
+from tallygate.webhook.gate.schedulability import check_schedulability, count_pods_on_nodes
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.client import ClientConfig
@@ -83,6 +83,7 @@ def create_cluster_gate(
         activation=activation,
         limit_admissions=admissions,
         find_pod_defaults=informers.pod_defaults.find_pod_defaults,
+        count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots),
     )
     elector = _create_elector(client_config, settings, gate, bound)
     reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector, activation)
