@@ -22,7 +22,7 @@ _OBJECT_FIELDS = frozenset({"metadata", "spec", "items", "template", "containers
 
 _DIRECTIVE = "$patch"
 _PATCH_FIELD = "patch"
-"""A part of the name of a field that has a patch in an object, as in `templateRef.patch`: its directives are its own."""
+"""A part of the name of a field with a patch in an object, as in `templateRef.patch`: its directives are its own."""
 
 
 class ManifestError(DocumentError):
