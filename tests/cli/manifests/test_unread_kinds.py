@@ -4,7 +4,7 @@ import pytest
 
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, list_objects
-from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_wrong_kind
+from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_unread_texts, find_wrong_kind
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
 
@@ -201,6 +201,23 @@ def test_an_object_whose_pods_have_a_template_in_another_object_is_found() -> No
     assert warning is not None
     assert (warning.code, *warning.position) == ("TG410", 2, 7)
     assert "the template that spec.sandboxTemplateRef names, are not counted" in warning.message
+
+
+@pytest.mark.parametrize(
+    ("template", "count"),
+    [
+        ("resource: {action: create, manifest: 'kind: Job\n\nspec: {}\n\nlimits: {a.b/c: 1}'}", 1),
+        ('resource: {action: create, manifest: "kind: Pod\\nspec:\\n  containers:\\n  - {}"}', 1),
+        ('resource: {action: create, manifest: "kind: ConfigMap\\ndata: {}"}', 0),
+        ("resource: {action: create, manifestFrom: {artifact: {name: a}}}", 0),
+        ("container: {image: x}", 0),
+    ],
+)
+def test_an_object_with_pods_in_a_text_of_a_workflow_is_found(template: str, count: int) -> None:
+    text = f"apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nspec:\n  templates:\n  - {{name: a, {template}}}\n"
+    warnings = list(find_unread_texts(read_manifest(text)))
+    assert [each.code for each in warnings] == ["TG410"] * count
+    assert all("spec.templates[0].resource.manifest has an object with pods" in each.message for each in warnings)
 
 
 def test_aliases_of_aliases_are_searched_once() -> None:

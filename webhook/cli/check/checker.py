@@ -53,7 +53,7 @@ from tallygate.webhook.cli.manifests.typed_objects import (
     parse_object,
     replace_body,
 )
-from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_wrong_kind
+from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_unread_texts, find_wrong_kind
 from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.documents.scalars import format_float
@@ -304,7 +304,8 @@ class ManifestChecker:
         """Yield the findings of a decoded object; its pods are charged if it `is_valid` and no check finds an error."""
         manifest, subject = typed.manifest, typed.subject
         misspelt = () if self._context.snapshot else find_misspelt_names(typed)
-        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed), *misspelt):
+        texts = find_unread_texts(manifest)
+        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed), *misspelt, *texts):
             yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
         labels = self._labels_by_namespace.get(subject.namespace)
         rule_result = self._rule_checker.evaluate(typed, labels)

@@ -3,6 +3,8 @@
 An object has pods if it has containers, or requests or limits of resources, at any depth.
 """
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tallygate.webhook.accounting.quantity import Quantity
@@ -30,6 +32,9 @@ _TEMPLATE_REFERENCES = {("extensions.agents.x-k8s.io", "SandboxWarmPool"): "spec
 
 Source: sigs.k8s.io/agent-sandbox v0.5.6, extensions/controllers/sandboxwarmpool_controller.go.
 """
+
+_ARGO, _MANIFEST = "argoproj.io", ".resource.manifest"
+_POD_FIELD = re.compile(r"^[ \t\-]*(containers|limits|requests)[\"']?:", re.MULTILINE)
 
 _SCHEMA_FIELD = "openAPIV3Schema"
 """The field of a definition of a kind whose value has the names of fields as keys."""
@@ -112,19 +117,36 @@ class _Place:
     path: str
 
 
+def find_unread_texts(manifest: Manifest) -> Iterator[ManifestError]:
+    """Yield a warning for each object with pods that a Workflow has as a text: Argo makes it, and it is not read."""
+    if manifest.group != _ARGO:
+        return
+    for place, _ in _walk(manifest.node):
+        if place.path.endswith(_MANIFEST) and isinstance(place.node, Scalar) and _POD_FIELD.search(place.node.text):
+            message = (
+                f"{place.path} has an object with pods as a text, which is not read: they are not checked before "
+                "Argo creates the object"
+            )
+            yield ManifestError("TG410", place.node.position, message)
+
+
 def _find_pods(root: Node) -> str:
     """Return the path of the first containers, requests or limits in an object, at any depth, or an empty text."""
+    found = (child.path for child, parent in _walk(root) if _has_containers(child) or _has_resources(child, parent))
+    return next(found, "")
+
+
+def _walk(root: Node) -> Iterator[tuple[_Place, Node]]:
+    """Yield every place below a node with its parent; what aliases share is visited once."""
     waiting, visited = [_Place(root, "")], {id(root)}
     while waiting:
         place = waiting.pop()
         children = _list_children(place)
         for child in children:
-            if _has_containers(child) or _has_resources(child, place.node):
-                return child.path
+            yield child, place.node
         new = [child for child in children if id(child.node) not in visited and not isinstance(child.node, Scalar)]
         visited.update(id(child.node) for child in new)
         waiting += reversed(new)
-    return ""
 
 
 def _list_children(place: _Place) -> list[_Place]:
