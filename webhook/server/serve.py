@@ -111,6 +111,8 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     if relay_controller is not None:
         gate_parts = replace(gate_parts, background=(*gate_parts.background, relay_controller.worker))
     checks = [policy_reloader.check, *(part.check for part in gate_parts.background), *setup.checks]
+    if relay_controller is not None:
+        checks.append(relay_controller.check)
     lifecycle = Lifecycle(
         partial(create_app, gate_parts.admit),
         settings,

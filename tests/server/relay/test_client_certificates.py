@@ -166,17 +166,27 @@ def test_a_session_is_not_resumed(
     assert connect(session)[1] is False
 
 
-def test_a_relay_with_a_configuration_that_verifies_no_client_is_an_error(
-    gate: ServerProcess, callers: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        (('crt-list "${RELAY_FOLDER}/certificates.list"', 'crt "${RELAY_FOLDER}/tls.pem"'), "clients.pem"),
+        (("client-names.list", "peers.list"), "client-names.list"),
+    ],
+    ids=["the list of certificates", "the names"],
+)
+def test_a_gate_whose_relay_does_not_verify_clients_is_not_ready(
+    gate: ServerProcess, callers: Path, tmp_path: Path, change: tuple[str, str], missing: str
 ) -> None:
+    """Use a copy of the configuration without a part of it."""
     configuration = tmp_path / "haproxy.cfg"
     text = CONFIGURATION.read_text()
-    configuration.write_text(
-        text.replace('crt-list "${RELAY_FOLDER}/certificates.list"', 'crt "${RELAY_FOLDER}/tls.pem"')
-    )
+    assert change[0] in text
+    configuration.write_text(text.replace(*change))
     with HaproxyProcess(gate.port, gate.monitor_port, configuration=configuration) as relay:
         controller = create_controller(relay.folder, gate.folder, client_ca=callers / "ca.crt")
         controller.reconcile()
+        assert controller.check().ready
         relay.start()
-        with pytest.raises(RelayError, match=r"the relay keeps its old clients\.pem"):
+        with pytest.raises(RelayError, match=rf"the relay verifies no clients: .* does not use {missing}; use that"):
             controller.reconcile()
+        assert not controller.check().ready

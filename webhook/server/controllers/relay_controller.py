@@ -27,6 +27,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.interfaces import ReadinessStatus
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
 
@@ -86,6 +87,7 @@ class RelayController:
         self._log = log
         self._monotonic = monotonic
         self._next_resolution = monotonic()
+        self._is_unverified = False
         task = WorkerTask(
             name="relay",
             run=self.reconcile,
@@ -122,6 +124,7 @@ class RelayController:
             self._replace_if_different("cert", _CERTIFICATE_FILE, lambda shown: shown[:1] == [leaf])
             self._replace_authorities(_CA_FILE, bundle)
             if client_ca:
+                self._check_verification()
                 self._replace_authorities(_CLIENT_CA_FILE, client_ca)
             self._replace_peers(peers)
             if self._monotonic() >= self._next_resolution:
@@ -140,6 +143,26 @@ class RelayController:
         """
         verification = f" [verify optional ca-file {self._directory / _CLIENT_CA_FILE}]" if has_client_ca else ""
         return _join_lines([f"{self._directory / _CERTIFICATE_FILE}{verification}"])
+
+    def check(self) -> ReadinessStatus:
+        """Return a status that is not ready while the relay serves clients that it was to verify, and does not."""
+        return ReadinessStatus("relay-clients", ready=not self._is_unverified)
+
+    def _check_verification(self) -> None:
+        """Check that a relay that runs has the files by which it verifies clients; its configuration may be a copy.
+
+        Raises:
+            RelayError: if it has not.
+        """
+        shown = self._send("show ssl ca-file") + self._send("show acl")
+        names = (_CLIENT_CA_FILE, _CLIENT_NAMES_FILE, _PEERS_FILE)
+        missing = [name for name in names if str(self._directory / name) not in shown]
+        self._is_unverified = bool(missing)
+        if missing:
+            raise RelayError(
+                f"the relay verifies no clients: its configuration does not use {', '.join(missing)}; use that of this "
+                "version"
+            )
 
     def _list_peers(self, chain: bytes) -> list[str]:
         """Return the SHA-256 of the gate's certificate, and of the one before it if the file has it."""
