@@ -2,13 +2,14 @@
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.haproxy import CONFIGURATION, HaproxyProcess, create_controller
+from tests.server.app_harness import MUTATE
 from tests.server.process import eventually
 from tests.server.relay.pods import Pod, post
 
@@ -52,6 +53,36 @@ def test_reviews_pass_beside_many_idle_connections(pod: Pod, counts: dict[str, i
         status = Path(f"/proc/{pod.relay.pid}/status").read_text()
         rss = int(status.partition("VmRSS:")[2].split()[0])
         assert rss < _MAX_RSS_KIB
+
+
+def send_without_length(pod: Pod) -> int:
+    """Send more than the gate reads in chunks, and return the status."""
+    chunks = (b"x" * 65536 for _ in range(160))
+    with pod.client() as client:
+        return client.post(MUTATE, content=chunks).status_code
+
+
+@pytest.mark.parametrize(
+    ("send", "status"),
+    [
+        (send_without_length, 411),
+        (lambda pod: post_named(pod, "undecided", "5s"), 500),
+        (lambda pod: post_named(pod, "wait-3000", "1s"), 504),
+    ],
+    ids=["a body without a length", "no decision", "a decision that takes too long"],
+)
+def test_no_request_of_a_stranger_takes_the_gate_from_the_others(
+    pod: Pod, send: Callable[[Pod], int], status: int
+) -> None:
+    for _ in range(4):
+        assert send(pod) == status
+        assert (pod.relay.is_up(), post_once(pod)) == (True, 200)
+
+
+def post_named(pod: Pod, name: str, timeout: str) -> int:
+    """Send a review with this name and this timeout, and return the status."""
+    with pod.client() as client:
+        return post(client, name, timeout=timeout).status_code
 
 
 def test_a_connection_that_sends_nothing_is_closed(tmp_path: Path, pod: Pod) -> None:
