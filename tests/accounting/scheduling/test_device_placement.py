@@ -68,6 +68,7 @@ def test_columns_decide_as_the_search_does(number: int) -> None:
 @given(_numbers)
 @example(16347)  # a selector fails on a device of one node, which ends the attempt
 @example(28104)
+@example(8920)  # a nominated pod is on a node whose devices back a requested resource
 @settings(max_examples=60, deadline=None)
 def test_copies_take_devices_as_one_attempt_after_the_other_does(number: int) -> None:
     cluster, raw, pod = _draw_cluster(number)

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -184,7 +184,7 @@ def test_the_pod_fits_after_all_evictions_and_not_before(
 
 def _check_new_node(change: str, incoming: IncomingPod, capacities: list[int]) -> None:
     """Check that the new node fits the pod, and a node with a unit less than the added amount does not."""
-    match = re.fullmatch(rf"(?:one more|a) node like n(\d+)(?: with (\d+) more {_BANANA})?", change)
+    match = re.fullmatch(r"(?:one more|a) node like n(\d+)(?: with (\d+) more example.com/banana)?", change)
     assert match is not None, change
     room, more = capacities[int(match[1])], int(match[2] or 0)
     sizes = [(room + more, True), *([(room + more - 1, False)] if more else [])]
@@ -194,6 +194,7 @@ def _check_new_node(change: str, incoming: IncomingPod, capacities: list[int]) -
 
 
 @given(st.lists(_AMOUNTS, min_size=1, max_size=4), st.lists(st.tuples(_AMOUNTS, _AMOUNTS), max_size=6), _AMOUNTS)
+@example([0, 0, 0, 0], [], 1)  # so many nodes lack the amount that one larger node is the remedy
 @settings(max_examples=examples(50), deadline=None)
 def test_the_pod_fits_a_node_with_the_additional_amount(
     capacities: list[int], existing: list[tuple[int, int]], requested: int

@@ -27,7 +27,7 @@ from tallygate.webhook.accounting.scheduling.filters import (
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors, find_choices
 from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import list_named_nodes
-from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
+from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import is_device_backed, mask_device_backed
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     needs_devices,
 )
@@ -292,6 +292,8 @@ def _count_copies_beside_nominated_pods(
     nodes = np.array([node_index])
     copies = int(get_free_amounts(cluster, nodes, _PODS)[0]) - len(nominated_pods)
     for name, requested in pod.requests.items():
+        if is_device_backed(cluster, node_index, name):
+            continue
         nominated_amount = sum(each.group.requests.get(name, 0) for each in nominated_pods)
         copies = min(copies, (int(get_free_amounts(cluster, nodes, name)[0]) - nominated_amount) // requested)
     return min(copies, 1) if pod.ports else copies
