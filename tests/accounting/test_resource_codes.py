@@ -52,7 +52,7 @@ def test_a_code_is_complete(code: Code) -> None:
 
 
 # They compare an object with its namespace, with another object, or with all pods: `check` has their examples.
-_BESIDE_OTHERS = {"TG028", "TG029", "TG069", "TG070"}
+_BESIDE_OTHERS = {"TG024", "TG028", "TG029", "TG069", "TG070"}
 _ALONE = [
     each for each in (*kubernetes_codes.RESOURCE_CODES, *lenient_codes.CODES) if each.number not in _BESIDE_OTHERS
 ]

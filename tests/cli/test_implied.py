@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tallygate.webhook.cli.app import root
+from tests.cli.test_known_kinds import UNKNOWN_DEFAULTS
 
 IP = "example.com/ip"
 POLICIES = """\
@@ -128,7 +129,10 @@ def test_predict_places_pods_with_what_is_implied(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "Insufficient example.com/ip" in result.stdout
     assert "not now: 3 of 4 replicas, on n1 (3)" in result.stdout
-    assert result.stderr == "tallygate: Deployment team-a/w: each pod gets example.com/ip=1 (one-address-each)\n"
+    assert (
+        result.stderr
+        == UNKNOWN_DEFAULTS + "tallygate: Deployment team-a/w: each pod gets example.com/ip=1 (one-address-each)\n"
+    )
 
 
 def test_predict_places_a_daemon_set_and_pods_of_the_network_of_the_node(tmp_path: Path) -> None:

@@ -43,11 +43,10 @@ def _create_controller(
     observed: ObservedLedgers | None = None,
     registry: CollectorRegistry | None = None,
 ) -> LedgerController:
-    has_claims = isinstance(replica, ClaimReplica)
     informers = SimpleNamespace(
         pod_store=replica.pods,
-        claim_store=replica.claims if has_claims else ClaimStore(time.monotonic),
-        device_store=replica.devices if has_claims else DeviceStore(),
+        claim_store=replica.claims if isinstance(replica, ClaimReplica) else ClaimStore(time.monotonic),
+        device_store=replica.devices if isinstance(replica, ClaimReplica) else DeviceStore(),
         namespace_store=replica.namespaces,
     )
     observed = observed or ObservedLedgers(time.monotonic)

@@ -193,7 +193,7 @@ def _format_amount(name: str, effective: EffectiveRequest) -> str:
 def _resources_to_dict(effective: EffectiveRequest) -> dict[str, Any]:
     return {
         name: {
-            "quantity": str(quantity),
+            "quantity": quantity.text,
             "amount": effective.amounts[name],
             "unit": "milli" if is_milli(name) else "whole",
             "how": explain_request(effective, name),
@@ -207,8 +207,8 @@ def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
     return {
         "who": term.container,
         "role": term.role.value,
-        "quantity": str(term.quantity),
-        "beneath": str(term.sidecars),
+        "quantity": term.quantity.text,
+        "beneath": term.sidecars.text,
         "counts": term.is_counted,
     }
 

@@ -186,6 +186,7 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
         "Node",
         "PersistentVolumeClaimList",
         "LimitRangeList",
+        "RuntimeClassList",
         "DeviceClassList",
         "Pod",
         "Pod",
