@@ -27,7 +27,7 @@ from tallygate.webhook.state.ledger.ledger import Activation
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 
 _NO_DETAILS = ExcessDetails()
-_NAME_EXISTS = "A pod of this name exists and is counted until it is deleted: a new one needs room beside it. "
+_NAME_EXISTS = "A pod of this name exists and is counted until it is deleted: a new one needs room of its own. "
 
 ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
 """Returns the details of an exceeded resource."""
