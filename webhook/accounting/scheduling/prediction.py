@@ -22,6 +22,7 @@ import numpy as np
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
 from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm
+from tallygate.webhook.accounting.gpu_annotations import list_requested
 from tallygate.webhook.accounting.scheduling.assumed_devices import shares_claims
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, mark_unresolvable
 from tallygate.webhook.accounting.scheduling.filters import Filter, run_filters
@@ -359,6 +360,8 @@ def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
         yield from _find_unknown_devices(pod, cluster)
     if pod.spec.scheduling_group is not None:
         yield f"scheduling group{_format_group(pod)}: a group of pods gets its nodes and devices together, or none"
+    for _, annotation in list_requested(pod.pod.metadata.annotations if pod.pod.metadata else None):
+        yield f"{annotation}: the annotation requests GPUs of KAI-Scheduler or Run:ai, which no node was asked for"
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
         yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
 
