@@ -27,6 +27,12 @@ spec:
 """
 
 
+UNKNOWN_LIMIT_RANGES = (
+    "note: the LimitRanges of the cluster are not known: what they give to containers is not in the sums; "
+    "--snapshot has them\n"
+)
+
+
 def explain(*arguments: str, text: str = "") -> Result:
     """Run `tallygate explain` with a text on stdin."""
     return CliRunner().invoke(root, ["explain", *arguments], input=text)
@@ -128,7 +134,7 @@ def test_the_claims_that_templates_make_for_a_pod_are_charged_by_a_quota_too() -
     assert ["QUOTA", "KEY", "CHARGE", "OF", "CLAIMS"] in rows
     assert ["requests.nvidia.com/gpu", "1", "2"] in rows
     assert ["pods", "1", "-"] in rows
-    assert result.stderr == ""
+    assert result.stderr == UNKNOWN_LIMIT_RANGES
     (found,) = json.loads(explain("pod", "-f", "-", "-o", "json", text=CLAIMS + CLASS).stdout)["items"]
     assert found["claimsQuota"] == {
         "count/resourceclaims.resource.k8s.io": "1",
@@ -154,7 +160,7 @@ def test_the_claims_that_templates_make_for_a_pod_are_charged_by_a_quota_too() -
 )
 def test_a_note_names_what_the_files_lack(text: str, note: str, claimed: int) -> None:
     result = explain("pod", "-f", "-", "-o", "json", text=text)
-    assert result.stderr == f"note: <stdin>:6:1: Pod team-a/trainer: {note}\n"
+    assert result.stderr == f"{UNKNOWN_LIMIT_RANGES}note: <stdin>:6:1: Pod team-a/trainer: {note}\n"
     assert len(json.loads(result.stdout)["items"][0]["claimsQuota"]) == claimed
 
 
@@ -229,3 +235,120 @@ def test_policies_belong_to_the_explanation_of_pods(tmp_path: Path) -> None:
     refused = explain("TG101", "--policies", str(tmp_path))
     assert refused.exit_code == 2
     assert "--policies belongs to `tallygate explain pod -f FILE`" in refused.stderr
+
+
+LIMIT_RANGE = """
+apiVersion: v1
+kind: LimitRange
+metadata: {name: each, namespace: team-a}
+spec: {limits: [{type: Container, defaultRequest: {cpu: 2}, default: {cpu: 3, nvidia.com/gpu: 1}}]}
+---"""
+OTHER_LIMIT_RANGE = LIMIT_RANGE.replace("each", "other").replace("cpu: 3", "cpu: 4")
+RUNTIME_CLASS = """
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: kata}
+handler: kata
+overhead: {podFixed: {cpu: 250m}}
+---"""
+SANDBOXED = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: trainer, namespace: team-a}
+spec:
+  template:
+    spec:
+      runtimeClassName: kata
+      containers: [{name: train, resources: {limits: {memory: 1Gi}}}]
+"""
+STORED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: trainer, namespace: team-a, uid: u1}
+spec:
+  runtimeClassName: kata
+  containers: [{name: train, resources: {limits: {memory: 1Gi}, requests: {memory: 1Gi}}}]
+"""
+BOTH = {"cpu": "2250m", "memory": "1Gi", "nvidia.com/gpu": "1"}
+SET_BY_LIMIT_RANGER = (
+    "LimitRanger plugin set: cpu, nvidia.com/gpu request for container train; "
+    "cpu, nvidia.com/gpu limit for container train"
+)
+OVERHEAD = "RuntimeClass kata gives the overhead"
+UNKNOWN_CLASS = "the overhead of RuntimeClass kata is not known, and is not in the sum"
+DIFFERENT = "LimitRanges of its namespace differ in a default: the first that is listed decides; none is in the sum"
+NAMESPACE = "---\n{apiVersion: v1, kind: Namespace, metadata: {name: team-a, labels: {team: a}}}\n---"
+EMPTY = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: LimitRangeList, items: []}
+- {apiVersion: node.k8s.io/v1, kind: RuntimeClassList, items: []}
+---"""
+
+
+@pytest.mark.parametrize(
+    ("files", "snapshot", "requests", "notes"),
+    [
+        pytest.param(
+            LIMIT_RANGE + RUNTIME_CLASS + SANDBOXED, None, BOTH, [SET_BY_LIMIT_RANGER, OVERHEAD], id="of the files"
+        ),
+        pytest.param(
+            SANDBOXED, LIMIT_RANGE + RUNTIME_CLASS, BOTH, [SET_BY_LIMIT_RANGER, OVERHEAD], id="of the snapshot"
+        ),
+        pytest.param(
+            LIMIT_RANGE + SANDBOXED, EMPTY + RUNTIME_CLASS, BOTH, [SET_BY_LIMIT_RANGER, OVERHEAD], id="of both"
+        ),
+        pytest.param(SANDBOXED, None, {"memory": "1Gi"}, [UNKNOWN_CLASS], id="neither is known"),
+        pytest.param(SANDBOXED, EMPTY, {"memory": "1Gi"}, [], id="the cluster has neither"),
+        pytest.param(
+            LIMIT_RANGE + OTHER_LIMIT_RANGE + SANDBOXED,
+            EMPTY + RUNTIME_CLASS,
+            {"cpu": "250m", "memory": "1Gi"},
+            [OVERHEAD, DIFFERENT],
+            id="two LimitRanges differ",
+        ),
+        pytest.param(
+            LIMIT_RANGE + RUNTIME_CLASS + SANDBOXED.replace("team-a", "team-b"),
+            EMPTY,
+            {"cpu": "250m", "memory": "1Gi"},
+            [OVERHEAD],
+            id="a LimitRange of another namespace",
+        ),
+        pytest.param(LIMIT_RANGE + RUNTIME_CLASS + STORED, None, {"memory": "1Gi"}, [], id="a stored pod has all"),
+    ],
+)
+def test_a_pod_counts_as_admission_completes_it(
+    tmp_path: Path, files: str, snapshot: str | None, requests: dict[str, str], notes: list[str]
+) -> None:
+    """Count defaults of LimitRanges and the overhead of a RuntimeClass, and name them; say what is not known."""
+    arguments = ["pod", "-f", "-", "-o", "json"]
+    if snapshot is not None:
+        (tmp_path / "now.yaml").write_text(NAMESPACE + snapshot.removesuffix("---"))
+        arguments += ["--snapshot", str(tmp_path / "now.yaml")]
+    result = explain(*arguments, text=files)
+    (item,) = json.loads(result.stdout)["items"]
+    assert {name: each["quantity"] for name, each in item["requests"].items()} == requests
+    assert item["quota"].get("requests.cpu") == requests.get("cpu")
+    lines = result.stderr.splitlines(keepends=True)
+    general = [UNKNOWN_LIMIT_RANGES] if snapshot is None and "uid" not in files else []
+    assert lines[: len(general)] == general
+    assert [each.partition("trainer: ")[2].strip() for each in lines[len(general) :]] == notes
+
+
+def test_the_caps_of_a_pod_count_what_admission_gives_it(tmp_path: Path) -> None:
+    """Count it under caps, also by labels of a namespace of the snapshot, and say what a cap counts that is unknown."""
+    (tmp_path / "caps.yaml").write_text(CAPS % ("labels", "selector: {matchLabels: {team: a}}"))
+    (tmp_path / "now.yaml").write_text(NAMESPACE + LIMIT_RANGE + RUNTIME_CLASS.removesuffix("---"))
+    arguments = ("pod", "-f", "-", "-o", "json", "--policies", str(tmp_path / "caps.yaml"))
+    known = explain(*arguments, "--snapshot", str(tmp_path / "now.yaml"), text=SANDBOXED)
+    amounts = {each["name"]: each["amount"] for each in json.loads(known.stdout)["items"][0]["caps"]}
+    assert (amounts["gpu-slices"], amounts["limits.memory"]) == (7, 2**30)
+    lacking = explain(*arguments, text=SANDBOXED.replace("memory: 1Gi", "cpu: 1"))
+    assert "cap labels counts limits.memory, which containers lack: whether a LimitRange gives it" in lacking.stderr
+
+
+def test_a_snapshot_belongs_to_the_explanation_of_pods(tmp_path: Path) -> None:
+    refused = explain("TG101", "--snapshot", str(tmp_path))
+    assert refused.exit_code == 2
+    assert "--snapshot belongs to `tallygate explain pod -f FILE`" in refused.stderr

@@ -62,7 +62,8 @@ class PodDefaults(NamedTuple):
 
     `priority_class` is the name of the default class, `runtime_classes` are those of the cluster by name. Without
     `has_limit_ranges`, `has_priority_classes` or `has_runtime_classes` there may be more than is known.
-    `bounds` are the entries of LimitRanges that the pods must meet.
+    `bounds` are the entries of LimitRanges that the pods must meet. If defaults are `is_ambiguous`, two LimitRanges of
+    the namespace differ in one, so that none is known.
     """
 
     containers: ContainerDefaults = ContainerDefaults()
@@ -72,6 +73,7 @@ class PodDefaults(NamedTuple):
     runtime_classes: Mapping[str, RuntimeClass] = _NO_CLASSES
     has_runtime_classes: bool = True
     bounds: Sequence[LimitRangeEntry] = ()
+    is_ambiguous: bool = False
 
     def complete(self, pod: P) -> P:
         """Return a pod with the values that it lacks."""
@@ -129,6 +131,7 @@ def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, and whether
         runtime_classes,
         has_runtime_classes,
         tuple(entry for each in limit_ranges for entry in list_entries(each)),
+        is_ambiguous=containers is None,
     )
 
 

@@ -2,16 +2,18 @@
 
 `tallygate explain pod` explains the pods of a file and the pod templates of its workloads: requests, limits, the charge
 of a ResourceQuota, and the terms of each sum. The claims for devices that templates of the file make for a pod are
-charged by a ResourceQuota too.
+charged by a ResourceQuota too. A pod that is not stored yet has the values that built-in admission and implied requests
+give it, as in `tallygate check`.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 from rich.console import Group, RenderableType
 from rich.console import Group as Lines
@@ -19,6 +21,7 @@ from rich.text import Text
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount, is_milli
 from tallygate.webhook.accounting.names import DEVICES_SUFFIX
+from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.pod_requests import (
     EffectiveRequest,
     RequestTerm,
@@ -30,9 +33,13 @@ from tallygate.webhook.accounting.problem import Code
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.resource_quota import compute_claim_quota_charge, compute_quota_charge
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.admission.implied_requests import ImpliedIndex, add_requests, describe_amount
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.implied_requests import ImpliedIndex, ImpliedRequests, describe_amount
 from tallygate.webhook.admission.kinds import ReviewTargets, list_review_targets
+from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
+from tallygate.webhook.admission.rule_index import Labels
+from tallygate.webhook.cli.check.created_pods import PodDefaultsFinder, describe_limit_ranger
+from tallygate.webhook.cli.check.namespace_manifests import collect_labels
 from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.webhook.cli.manifests.claim_manifests import (
     ClaimTemplates,
@@ -47,9 +54,12 @@ from tallygate.webhook.cli.manifests.typed_objects import parse_object
 from tallygate.webhook.cli.output import code_catalog, tables
 from tallygate.webhook.cli.output.tables import create_table, escape_control
 from tallygate.webhook.cli.pod_charge import ExplainedAmount, explain_charge
-from tallygate.webhook.cli.sources.options import load_usable_policies
+from tallygate.webhook.cli.sources.options import combine_files, load_usable_policies, snapshot_option
+from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents, read_snapshot
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
+from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload
 from tallygate.webhook.gate.claim_forecast import find_pod_claims
+from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults
 from tallygate.webhook.objects.core import Pod, PodSpec
 from tallygate.webhook.policy.model import PolicySet
 
@@ -93,20 +103,30 @@ class PodCalculation:
 
 
 @dataclass(frozen=True, slots=True)
-class _ClaimSources:
-    """The templates of claims and the extended resource of each class among the manifests, caps, implied requests."""
+class _Sources:
+    """What the manifests and the snapshot have for the pods of a namespace.
+
+    These are the templates of claims, the extended resource of each class, the caps, the implied requests, the values
+    that built-in admission gives new pods, and the labels of namespaces.
+    """
 
     templates: ClaimTemplates
     resources_by_class: Mapping[str, str]
     caps: CapIndex
     implied: ImpliedIndex
+    defaults: PodDefaultsFinder
+    labels_by_namespace: Mapping[str, Labels]
 
-    def charge_pod(self, pod: Pod, namespace: str) -> tuple[tuple[str, ExplainedAmount], ...]:
-        """Return the amounts of a pod under the caps of its namespace, and those that select it by unknown labels."""
-        matching = self.caps.find_matching(namespace, None)
+    def find_implied(self, pod: Pod, namespace: str) -> ImpliedRequests:
+        """Return what a pod of a namespace gets without writing it; a stored pod has the values of admission."""
+        implied = self.implied.select(namespace, self.labels_by_namespace.get(namespace))
+        return implied if _is_stored(pod) else implied.with_defaults(self.defaults.find(namespace))
+
+    def find_caps(self, namespace: str) -> list[ActiveCap]:
+        """Return the caps of a namespace, and those that select it by unknown labels."""
+        matching = self.caps.find_matching(namespace, self.labels_by_namespace.get(namespace))
         keys = {cap.key for cap in matching.caps}
-        caps = [cap for cap in self.caps.list_caps() if cap.key in keys or cap.definition.name in matching.unknown]
-        return tuple((cap.definition.name, each) for cap in caps for each in explain_charge(cap, pod))
+        return [cap for cap in self.caps.list_caps() if cap.key in keys or cap.definition.name in matching.unknown]
 
     def charge_claims(self, pod: Pod, namespace: str) -> tuple[Amounts, tuple[str, ...]]:
         """Return the charge of a ResourceQuota for the claims of a pod, and notes on what it lacks."""
@@ -121,26 +141,55 @@ class _ClaimSources:
         return sum(charges, Amounts()), tuple(notes)
 
 
-def calculate_pod(  # noqa: PLR0913, PLR0917  # what a calculation is of
-    title: str, location: str, field: str, pod: Pod, namespace: str, sources: _ClaimSources
-) -> PodCalculation:
+def _is_stored(pod: Pod) -> bool:
+    return pod.metadata is not None and bool(pod.metadata.uid)
+
+
+def calculate_pod(title: str, location: str, view: PodView, namespace: str, sources: _Sources) -> PodCalculation:
     """Calculate requests, limits, quota charge and caps of a pod or template, and the quota charge of its claims.
 
-    The pod has the requests that are implied for it.
+    The pod has the values that built-in admission gives it, and then the requests that are implied for it.
 
     Raises:
         QuantityError: if a quantity is invalid.
     """
-    implied = sources.implied.select(namespace or _DEFAULT_NAMESPACE, None)
-    missing = implied.find_missing(pod)
-    pod = add_requests(pod, missing) if missing else pod
-    spec = pod.spec or PodSpec()
+    implied = sources.find_implied(view.pod, namespace)
+    admitted, pod = implied.defaults.complete(view.pod), implied.complete(view.pod)
+    spec, caps = pod.spec or PodSpec(), sources.find_caps(namespace)
     claims, notes = sources.charge_claims(pod, namespace)
-    notes += tuple(f"{describe_amount(each)} is implied" for each in missing)
-    notes += implied.describe_unknown(namespace or _DEFAULT_NAMESPACE)
-    requests, limits, quota = compute_pod_requests(spec), compute_pod_limits(spec), compute_quota_charge(pod, None)
-    caps = sources.charge_pod(pod, namespace)
-    return PodCalculation(title, location, field, requests, limits, quota, claims, notes, caps)
+    notes += tuple(_describe_admission(view.pod, admitted, implied.defaults))
+    notes += tuple(f"{describe_amount(each)} is implied" for each in implied.find_missing(admitted))
+    notes += implied.describe_unknown(namespace)
+    workload = ForecastWorkload(
+        (ForecastPods(msgspec.structs.replace(view, pod=pod), ReplicaCount(1, "pods")),), implied.defaults
+    )
+    notes += tuple(describe_unknown_defaults(workload, caps, ActiveCap.compute_charge))
+    return PodCalculation(
+        title,
+        location,
+        view.locate("spec"),
+        compute_pod_requests(spec),
+        compute_pod_limits(spec),
+        compute_quota_charge(pod, None),
+        claims,
+        notes,
+        tuple((cap.definition.name, each) for cap in caps for each in explain_charge(cap, pod)),
+    )
+
+
+def _describe_admission(written: Pod, admitted: Pod, defaults: PodDefaults) -> Iterator[str]:
+    """Yield a note on each value that built-in admission gives a pod, and on each that is not known."""
+    before, after = written.spec or PodSpec(), admitted.spec or PodSpec()
+    if set_by := describe_limit_ranger(before, after):
+        yield set_by
+    if after.overhead and not before.overhead:
+        yield f"RuntimeClass {after.runtime_class_name} gives the overhead"
+    if name := defaults.find_unknown_class(written):
+        yield f"the overhead of RuntimeClass {name} is not known, and is not in the sum"
+    if after.priority_class_name and not before.priority_class_name:
+        yield f"the priority class is {after.priority_class_name} by default"
+    if defaults.is_ambiguous:
+        yield "LimitRanges of its namespace differ in a default: the first that is listed decides; none is in the sum"
 
 
 def render_calculation(calculation: PodCalculation) -> RenderableType:
@@ -213,39 +262,64 @@ def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainedPods:
+    """The calculations, and the number of objects with pods whose kind is not read.
+
+    Without `knows_limit_ranges` the cluster may have LimitRanges that give the pods further values.
+    """
+
+    calculations: Sequence[PodCalculation]
+    unread_count: int
+    knows_limit_ranges: bool
+
+
 def calculate_pods(
-    filenames: tuple[str, ...], stdin: BinaryIO, policies: PolicySet
-) -> tuple[list[PodCalculation], int]:
+    filenames: tuple[str, ...], stdin: BinaryIO, policies: PolicySet, snapshot: Path | None = None
+) -> ExplainedPods:
     """Calculate every pod and template of files, folders or stdin, under the caps of these policies.
 
-    Return the calculations, and the number of objects with pods whose kind is not read; these are reported on stderr.
+    The files are applied to the cluster of the snapshot, if there is one. Objects with pods whose kind is not read are
+    reported on stderr.
 
     Raises:
         UsageError: if a file cannot be read, or contains no pod.
+        SnapshotError: if the snapshot cannot be read.
     """
     loaded = load_manifests(filenames, stdin, DEFAULT_LIMITS, lambda names: names)
     if loaded.findings:
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
-    classes = index_classes(collect_classes(loaded.manifests, DEFAULT_LIMITS))
-    templates = ClaimTemplates(collect_templates(loaded.manifests, "", DEFAULT_LIMITS))
-    sources = _ClaimSources(templates, classes, CapIndex(policies, None, classes), ImpliedIndex(policies))
-    targets = {**list_review_targets(policies), **find_defined_targets(loaded.manifests)}
-    unread_count = report_unread_kinds(loaded.manifests, "", targets)
-    calculations = [each for manifest in loaded.manifests for each in _calculate_manifest(manifest, sources, targets)]
-    if not calculations:
+    stored, manifests = read_snapshot(snapshot) if snapshot is not None else SnapshotContents(), loaded.manifests
+    classes = index_classes((*stored.classes, *collect_classes(manifests, DEFAULT_LIMITS)))
+    sources = _Sources(
+        ClaimTemplates((*stored.templates, *collect_templates(manifests, _DEFAULT_NAMESPACE, DEFAULT_LIMITS))),
+        classes,
+        CapIndex(policies, None, classes),
+        ImpliedIndex(policies),
+        PodDefaultsFinder(stored, manifests, _DEFAULT_NAMESPACE, DEFAULT_LIMITS),
+        {**stored.labels_by_namespace, **collect_labels(manifests)},
+    )
+    targets = {**list_review_targets(policies), **find_defined_targets(manifests)}
+    unread_count = report_unread_kinds(manifests, "", targets)
+    found = [each for manifest in manifests for each in _calculate_manifest(manifest, sources, targets)]
+    if not found:
         raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read")
-    return calculations, unread_count
+    knows_limit_ranges = stored.limit_ranges is not None or all(is_stored for _, is_stored in found)
+    return ExplainedPods([each for each, _ in found], unread_count, knows_limit_ranges)
 
 
-def _calculate_manifest(manifest: Manifest, sources: _ClaimSources, targets: ReviewTargets) -> Iterator[PodCalculation]:
+def _calculate_manifest(
+    manifest: Manifest, sources: _Sources, targets: ReviewTargets
+) -> Iterator[tuple[PodCalculation, bool]]:
+    """Yield the calculation of each pod and template of an object, and whether it is a stored pod."""
     location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
     try:
         typed = parse_object(manifest, "", DEFAULT_LIMITS, targets)
         if typed is None:
             return
+        namespace = typed.subject.namespace or _DEFAULT_NAMESPACE
         for view in typed.views:
-            title, field = str(typed.subject), view.locate("spec")
-            yield calculate_pod(title, location, field, view.pod, typed.subject.namespace, sources)
+            yield calculate_pod(str(typed.subject), location, view, namespace, sources), _is_stored(view.pod)
     except DocumentError as fault:
         raise UsageError(f"{manifest.file}:{fault.position.line}:{fault.position.column}: {fault.message}") from fault
     except QuantityError as error:
@@ -265,6 +339,7 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
         ("tallygate explain TG101", "one code: what, why, what fails, what passes; `not-whole` names it too"),
         ("tallygate explain pod -f pod.yaml", "the calculation of the request of a pod, or of a Deployment's pods"),
         ("tallygate explain pod -f pod.yaml --policies policies/", "the amounts under caps too"),
+        ("tallygate explain pod -f pod.yaml --snapshot now.json", "... as the pod is created in that cluster"),
         ("helm template . | tallygate explain pod -f - -o json", "the same of rendered manifests, for a program"),
     ),
 )
@@ -285,10 +360,20 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
     type=click.Path(path_type=Path),
     help="With `pod`: a policy file, or a folder of them, for the amounts under its caps; may be given several times.",
 )
+@snapshot_option(
+    "With `pod`: the cluster to which the files are applied, for its LimitRanges, RuntimeClasses, classes of devices, "
+    "templates of claims and labels of namespaces: a file of `tallygate snapshot`."
+)
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
-def explain(
-    ctx: click.Context, subject: str | None, filenames: tuple[str, ...], policies: tuple[Path, ...], output: str
+def explain(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    subject: str | None,
+    *,
+    filenames: tuple[str, ...],
+    policies: tuple[Path, ...],
+    snapshot: Path | None,
+    output: str,
 ) -> None:
     """Explain a code of tallygate, or the calculation of a pod's effective request.
 
@@ -298,13 +383,22 @@ def explain(
     the amounts of the pod under the caps of its namespace, and counts the requests that are implied for it. A
     WorkloadKind in the files or policies defines where the pods are in objects of its kind.
 
+    A pod counts as the API server creates it: with the defaults of LimitRanges and the overhead of its RuntimeClass, of
+    the files or a snapshot. Notes on stderr name these values, and what is not known.
+
     Exit codes: 0 explained, 1 an object with pods is of a kind that is not read, 2 misuse, or a file cannot be read.
     """
     if subject == _POD:
+        if not filenames:
+            raise UsageError("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
+        files = combine_files((), filenames, snapshot)
         usable = load_usable_policies(policies) if policies else PolicySet()
-        ctx.exit(EXIT_FINDINGS if _explain_pods(filenames, usable, output) else 0)
-    if filenames or policies:
-        raise UsageError(f"{'-f' if filenames else '--policies'} belongs to `tallygate explain pod -f FILE`")
+        explained = calculate_pods(files, sys.stdin.buffer, usable, snapshot)
+        _print_pods(explained, output)
+        ctx.exit(EXIT_FINDINGS if explained.unread_count else 0)
+    for option, value in (("-f", filenames), ("--policies", policies), ("--snapshot", snapshot)):
+        if value:
+            raise UsageError(f"{option} belongs to `tallygate explain pod -f FILE`")
     if subject is None:
         _list_codes(output)
     else:
@@ -357,17 +451,19 @@ def _indent(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-def _explain_pods(filenames: tuple[str, ...], policies: PolicySet, output: str) -> int:
-    """Print the calculations, and return the number of objects whose kind is not read."""
-    if not filenames:
-        raise UsageError("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
-    calculations, unread_count = calculate_pods(filenames, sys.stdin.buffer, policies)
-    for calculation in calculations:
+def _print_pods(explained: ExplainedPods, output: str) -> None:
+    """Print the calculations, and on stderr what these count that is not written, and what they may lack."""
+    if not explained.knows_limit_ranges:
+        click.echo(
+            "note: the LimitRanges of the cluster are not known: what they give to containers is not in the sums; "
+            "--snapshot has them",
+            err=True,
+        )
+    for calculation in explained.calculations:
         for note in calculation.notes:
             click.echo(escape_control(f"note: {calculation.location}: {calculation.title}: {note}"), err=True)
     if output == "table":
-        for calculation in calculations:
+        for calculation in explained.calculations:
             tables.print_content(render_calculation(calculation))
     else:
-        tables.print_list("PodRequest", [each.to_dict() for each in calculations], output)
-    return unread_count
+        tables.print_list("PodRequest", [each.to_dict() for each in explained.calculations], output)

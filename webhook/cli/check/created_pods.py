@@ -23,7 +23,7 @@ from tallygate.webhook.cli.manifests.typed_objects import is_read, parse_object
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
-from tallygate.webhook.objects.core import Container, LimitRange, ResourceRequirements
+from tallygate.webhook.objects.core import Container, LimitRange, PodSpec, ResourceRequirements
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass, RuntimeClass, SchedulingPod
 
@@ -88,25 +88,37 @@ def set_pod_defaults(body: dict[str, Any], defaults: PodDefaults) -> None:
     completed = defaults.complete(pod)
     if completed is pod or completed.spec is None or pod.spec is None:
         return
-    spec, changes = body["spec"], list[str]()
+    spec = body["spec"]
     if completed.spec.priority_class_name:
         spec["priorityClassName"] = completed.spec.priority_class_name
     before, after = (json.loads(msgspec.json.encode(each)) for each in (pod.spec, completed.spec))
     spec |= {name: after[name] for name in ("overhead", "nodeSelector") if after.get(name) != before.get(name)}
     if added := (after.get("tolerations") or [])[len(before.get("tolerations") or ()) :]:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
-    for name, noun, old, new in (
-        ("containers", "container", pod.spec.containers, completed.spec.containers),
-        ("initContainers", "init container", pod.spec.init_containers, completed.spec.init_containers),
+    for name, old, new in (
+        ("containers", pod.spec.containers, completed.spec.containers),
+        ("initContainers", pod.spec.init_containers, completed.spec.init_containers),
     ):
         for container, was, becomes in zip(spec.get(name) or (), old or (), new or (), strict=True):
             if was is not becomes:
                 container["resources"] = (container.get("resources") or {}) | _encode(becomes.resources)
-                changes += _describe_changes(was, becomes, noun)
-    if changes:
+    if set_by := describe_limit_ranger(pod.spec, completed.spec):
         metadata = body.setdefault("metadata", {})
-        set_by = {LIMIT_RANGER_ANNOTATION: f"LimitRanger plugin set: {'; '.join(changes)}"}
-        metadata["annotations"] = (metadata.get("annotations") or {}) | set_by
+        metadata["annotations"] = (metadata.get("annotations") or {}) | {LIMIT_RANGER_ANNOTATION: set_by}
+
+
+def describe_limit_ranger(before: PodSpec, after: PodSpec) -> str:
+    """Return the text of LimitRanger's annotation on a pod that it has completed; empty if it has set nothing."""
+    changes = [
+        change
+        for noun, old, new in (
+            ("container", before.containers, after.containers),
+            ("init container", before.init_containers, after.init_containers),
+        )
+        for was, becomes in zip(old or (), new or (), strict=True)
+        for change in _describe_changes(was, becomes, noun)
+    ]
+    return f"LimitRanger plugin set: {'; '.join(changes)}" if changes else ""
 
 
 def _describe_changes(before: Container, after: Container, noun: str) -> Iterator[str]:
