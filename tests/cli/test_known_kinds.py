@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from tallygate.webhook.cli.app import root
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tests.cli.test_explain import UNKNOWN_LIMIT_RANGES
 from tests.cli.usage.clusters import GPU, namespace, write_snapshot
 
 KINDS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "known_kinds.yaml").read_text())["kinds"]
@@ -89,7 +90,7 @@ def test_headroom_shows_how_many_more_of_its_pods_fit(tmp_path: Path, known: dic
 @parametrize()
 def test_explain_adds_up_the_requests_of_its_pods(tmp_path: Path, known: dict[str, Any]) -> None:
     result = run(tmp_path, "explain", "pod", "-f", "@object.json", known=known, gpus=2)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, UNKNOWN_LIMIT_RANGES)
     assert result.stdout.startswith((f"{known['kind']} team-a/sample  ", f"{known['kind']} sample  "))
     assert any(line.split() == [f"requests.{GPU}", "2"] for line in result.stdout.splitlines())
 

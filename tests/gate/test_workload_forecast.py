@@ -60,7 +60,6 @@ def test_a_workload_larger_than_the_cap_is_warned_with_the_sum() -> None:
         ("StatefulSet", {"replicas": 3}, "3 replicas request 15"),
         ("ReplicaSet", {}, "1 replica requests 5"),
         ("ReplicationController", {"replicas": 1}, "1 replica requests 5"),
-        ("DaemonSet", {}, "1 pod requests 5"),
         ("Job", {"parallelism": 3, "completions": 2}, "2 parallel pods request 10"),
         ("CronJob", {}, "1 parallel pod requests 5"),
     ],

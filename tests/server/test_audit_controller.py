@@ -137,6 +137,27 @@ def test_caps_by_what_is_allocated_are_audited_or_a_remark(
             assert eventually(lambda: replica.describe_last_audit() == (excess, remarks))
 
 
+@pytest.mark.parametrize(
+    ("labels", "excess"), [pytest.param({"gpu": "yes"}, 1, id="three-nodes"), pytest.param({}, 0, id="no-node")]
+)
+def test_a_daemon_set_is_audited_with_its_pods_on_the_watched_nodes(
+    tmp_path: Path, labels: dict[str, str], excess: int
+) -> None:
+    nodes = [
+        {"metadata": {"name": f"n{each}", "uid": f"n{each}", "resourceVersion": "9", "labels": labels}}
+        for each in range(3)
+    ]
+    spec = pod("agent", {GPU: "2"})["spec"] | {"nodeSelector": {"gpu": "yes"}, "nodeName": None}
+    daemon_set = {
+        "metadata": {"name": "agent", "namespace": "team-a", "uid": "agent", "resourceVersion": "9"},
+        "spec": {"template": {"spec": spec}},
+    }
+    with run_small_cluster(namespaces=[namespace("team-a")], nodes=nodes) as cluster:
+        cluster.objects["/apis/apps/v1/daemonsets"] = [daemon_set]
+        with Replica(cluster, tmp_path, 0.1, parse_policies(CAP)).run() as replica:
+            assert eventually(lambda: replica.describe_last_audit() == (excess, []))
+
+
 def test_a_kind_of_another_project_that_may_not_be_listed_is_a_remark(tmp_path: Path) -> None:
     name, path = "jobsets.jobset.x-k8s.io", "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
     with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("half", {GPU: "500m"})]) as cluster:

@@ -24,6 +24,7 @@ from tallygate.webhook.audit.listing import (
     list_kinds_in_order,
 )
 from tallygate.webhook.gate.advertised_devices import DeviceLister
+from tallygate.webhook.gate.applied_workload import DaemonPodCounter
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.objects.meta import PartialObjectMetadata
@@ -51,7 +52,8 @@ class AuditInput:
     node or is pending, which `tallygate predict` explains. `resources_by_class` has the extended resource of each class
     of devices, empty if it has none. It `has_slices` unless devices may not be listed. `devices` has the published
     devices, `limit_records` the annotations that gates admitted, None if they are unknown. `find_pod_defaults` returns
-    what built-in admission gives new pods of a namespace.
+    what built-in admission gives new pods of a namespace. `count_daemon_pods` counts the pods of DaemonSets by the
+    nodes, None if these are not known.
     """
 
     pods: PodStore
@@ -64,6 +66,7 @@ class AuditInput:
     devices: DeviceLister | None = None
     limit_records: LimitRecords | None = None
     find_pod_defaults: Callable[[str], PodDefaults] = lambda _: UNKNOWN_POD_DEFAULTS
+    count_daemon_pods: DaemonPodCounter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class Audit:
             scope.excluded_namespaces,
             nodes=(audit_input.snapshots, audit_input.devices),
             find_pod_defaults=audit_input.find_pod_defaults,
+            count_daemon_pods=audit_input.count_daemon_pods,
         )
 
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:

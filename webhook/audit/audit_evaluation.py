@@ -31,13 +31,18 @@ from tallygate.webhook.audit.owners import (
     get_controller,
 )
 from tallygate.webhook.gate.advertised_devices import DeviceLister
-from tallygate.webhook.gate.applied_workload import ForecastWorkload, create_workload
+from tallygate.webhook.gate.applied_workload import (
+    DaemonPodCounter,
+    ForecastWorkload,
+    count_daemon_pods,
+    create_workload,
+)
 from tallygate.webhook.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.gpu_annotation_review import find_uncounted_annotations
 from tallygate.webhook.gate.rejected_pods import find_rejected_pods
 from tallygate.webhook.gate.schedulability import check_schedulability
-from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults, forecast_cap
+from tallygate.webhook.gate.workload_forecast import describe_unknown_count, describe_unknown_defaults, forecast_cap
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
@@ -64,8 +69,10 @@ class ObjectEvaluator:
         nodes: tuple[SnapshotProvider | None, DeviceLister | None],
         coverage: AuditCoverage,
         find_pod_defaults: Callable[[str], PodDefaults],
+        count_daemon_pods: DaemonPodCounter | None,
     ) -> None:
         self.caps = caps
+        self._count_daemon_pods = count_daemon_pods
         self._find_pod_defaults = find_pod_defaults
         self._rules = RuleIndex(policies)
         self._labels = labels
@@ -111,7 +118,7 @@ class ObjectEvaluator:
                     f"cap {name} was not asked about namespace {request.namespace}, whose labels are unknown here"
                 )
             for cap in matching.caps:
-                yield from _evaluate_cap(cap, decoded_request, self._coverage.add_remark)
+                yield from _evaluate_cap(cap, decoded_request, self._coverage.add_remark, self._count_daemon_pods)
             yield from _find_uncounted_annotations(matching.caps, decoded_request)
 
     def _check_implied(self, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
@@ -149,7 +156,10 @@ def _get_enforcement(cap: ActiveCap, name: str) -> Enforcement:
 
 
 def _evaluate_cap(
-    cap: ActiveCap, decoded_request: DecodedRequest, add_remark: Callable[[str], object]
+    cap: ActiveCap,
+    decoded_request: DecodedRequest,
+    add_remark: Callable[[str], object],
+    count_pods: DaemonPodCounter | None,
 ) -> Iterator[EvaluatedProblem]:
     """Yield the lasting problems of one cap: a limit or factor is missing, or the pods of a workload can never fit."""
     request, target = decoded_request.request, decoded_request.target
@@ -167,9 +177,13 @@ def _evaluate_cap(
             for name, containers in cap.compute_charge(pod_views[0].pod).unlimited.items():
                 yield _get_enforcement(cap, name), create_missing_limit_problem(cap, name, containers, pod_views[0].pod)
             return
-        workload = create_workload(decoded_object, pod_views, defaults=decoded_request.implied.defaults)
+        implied, kind = decoded_request.implied, (request.group, request.kind)
+        workload = create_workload(decoded_object, pod_views, defaults=implied.defaults)
         if workload is not None and cap.definition.workloads is not ForecastEnforcement.IGNORE:
-            for remark in describe_unknown_defaults(workload, [cap], ActiveCap.compute_charge):
+            workload = count_daemon_pods(workload, kind, request.object, implied, count_pods)
+            unknown = [*describe_unknown_defaults(workload, [cap], ActiveCap.compute_charge)]
+            unknown.append(describe_unknown_count(workload, [cap], ActiveCap.compute_charge))
+            for remark in filter(None, unknown):
                 add_remark(f"{remark} in namespace {request.namespace}")
             yield from _forecast_workload(cap, workload)
     except QuantityError:
@@ -205,7 +219,8 @@ class AuditEvaluator:
 
     `labels` returns the labels of a namespace, None if they are unknown; `excluded_namespaces` are the namespaces whose
     objects are not sent to the gate; `nodes` are the sources of nodes and of devices. `find_pod_defaults` returns what
-    built-in admission gives new pods of a namespace.
+    built-in admission gives new pods of a namespace. `count_daemon_pods` counts the pods of DaemonSets, where the nodes
+    are known.
     """
 
     def __init__(  # noqa: PLR0913  # the sources of an evaluation, each by its name
@@ -217,12 +232,19 @@ class AuditEvaluator:
         *,
         nodes: tuple[SnapshotProvider | None, DeviceLister | None] = (None, None),
         find_pod_defaults: Callable[[str], PodDefaults] = lambda _: UNKNOWN_POD_DEFAULTS,
+        count_daemon_pods: DaemonPodCounter | None = None,
     ) -> None:
         self.findings = AuditFindings()
         self.coverage = AuditCoverage()
         self._excluded_namespaces = excluded_namespaces
         self._evaluator = ObjectEvaluator(
-            caps, policies, labels=labels, nodes=nodes, coverage=self.coverage, find_pod_defaults=find_pod_defaults
+            caps,
+            policies,
+            labels=labels,
+            nodes=nodes,
+            coverage=self.coverage,
+            find_pod_defaults=find_pod_defaults,
+            count_daemon_pods=count_daemon_pods,
         )
         self._policy_reasons: Mapping[str, str] = {
             **{implied.name: implied.reason for implied in policies.implied_requests},

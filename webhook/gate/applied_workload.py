@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge
@@ -9,7 +10,7 @@ from tallygate.webhook.accounting.devices.least_amounts import LeastAmountsRevie
 from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
-from tallygate.webhook.admission.kinds import DecodedObject, ReviewTarget, decode_object
+from tallygate.webhook.admission.kinds import DecodedObject, GroupKind, ReviewTarget, decode_object
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.gate.claim_forecast import (
@@ -46,10 +47,15 @@ class ForecastPods:
 
 @dataclass(frozen=True, slots=True)
 class ForecastWorkload:
-    """A workload: the pods of each of its templates, with the `defaults` that built-in admission gives them."""
+    """A workload: the pods of each of its templates, with the `defaults` that built-in admission gives them.
+
+    `uncounted_kind` is the kind of a workload with one pod on each node where the nodes are not known: one pod counts,
+    the least.
+    """
 
     pod_sets: tuple[ForecastPods, ...]
     defaults: PodDefaults = NO_POD_DEFAULTS
+    uncounted_kind: str = ""
 
     @property
     def pod_count(self) -> int:
@@ -79,8 +85,30 @@ class ForecastWorkload:
         )
 
 
-DaemonPodCounter = Callable[[ForecastWorkload, object, ImpliedRequests], ForecastWorkload]
-"""Returns a DaemonSet, given it and its JSON, with the number of its pods if the nodes are known."""
+_DAEMON_SET: Final[GroupKind] = ("apps", "DaemonSet")
+_UNCOUNTED: Final = frozenset({("apps.kruise.io", "DaemonSet"), ("apps.kruise.io", "BroadcastJob")})
+"""Kinds of other projects with one pod on each node; which nodes these are is decided by rules that are not known."""
+
+DaemonPodCounter = Callable[[PodView, object, ImpliedRequests], int | None]
+"""Returns the number of pods of a DaemonSet, given its template, its JSON and what its pods get; None if the nodes that
+decide it are not known."""
+
+
+def count_daemon_pods(
+    workload: ForecastWorkload,
+    kind: GroupKind,
+    content: object,
+    implied: ImpliedRequests,
+    count: DaemonPodCounter | None,
+) -> ForecastWorkload:
+    """Return a DaemonSet with the number of its pods, given its JSON, and a workload of another kind as it is."""
+    if kind != _DAEMON_SET and kind not in _UNCOUNTED:
+        return workload
+    (pods,) = workload.pod_sets
+    counted = count(pods.view, content, implied) if count is not None and kind == _DAEMON_SET else None
+    if counted is None:
+        return replace(workload, uncounted_kind=kind[1])
+    return replace(workload, pod_sets=(replace(pods, replicas=ReplicaCount(counted, "pods")),))
 
 
 def sum_pod_sets(pod_sets: Iterable[tuple[ReplicaCount, Amounts]]) -> Amounts:

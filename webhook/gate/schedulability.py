@@ -38,7 +38,7 @@ from tallygate.webhook.admission.evaluate import create_verdict
 from tallygate.webhook.admission.implied_requests import ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.object_checks import RuleViolation
-from tallygate.webhook.admission.pod_view import ReplicaCount, read_template
+from tallygate.webhook.admission.pod_view import PodView, read_template
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from tallygate.webhook.admission.rule_codes import (
     NEVER_SCHEDULABLE,
@@ -54,7 +54,6 @@ from tallygate.webhook.gate.advertised_devices import (
     check_served_names,
 )
 from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames
-from tallygate.webhook.gate.applied_workload import ForecastWorkload
 from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot, SnapshotProvider
 from tallygate.webhook.gate.device_reasons import may_reach_incomplete_pool
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
@@ -116,25 +115,21 @@ def check_schedulability(
 
 
 def count_pods_on_nodes(
-    workload: ForecastWorkload, content: object, implied: ImpliedRequests, snapshots: SnapshotProvider
-) -> ForecastWorkload:
-    """Return a DaemonSet with the number of its pods, given its JSON; with one pod while the nodes are not known.
+    view: PodView, content: object, implied: ImpliedRequests, snapshots: SnapshotProvider
+) -> int | None:
+    """Return the number of pods of a DaemonSet, given its template and its JSON; None while the nodes are not known.
 
     A node that comes later gets a pod too, and caps decide about that one when it is created. Where the RuntimeClass of
     the pods is not known, nor are the nodes that it selects.
     """
-    (pods,) = workload.pod_sets
     try:
-        pod = implied.complete(_POD_DECODER.decode(read_template(pods.view, content)))
+        pod = implied.complete(_POD_DECODER.decode(read_template(view, content)))
         if implied.defaults.find_unknown_class(pod) or estimate_complexity(pod, _MAX_COMPLEXITY) is None:
-            return workload
+            return None
         with snapshots.open_snapshot(pods=False) as snapshot:
-            if snapshot is None:
-                return workload
-            count = count_daemon_pods(pod, snapshot.cluster)
+            return None if snapshot is None else count_daemon_pods(pod, snapshot.cluster)
     except (msgspec.DecodeError, QuantityError):
-        return workload  # the API server rejects such a pod
-    return replace(workload, pod_sets=(replace(pods, replicas=ReplicaCount(count, "pods")),))
+        return None  # the API server rejects such a pod
 
 
 def _check_incoming_pods(

@@ -401,6 +401,25 @@ def describe_unknown_defaults(
             )
 
 
+def describe_unknown_count(
+    workload: ForecastWorkload, caps: Iterable[ActiveCap], compute_charge: Callable[[ActiveCap, Pod], Charge]
+) -> str:
+    """Return a message if caps count the pods of a workload whose number is not known; else an empty text."""
+    if not workload.uncounted_kind:
+        return ""
+    names = [
+        cap.definition.name
+        for cap in caps
+        if any(compute_charge(cap, pods.template).amounts for pods in workload.pod_sets)
+    ]
+    if not names:
+        return ""
+    return (
+        f"the forecast of cap {', '.join(names)} counts one pod of a {workload.uncounted_kind}, which has one on each "
+        "of its nodes: these are not known here"
+    )
+
+
 def _may_be_overhead(name: str) -> bool:
     """Return whether an overhead usually has this resource; of extended resources it has none."""
     return name.removeprefix(LIMITS_PREFIX) in _OVERHEAD_RESOURCES

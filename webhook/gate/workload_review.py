@@ -12,7 +12,13 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, ReviewTarget, find_review_target
 from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
-from tallygate.webhook.gate.applied_workload import DaemonPodCounter, ForecastWorkload, add_claims, decode_workloads
+from tallygate.webhook.gate.applied_workload import (
+    DaemonPodCounter,
+    ForecastWorkload,
+    add_claims,
+    count_daemon_pods,
+    decode_workloads,
+)
 from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge
 from tallygate.webhook.gate.claim_forecast import (
     ClaimTemplateLister,
@@ -34,13 +40,12 @@ from tallygate.webhook.gate.whole_workloads import (
     read_none,
     select_whole_caps,
 )
-from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults, forecast_cap
+from tallygate.webhook.gate.workload_forecast import describe_unknown_count, describe_unknown_defaults, forecast_cap
 from tallygate.webhook.objects.meta import ObjectMeta, PartialObjectMetadata
 from tallygate.webhook.policy.model import ForecastEnforcement
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
-_ONE_PER_NODE = ("apps", "DaemonSet")
 _METADATA = msgspec.json.Decoder(PartialObjectMetadata)
 
 
@@ -147,6 +152,7 @@ class WorkloadReviewer:
         pods = (each.view.pod for each in workload.pod_sets)
         unknown = unknown or describe_unseen_classes(forecast_caps, claims, pods)
         unknown = unknown or next(describe_unknown_defaults(workload, forecast_caps, compute_pod_charge), "")
+        unknown = unknown or describe_unknown_count(workload, forecast_caps, compute_pod_charge)
         return ReviewedWorkload(denied, warnings, unknown, charges)
 
     def _decode(
@@ -155,10 +161,11 @@ class WorkloadReviewer:
         """Return the workload of a request and the one that it replaces, a DaemonSet with its pods on all nodes."""
         request, implied = context.request, context.implied
         new, old = decode_workloads(request, pod_target, implied=implied, with_controlled=with_controlled)
-        if self._count_daemon_pods is None or new is None or (request.group, request.kind) != _ONE_PER_NODE:
-            return new, old
-        counted = self._count_daemon_pods(new, request.object, implied)
-        return counted, old and self._count_daemon_pods(old, request.old_object, implied)
+        kind, count = (request.group, request.kind), self._count_daemon_pods
+        return (
+            new and count_daemon_pods(new, kind, request.object, implied, count),
+            old and count_daemon_pods(old, kind, request.old_object, implied, count),
+        )
 
     def _drop_counted_by_owners(
         self, charges: RequestCharges, metadata: ObjectMeta | None, context: ReviewContext

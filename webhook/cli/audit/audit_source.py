@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,6 +41,7 @@ from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, Snapsho
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.advertised_devices import KnownDevices
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot, SnapshotProvider
+from tallygate.webhook.gate.schedulability import count_pods_on_nodes
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.pagination import PAGE_SIZE, WaitFunction
 from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec
@@ -63,12 +66,16 @@ class AuditSource:
     remarks: list[str]
 
 
-def read_cluster(
-    connection: ClientConfig, scope: AuditScope, sleep: WaitFunction, *, check_nodes: bool, slices: bool
-) -> AuditSource:
-    """Return the source that reads a cluster; `check_nodes` if the policies check that pods fit a node.
+class ClusterNeeds(NamedTuple):
+    """What policies need to know of a cluster: nodes for rules, nodes for the number of pods, slices of devices."""
 
-    It reads `slices` of devices on request.
+    nodes_for_rules: bool
+    nodes_for_pods: bool
+    slices: bool
+
+
+def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunction, needs: ClusterNeeds) -> AuditSource:
+    """Return the source that reads a cluster, and of its nodes and slices what the policies need.
 
     Raises:
         UsageError: if a requested namespace does not exist.
@@ -81,13 +88,14 @@ def read_cluster(
         if stores.namespaces.find(name) is None:
             raise UsageError(f"namespace {name} does not exist at {connection.server}")
     stores.pods.apply(_list_pods(client, stores, scope))
-    read_devices(client, stores, _list_scopes(scope), slices=slices)
+    read_devices(client, stores, _list_scopes(scope), slices=needs.slices)
     read_pod_defaults(client, stores, _list_scopes(scope))
-    remarks = [_NODES_NOT_CHECKED] if check_nodes and scope.included_namespaces is not None else []
-    snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
+    is_whole = scope.included_namespaces is None
+    remarks = [_NODES_NOT_CHECKED] if needs.nodes_for_rules and not is_whole else []
+    nodes = list_nodes(pages) if (needs.nodes_for_rules or needs.nodes_for_pods) and is_whole else None
     objects = list_objects(pages, scope, remarks.append)
     records = _read_limit_records(connection, client, remarks) if stores.namespaces.get_limit_annotations() else None
-    return AuditSource(stores, _create_audit_input(stores, snapshots, records), objects, remarks)
+    return AuditSource(stores, _create_audit_input(stores, nodes, nodes, records), objects, remarks)
 
 
 def _read_limit_records(connection: ClientConfig, client: ApiClient, remarks: list[str]) -> LimitRecords | None:
@@ -204,7 +212,8 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         if collected.stores.namespaces.find(name) is None:
             raise UsageError(f"namespace {name} does not exist in {format_snapshot_name(snapshot)}")
     cluster = Cluster()
-    for kind in ("Node", DEVICE_CLASS, *POOL_KINDS) if check_nodes else ():
+    counted_kinds = ("Node",) if any(kind == _DAEMON_SET for kind, _ in collected.other_objects) else ()
+    for kind in ("Node", DEVICE_CLASS, *POOL_KINDS) if check_nodes else counted_kinds:
         ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))
     kinds = {*collected.marked_kinds, *(kind for kind, _ in collected.other_objects)}
     missing_kinds = sorted(kind for _, kind in BUILT_IN_TARGETS if kind not in kinds and kind != "Pod")
@@ -218,16 +227,18 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         remarks.append(f"these kinds have pods and are not read, so they were not evaluated: {names}")
     if check_nodes and (not len(cluster.nodes) or scope.included_namespaces is not None):
         remarks.append(_NODES_NOT_CHECKED)
-    snapshots = (
-        FixedSnapshot(cluster, has_pods=False) if len(cluster.nodes) and scope.included_namespaces is None else None
-    )
+    nodes = FixedSnapshot(cluster, has_pods=False) if len(cluster.nodes) else None
+    snapshots = nodes if scope.included_namespaces is None else None
     objects = (
         (group, kind, item)
         for group, kind, item in sort_objects(collected.other_objects, scope.targets)
         if _is_in_scope(item, kind, scope)
     )
     return AuditSource(
-        collected.stores, _create_audit_input(collected.stores, snapshots, collected.limit_records), objects, remarks
+        collected.stores,
+        _create_audit_input(collected.stores, snapshots, nodes, collected.limit_records),
+        objects,
+        remarks,
     )
 
 
@@ -239,8 +250,12 @@ def _is_in_scope(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:
 
 
 def _create_audit_input(
-    stores: ClusterStores, snapshots: SnapshotProvider | None, limit_records: LimitRecords | None = None
+    stores: ClusterStores,
+    snapshots: SnapshotProvider | None,
+    nodes: SnapshotProvider | None,
+    limit_records: LimitRecords | None,
 ) -> AuditInput:
+    """Return the input of an audit; `snapshots` are for rules, and DaemonSets are counted by the `nodes`."""
     resources_by_class = stores.device_classes.get_resources_by_class()
     devices = KnownDevices(
         lambda: None if CLASSES in stores.unread else stores.device_classes.get_resources_by_class(),
@@ -257,9 +272,11 @@ def _create_audit_input(
         devices=devices,
         limit_records=limit_records,
         find_pod_defaults=stores.find_pod_defaults,
+        count_daemon_pods=None if nodes is None else partial(count_pods_on_nodes, snapshots=nodes),
     )
 
 
+_DAEMON_SET = "DaemonSet"
 _LEASE = "Lease"
 _NODES_NOT_CHECKED = "whether there are nodes for pods was not asked: that needs the nodes, and the whole cluster"
 _POD_DECODER, _NAMESPACE_DECODER = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Namespace)

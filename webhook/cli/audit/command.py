@@ -13,7 +13,7 @@ from tallygate.webhook.audit.audit import Audit, AuditResult, AuditScope
 from tallygate.webhook.audit.policy_report import ReportApi
 from tallygate.webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter, require_api
 from tallygate.webhook.cli.audit import audit_source, finding_table
-from tallygate.webhook.cli.audit.audit_source import AuditSource
+from tallygate.webhook.cli.audit.audit_source import AuditSource, ClusterNeeds
 from tallygate.webhook.cli.connection import Connection
 from tallygate.webhook.cli.doctor.facts import Unavailable
 from tallygate.webhook.cli.doctor.mounted_policies import read_gate_policies
@@ -164,7 +164,8 @@ def _read_source(
     compares_devices = scope.included_namespaces is None and any(rule.checks.advertised for rule in policies.rules)
     slices = policies.needs_slices or compares_devices
     if connection is not None:
-        return audit_source.read_cluster(connection, scope, time.sleep, check_nodes=check_nodes, slices=slices)
+        needs = ClusterNeeds(check_nodes, bool(policies.caps), slices)
+        return audit_source.read_cluster(connection, scope, time.sleep, needs)
     if snapshot is None:
         raise UsageError("name a cluster or a snapshot")
     return audit_source.read_snapshot(snapshot, scope, check_nodes=check_nodes)

@@ -21,7 +21,8 @@ from tallygate.webhook.accounting.pod_defaults import PodDefaults
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex, MatchingCaps
-from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED
+from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
 from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.webhook.admission.rule_index import Labels
 from tallygate.webhook.cli.check.allocation_check import AllocationChecker, select_comparable
@@ -31,8 +32,14 @@ from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, inde
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload, sum_pod_sets
+from tallygate.webhook.gate.applied_workload import (
+    DaemonPodCounter,
+    ForecastPods,
+    ForecastWorkload,
+    count_daemon_pods,
+    create_workload,
+    sum_pod_sets,
+)
 from tallygate.webhook.gate.cap_messages import (
     create_excess_problems,
     create_missing_limit_problem,
@@ -57,18 +64,12 @@ from tallygate.webhook.gate.workload_forecast import describe_unknown_defaults, 
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.objects.scheduling import SchedulingPod
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.informers.claim_records import find_pod_uid
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 
 _NO_AMOUNTS = Amounts()
-_ONE_PER_NODE = "DaemonSet"
-_POD_DECODER = msgspec.json.Decoder(SchedulingPod)
-
-DaemonCounter = Callable[[SchedulingPod], int]
-"""Returns the number of pods that a DaemonSet with this pod makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class CapChecker:
         *,
         find_pod_defaults: Callable[[str], PodDefaults],
         now: datetime,
-        count_daemon_pods: DaemonCounter | None = None,
+        count_daemon_pods: DaemonPodCounter | None = None,
     ) -> None:
         self._find_pod_defaults = find_pod_defaults
         self._count_daemon_pods = count_daemon_pods
@@ -140,12 +141,10 @@ class CapChecker:
             return CapCheckResult(self._forecast_devices(typed, matching.caps), not_evaluated)
         if not typed.views or not matching.caps:
             return CapCheckResult(not_evaluated=not_evaluated)
-        planned = create_workload(typed.content, typed.views)
+        planned, defaults = self._create_workload(typed), self._find_pod_defaults(namespace)
         if planned is None and typed.views[0].is_template:
             return CapCheckResult(not_evaluated=not_evaluated)
-        daemon_count = self._find_daemon_count(typed) if planned else None
-        pod_sets = self._list_pod_sets(typed, planned, matching.caps, daemon_count)
-        defaults = self._find_pod_defaults(namespace)
+        pod_sets = self._list_pod_sets(typed, planned, matching.caps)
         workload = ForecastWorkload(tuple(pod_sets), defaults)
         unknown = [*describe_unknown_defaults(workload, matching.caps, ActiveCap.compute_charge)]
         not_evaluated += tuple(f"{each} in namespace {namespace}" for each in unknown)
@@ -160,30 +159,24 @@ class CapChecker:
             problems += self._charge_pods(typed, pod_sets, whole_caps)
         if problems:
             return CapCheckResult(problems, not_evaluated)
-        if typed.manifest.kind == _ONE_PER_NODE and daemon_count is None:
-            return CapCheckResult(
-                not_evaluated=(*not_evaluated, "caps were not asked: how many pods a DaemonSet makes is not known")
-            )
+        if planned.uncounted_kind:
+            message = f"caps were not asked: how many pods a {planned.uncounted_kind} makes is not known"
+            return CapCheckResult(not_evaluated=(*not_evaluated, message))
         return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
 
+    def _create_workload(self, typed: TypedObject) -> ForecastWorkload | None:
+        """Return the workload in an object, a DaemonSet with its pods on the nodes of the snapshot."""
+        workload = create_workload(typed.content, typed.views)
+        kind = typed.manifest.group, typed.manifest.kind
+        implied = NO_IMPLIED.with_defaults(self._find_pod_defaults(typed.subject.namespace))
+        return workload and count_daemon_pods(workload, kind, typed.body, implied, self._count_daemon_pods)
+
     def _list_pod_sets(
-        self, typed: TypedObject, planned: ForecastWorkload | None, caps: Sequence[ActiveCap], daemon_count: int | None
+        self, typed: TypedObject, planned: ForecastWorkload | None, caps: Sequence[ActiveCap]
     ) -> list[ForecastPods]:
         """Return the pods of an object, with the claims that templates make for them."""
         pod_sets = planned.pod_sets if planned else (ForecastPods(typed.views[0], ReplicaCount(1)),)
-        if daemon_count is not None:
-            pod_sets = tuple(replace(each, replicas=ReplicaCount(daemon_count, "pods")) for each in pod_sets)
         return [replace(pods, claims=self._find_claims(typed, pods.view, caps)) for pods in pod_sets]
-
-    def _find_daemon_count(self, typed: TypedObject) -> int | None:
-        """Return the number of pods of a DaemonSet by the nodes of the snapshot; None if it is not known."""
-        manifest = typed.manifest
-        if self._count_daemon_pods is None or (manifest.group, manifest.kind) != ("apps", _ONE_PER_NODE):
-            return None
-        try:
-            return self._count_daemon_pods(_POD_DECODER.decode(read_template(typed.views[0], typed.body)))
-        except (TallygateError, msgspec.ValidationError):
-            return None
 
     def _find_claims(self, typed: TypedObject, view: PodView, caps: Sequence[ActiveCap]) -> PodClaims:
         """Return the claims that templates make for each pod of an object; none for a stored pod, as in the gate."""

@@ -26,7 +26,7 @@ from tallygate.webhook.admission.resource_fields import list_resource_fields
 from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
 from tallygate.webhook.cli.check import api_validation
 from tallygate.webhook.cli.check.api_validation import apply_patch
-from tallygate.webhook.cli.check.cap_check import CapChecker, CapCheckResult, DaemonCounter
+from tallygate.webhook.cli.check.cap_check import CapChecker, CapCheckResult
 from tallygate.webhook.cli.check.created_pods import PodDefaultsFinder, set_pod_defaults
 from tallygate.webhook.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
@@ -60,6 +60,7 @@ from tallygate.webhook.documents.scalars import format_float
 from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
 from tallygate.webhook.gate.advertised_devices import KnownDevices
+from tallygate.webhook.gate.applied_workload import DaemonPodCounter
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import (
     DeviceClass,
@@ -242,7 +243,7 @@ class CheckContext:
     limits: Limits
     now: datetime
     check_nodes: NodeCheck | None = None
-    count_daemon_pods: DaemonCounter | None = None
+    count_daemon_pods: DaemonPodCounter | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.cli.check.cap_check import DaemonCounter, may_count_devices
+from tallygate.webhook.cli.check.cap_check import may_count_devices
 from tallygate.webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
 from tallygate.webhook.cli.framework import (
     EXIT_FINDINGS,
@@ -33,6 +33,7 @@ from tallygate.webhook.cli.progress import track, track_files
 from tallygate.webhook.cli.sources import snapshot_reader as snapshots
 from tallygate.webhook.cli.sources.options import combine_files, files_options, load_usable_policies, snapshot_option
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.webhook.gate.applied_workload import DaemonPodCounter
 from tallygate.webhook.kube.kubeconfig import find_default_namespace
 from tallygate.webhook.policy.model import PolicySet, Schedulable
 
@@ -181,13 +182,14 @@ def _has_daemon_sets(loaded: LoadedManifests) -> bool:
     return any(each.kind == "DaemonSet" for each in loaded.manifests) and find_spec("numpy") is not None
 
 
-def _create_daemon_counter(contents: snapshots.SnapshotContents | None) -> DaemonCounter | None:
+def _create_daemon_counter(contents: snapshots.SnapshotContents | None) -> DaemonPodCounter | None:
     """Return the function that counts the pods of a DaemonSet by the nodes of a snapshot; None if it has none."""
     if contents is None or contents.cluster is None or not len(contents.cluster.nodes):
         return None
-    from tallygate.webhook.accounting.scheduling.prediction import count_daemon_pods  # noqa: PLC0415  see the docstring
+    from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  numpy takes long to import
+    from tallygate.webhook.gate.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
 
-    return partial(count_daemon_pods, cluster=contents.cluster)
+    return partial(count_pods_on_nodes, snapshots=FixedSnapshot(contents.cluster, has_pods=False))
 
 
 def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:

@@ -2,7 +2,8 @@
 
 Watch events arrive at once. Ledgers are reconciled and controllers retry only when the clock advances.
 
-Only rules that compare pods with nodes need the columns of a cluster, and numpy: other scenarios do not import these.
+Only rules that compare pods with nodes, and DaemonSets, need the columns of a cluster, and numpy: other scenarios do
+not import these.
 """
 
 import itertools
@@ -21,7 +22,9 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator
-from tallygate.webhook.admission.kinds import list_review_targets
+from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, list_review_targets
+from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
 from tallygate.webhook.cli.scenarios.claim_controller import ClaimController
@@ -138,11 +141,12 @@ class SimulatedCluster:
             workload_reader=self,
             limit_annotations=self._namespaces.get_limit_annotations,
             find_pod_defaults=self._pod_defaults.find,
+            count_daemon_pods=self._count_daemon_pods,
         )
         self._ledger_reconciler = self._create_reconciler(top_consumers)
         self._targets = targets = list_review_targets(scenario.policies)
         self.api = ApiServer(self._gate, self.store, self._read_clock, targets, self._pod_defaults.find)
-        self._workload_controllers = WorkloadControllers(self.api, self.store)
+        self._workload_controllers = WorkloadControllers(self.api, self.store, self._count_stored_daemon_pods)
         self._pod_set_controller = PodSetController(self.api, self.store, targets)
         self._claim_controller = ClaimController(self.api, self.store)
         self._publication = self._create_publication(scenario)
@@ -177,6 +181,28 @@ class SimulatedCluster:
             else:
                 cluster.devices = self._device_cache.get_index()
                 yield ClusterSnapshot(cluster, has_pods=pods)
+
+    def _count_daemon_pods(self, view: PodView, content: object, implied: ImpliedRequests) -> int | None:
+        """Return the number of pods of a DaemonSet by the nodes of the scenario; None if it has no nodes."""
+        nodes = [_add_default_allocatable(body) for _, body in self.store.list_objects("Node")]
+        if not nodes:
+            return None
+        from tallygate.webhook.accounting.cluster.cluster import Cluster  # noqa: PLC0415  see the module's docstring
+        from tallygate.webhook.accounting.cluster.ingest import ingest  # noqa: PLC0415  likewise
+        from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  likewise
+        from tallygate.webhook.gate.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
+
+        cluster = Cluster()
+        for node in nodes:
+            ingest(cluster, "Node", msgspec.json.encode(node))
+        return count_pods_on_nodes(view, content, implied, FixedSnapshot(cluster, has_pods=False))
+
+    def _count_stored_daemon_pods(self, daemon_set: JsonObject) -> int:
+        """Return the number of pods that the controller of a stored DaemonSet makes."""
+        content, target = msgspec.json.encode(daemon_set), BUILT_IN_TARGETS["apps", "DaemonSet"]
+        (view,) = target.list_pods(target.decode(content))
+        defaults = self._pod_defaults.find(str(daemon_set["metadata"]["namespace"]))
+        return self._count_daemon_pods(view, content, NO_IMPLIED.with_defaults(defaults)) or 0
 
     def request_devices(self) -> None:
         """Do nothing: a snapshot has the devices of the scenario; in one without any, they are unknown."""
@@ -280,7 +306,8 @@ class SimulatedCluster:
             metadata = {"name": name, "uid": self.store.create_uid(), "labels": body.get("labels", {})}
             metadata["annotations"] = body.get("annotations", {})
             status = {"allocatable": body.get("allocatable", {}), "capacity": body.get("allocatable", {})}
-            node = {**_NODE, "metadata": metadata, "spec": {"podCIDRs": body.get("podCIDRs", [])}, "status": status}
+            spec = {"podCIDRs": body.get("podCIDRs", []), "taints": body.get("taints", [])}
+            node = {**_NODE, "metadata": metadata, "spec": spec, "status": status}
             self.store.put(ObjectKey("Node", "", name), node)
         for name, labels in names:
             metadata = {"name": name, "uid": self.store.create_uid(), "labels": dict(labels)}

@@ -5,6 +5,7 @@ rollouts: Deployments roll, but after a change of the template of another worklo
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -86,9 +87,13 @@ class ControllerResult:
 
 
 class WorkloadControllers:
-    """The controllers that adapt the stored objects to the workloads."""
+    """The controllers that adapt the stored objects to the workloads.
 
-    def __init__(self, api: ApiServer, store: ApiServerStore) -> None:
+    `count_daemon_pods` returns the number of pods of a DaemonSet by the nodes.
+    """
+
+    def __init__(self, api: ApiServer, store: ApiServerStore, count_daemon_pods: Callable[[JsonObject], int]) -> None:
+        self._count_daemon_pods = count_daemon_pods
         self._api = api
         self._store = store
         self._rejected_at: dict[ObjectKey, tuple[object, int]] = {}
@@ -153,7 +158,7 @@ class WorkloadControllers:
         pods = [(name, pod) for name, pod in self._store.list_objects("Pod") if is_owned(pod, workload)]
         active = [name for name, pod in pods if get_phase(pod) not in ENDED_PHASES]
         if key.kind == "DaemonSet":
-            desired = len(self._list_eligible_nodes(workload))
+            desired = min(self._count_daemon_pods(workload), MAX_PODS)
         else:
             desired = min(self._count_desired_pods(key, workload, [pod for _, pod in pods]), MAX_PODS)
         for name in reversed(active[desired:]):
@@ -182,15 +187,6 @@ class WorkloadControllers:
         if completions is None:
             return 0 if succeeded and spec.get("parallelism") is not None else max(count - succeeded, 0)
         return max(min(count, completions - succeeded), 0)
-
-    def _list_eligible_nodes(self, workload: JsonObject) -> list[ObjectKey]:
-        """Return the nodes for the pods of a DaemonSet, by its node selector."""
-        node_selector = (_get_template(workload).get("spec") or {}).get("nodeSelector") or {}
-        return [
-            key
-            for key, node in self._store.list_objects("Node")
-            if node_selector.items() <= (node["metadata"].get("labels") or {}).items()
-        ]
 
     def _build_pod(self, key: ObjectKey, workload: JsonObject) -> JsonObject:
         template = _get_template(workload)

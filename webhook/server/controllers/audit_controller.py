@@ -14,6 +14,7 @@ from tallygate.webhook.audit.audit import Audit, AuditInput, AuditResult, AuditS
 from tallygate.webhook.audit.listing import PageReader, list_nodes
 from tallygate.webhook.audit.report_writer import NO_REPORT_API, ReportCounts, ReportWriter
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.schedulability import count_pods_on_nodes
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.policy.limit_annotations import LimitRecords
 from tallygate.webhook.policy.model import PolicySet
@@ -133,6 +134,7 @@ class AuditController:
             devices=informers.device_lister,
             limit_records=self._read_limit_records(),
             find_pod_defaults=informers.pod_defaults.find_pod_defaults,
+            count_daemon_pods=partial(count_pods_on_nodes, snapshots=informers.snapshot_provider),
         )
         excluded = frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace})
         scope = AuditScope(excluded, targets=list_review_targets(policies))
