@@ -105,6 +105,8 @@ def count_daemon_pods(
     if kind != _DAEMON_SET and kind not in _UNCOUNTED:
         return workload
     (pods,) = workload.pod_sets
+    if not pods.replicas.count:  # it is paused
+        return workload
     counted = count(pods.view, content, implied) if count is not None and kind == _DAEMON_SET else None
     if counted is None:
         return replace(workload, uncounted_kind=kind[1])
