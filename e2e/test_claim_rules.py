@@ -11,6 +11,7 @@ from e2e.claims import (
     DRIVER,
     GPU,
     GPUS,
+    GROUP,
     MORE_GPUS,
     ROOT,
     claim,
@@ -19,6 +20,7 @@ from e2e.claims import (
     count_devices,
     device_class,
     exactly,
+    is_placed,
     publish_devices,
     requesting_pod,
 )
@@ -29,6 +31,8 @@ from e2e.tenant import Tenant, tenant
 from e2e.waiting import until
 
 _WITHIN = 120.0  # seconds
+_FIRST_WITH_TAINT_RULES = 37  # the minor of Kubernetes
+_TAINT = "tallygate.example/upkeep"
 _POLICIES = f"""\
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -47,6 +51,23 @@ spec:
   resources: [extended]
   match: {{namespaces: {{selector: {{matchLabels: {{claims: published}}}}}}}}
   checks: {{requestsEqualLimits: false, advertised: true}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {{name: devices-now}}
+spec:
+  resources: [pods]
+  match: {{namespaces: {{selector: {{matchLabels: {{claims: now}}}}}}}}
+  checks: {{schedulable: not-now}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {{name: warn-of-devices}}
+spec:
+  resources: [pods]
+  match: {{namespaces: {{selector: {{matchLabels: {{claims: warned}}}}}}}}
+  enforcement: warn
+  checks: {{schedulable: not-now}}
 """
 _ALL = {"name": "gpu", "exactly": {"deviceClassName": GPUS, "allocationMode": "All"}}
 _DENIED: dict[str, tuple[dict[str, Any], str]] = {
@@ -158,3 +179,61 @@ def test_a_claim_that_published_devices_serve_is_stored_and_allocated(site: Site
     assert ops.create(claim("one", request)).is_done
     assert ops.create(claiming_pod(site.image, "pod", resourceClaimName="one")).is_done
     until("it is allocated", lambda: count_devices(site.cluster, ops.namespace) == 1, _WITHIN)
+
+
+@pytest.fixture
+def taint_rules(site: Site) -> str:
+    """Return the path of DeviceTaintRules; skip where the scheduler does not read them (before Kubernetes 1.37)."""
+    ours = api(site.cluster.kubeconfig)
+    if int(ours.get("/version")["minor"].rstrip("+")) < _FIRST_WITH_TAINT_RULES:
+        pytest.skip("the scheduler reads no DeviceTaintRules")
+    return f"{ROOT}/devicetaintrules"
+
+
+@pytest.mark.parametrize("form", ["claim", "extended resource"])
+def test_the_only_device_of_a_pod_that_a_rule_taints_is_named_with_the_rule_until_it_is_deleted(
+    form: str, site: Site, rule_gate: GateProcess, taint_rules: str, tmp_path: Path
+) -> None:
+    """While there is the rule, the gate denies the pod or warns of it, and the scheduler leaves it without a node."""
+    assert rule_gate.runs
+    ours, name = api(site.cluster.kubeconfig), f"upkeep-{form.partition(' ')[0]}"
+    first = exactly(1, selectors=[{"cel": {"expression": f'device.attributes["{DRIVER}"].index == 0'}}])
+    devices, pod = {"device": "gpu-0"}, claiming_pod(site.image, "pod", resourceClaimName="first")
+    tainted = f"1 has the taint {_TAINT}:NoSchedule of DeviceTaintRule {name}"
+    if form != "claim":
+        devices, pod = {}, requesting_pod(site.image, "pod", {GPU: "1"})
+        tainted = f"4 have the taint {_TAINT}:NoSchedule of DeviceTaintRule {name}"
+    selector = {"driver": DRIVER, "pool": site.node, **devices}
+    spec = {"deviceSelector": selector, "taint": {"key": _TAINT, "effect": "NoSchedule"}}
+    rule = {"apiVersion": GROUP, "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec}
+    (tmp_path / "now").mkdir()
+    with (
+        tenant(site.cluster, tmp_path, claims="warned") as warned,
+        tenant(site.cluster, tmp_path / "now", claims="now") as now,
+    ):
+        for each in (warned, now):
+            assert each.create(claim("first", first)).is_done
+            until("the pod is allowed", lambda each=each: not each.create(pod, dry=True).messages, _WITHIN)
+        ours.create(taint_rules, rule)
+        try:
+            until("the gate knows the rule", lambda: tainted in now.create(pod, dry=True).rejection, _WITHIN)
+            assert "(TG114, rule devices-now)" in now.create(pod).rejection
+            answer = warned.create(pod)
+            assert answer.is_done
+            assert tainted in answer.messages
+            until("the scheduler has tried it", lambda: _read_condition(site, warned).get("status") == "False", _WITHIN)
+            assert "cannot allocate all claims" in _read_condition(site, warned)["message"]
+            ours.delete(f"{warned.pods}/pod")
+        finally:
+            ours.delete(f"{taint_rules}/{name}")
+        until("the pod is allowed again", lambda: not now.create(pod, dry=True).messages, _WITHIN)
+        answer = now.create(pod)
+        assert (answer.is_done, answer.messages) == (True, "")
+        until("it has a node", lambda: is_placed(site.cluster, now.namespace, "pod"), _WITHIN)
+        assert count_devices(site.cluster, now.namespace) == 1
+
+
+def _read_condition(site: Site, owner: Tenant) -> dict[str, str]:
+    """Return the scheduler's condition of the pod of a tenant; empty until it has tried it."""
+    status = api(site.cluster.kubeconfig).get(f"{owner.pods}/pod").get("status", {})
+    return next((each for each in status.get("conditions", ()) if each["type"] == "PodScheduled"), {})
