@@ -89,6 +89,8 @@ _PLACES: dict[tuple[str, str], str] = {
     ("a DaemonSet of OpenKruise", "DaemonSet"): f"spec.template.{_CONTAINER}",
     ("a BroadcastJob", "BroadcastJob"): f"spec.template.{_CONTAINER}",
     ("a NIMService", "NIMService"): "spec.resources",
+    ("a component of a graph", "DynamoGraphDeployment"): f"spec.components[0].podTemplate.{_CONTAINER}",
+    ("a component of Dynamo", "DynamoComponentDeployment"): f"spec.podTemplate.{_CONTAINER}",
     ("a step of a TaskRun", "TaskRun"): "spec.taskSpec.steps[0].computeResources",
     ("a step of a Task", "Task"): "spec.steps[0].computeResources",
     ("a step of a PipelineRun", "PipelineRun"): "spec.pipelineSpec.tasks[0].taskSpec.steps[0].computeResources",

@@ -29,6 +29,7 @@ _AIBRIX = "github.com/vllm-project/aibrix v0.7.0, pkg/controller"
 _ROLE_GROUPS = "sigs.k8s.io/rbgs v0.7.0, pkg/reconciler"
 _DISAGGREGATED = "sigs.k8s.io/lws v0.9.0, pkg/controllers/disaggregatedset/executor.go"
 _KRUISE = "github.com/openkruise/kruise v1.8.0"
+_DYNAMO = "github.com/ai-dynamo/dynamo v1.5.0, deploy/operator/api/v1beta1/dynamocomponentdeployment_types.go"
 _NIM = "github.com/NVIDIA/k8s-nim-operator v3.1.2, api/apps/v1alpha1/nimservice_types.go"
 _TEKTON = "github.com/tektoncd/pipeline v1.15.0, pkg/pod/pod.go"
 _NOTEBOOK = "github.com/kubeflow/kubeflow v1.10.0, components/notebook-controller/controllers/notebook_controller.go"
@@ -537,6 +538,22 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
             noun="replicas",
         ),
         source=_NIM,
+    ),
+    # the operator adds defaults to the container main, as of limits
+    *(
+        create_kind(
+            f"{kind}.nvidia.com",
+            f"{kind.lower()}s",
+            "v1beta1",
+            create_pod_set(
+                f"{path}.podTemplate",
+                counts=[create_count(f"{path}.replicas"), create_count(f"{path}.multinode.nodeCount")],
+                is_part=True,
+                noun="replicas",
+            ),
+            source=_DYNAMO,
+        )
+        for kind, path in (("DynamoGraphDeployment", "spec.components[*]"), ("DynamoComponentDeployment", "spec"))
     ),
     create_kind(
         "TaskRun.tekton.dev",
