@@ -2,10 +2,13 @@
 
 It follows pkg/controller/resourceclaim/controller.go of Kubernetes v1.37 except for names (`POD-NAME-1`, …), and waits
 for no device: no scheduler allocates one.
+
+The feature gates for claims of groups are taken as on: the claims that `spec.scheduling` of a Job names are made once
+for the Job. PodGroups are not simulated, so that pods that name one themselves get no claims.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from tallygate.webhook.admission.request import UserInfo
 from tallygate.webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
@@ -17,6 +20,15 @@ _USER: Final = UserInfo(
     "system:serviceaccount:kube-system:resource-claim-controller",
     ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
 )
+
+
+class _Owner(NamedTuple):
+    """The owner of a claim, a pod or the PodGroup of a Job."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
 
 
 class ClaimController:
@@ -43,43 +55,72 @@ class ClaimController:
 
     def _delete_claims(self) -> None:
         owners = {str(pod["metadata"]["uid"]) for _, pod in self._store.list_objects("Pod") if not _has_ended(pod)}
+        owners |= {_create_group(key, job).uid for key, job in self._store.list_objects("Job")}
         for key, claim in list(self._store.list_objects("ResourceClaim")):
             if (uid := _get_owner_uid(claim)) and uid not in owners:
                 self._store.remove(key)
 
     def _create_claims(self, key: ObjectKey, pod: JsonObject) -> Iterator[str]:
-        for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
+        spec = pod.get("spec") or {}
+        for entry in spec.get("resourceClaims") or ():
             template, name = entry.get("resourceClaimTemplateName"), str(entry.get("name") or "")
-            if not template or self._has_claim(pod, name) or (pod["metadata"]["uid"], name) in self._rejected:
+            owner = self._find_group(pod, entry) or _Owner("v1", "Pod", key.name, str(pod["metadata"]["uid"]))
+            if not template or self._has_claim(owner, name) or (owner.uid, name) in self._rejected:
                 continue
             stored = self._store.find(ObjectKey("ResourceClaimTemplate", key.namespace, str(template)))
-            if stored is None:
+            if spec.get("schedulingGroup"):
+                message = "the claims of a PodGroup are not simulated"
+            elif stored is None:
                 message = f'resourceclaimtemplate "{template}" not found'
             else:
-                body = _build_claim(key, pod, name, stored)
+                body = _build_claim(owner, key.namespace, name, stored)
                 message = self._api.create(body, ApiRequest(_USER, key.namespace)).message
             if message:
-                self._rejected.add((pod["metadata"]["uid"], name))
+                self._rejected.add((owner.uid, name))
                 yield f"{key}: FailedResourceClaimCreation: PodResourceClaim {name}: {message}"
 
-    def _has_claim(self, pod: JsonObject, name: str) -> bool:
+    def _find_group(self, pod: JsonObject, entry: JsonObject) -> _Owner | None:
+        """Return the PodGroup of the Job of a pod if the group has this claim: its pods share it then."""
+        for key, job in self._store.list_objects("Job"):
+            spec = job.get("spec") or {}
+            if not any(
+                each.get("uid") == job["metadata"]["uid"] for each in pod["metadata"].get("ownerReferences") or ()
+            ):
+                continue
+            has_group = not (job["metadata"].get("ownerReferences") or (pod.get("spec") or {}).get("schedulingGroup"))
+            if has_group and entry in ((spec.get("scheduling") or {}).get("resourceClaims") or ()):
+                return _create_group(key, job)
+        return None
+
+    def _has_claim(self, owner: _Owner, name: str) -> bool:
         return any(
-            _get_owner_uid(claim) == pod["metadata"]["uid"]
+            _get_owner_uid(claim) == owner.uid
             and (claim["metadata"].get("annotations") or {}).get(_POD_CLAIM_ANNOTATION) == name
             for _, claim in self._store.list_objects("ResourceClaim")
         )
 
 
-def _build_claim(key: ObjectKey, pod: JsonObject, name: str, template: JsonObject) -> JsonObject:
+def _create_group(key: ObjectKey, job: JsonObject) -> _Owner:
+    """Return the PodGroup that the Job controller makes for a Job, under the name of the Job."""
+    return _Owner("scheduling.k8s.io/v1beta1", "PodGroup", key.name, f"{job['metadata']['uid']}-group")
+
+
+def _build_claim(owner: _Owner, namespace: str, name: str, template: JsonObject) -> JsonObject:
     spec = template.get("spec") or {}
     labels, annotations = ((spec.get("metadata") or {}).get(field) or {} for field in ("labels", "annotations"))
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": key.name, "uid": pod["metadata"]["uid"], "controller": True}
+    reference = {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+    }
     metadata = {
-        "generateName": f"{key.name}-{name}-",
-        "namespace": key.namespace,
+        "generateName": f"{owner.name}-{name}-",
+        "namespace": namespace,
         "labels": labels,
         "annotations": {**annotations, _POD_CLAIM_ANNOTATION: name},
-        "ownerReferences": [owner],
+        "ownerReferences": [reference],
     }
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -90,11 +131,10 @@ def _build_claim(key: ObjectKey, pod: JsonObject, name: str, template: JsonObjec
 
 
 def _get_owner_uid(claim: JsonObject) -> str:
-    """Return the UID of the pod that controls a claim; empty if none does."""
+    """Return the UID of the pod or PodGroup that controls a claim; empty if none does."""
     references = claim["metadata"].get("ownerReferences") or ()
-    return next(
-        (str(each.get("uid")) for each in references if each.get("controller") and each.get("kind") == "Pod"), ""
-    )
+    owned = (each for each in references if each.get("controller") and each.get("kind") in {"Pod", "PodGroup"})
+    return next((str(each.get("uid")) for each in owned), "")
 
 
 def _has_ended(pod: JsonObject) -> bool:
