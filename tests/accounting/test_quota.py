@@ -12,7 +12,7 @@ from tallygate.webhook.accounting.resource_quota import (
     is_in_scope,
     is_terminating,
 )
-from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.objects.core import Pod, PodSpec, ResourceQuotaSpec
 from tests.accounting.objects import container, container_status, pod, quota, sidecar
 
 GPU = "example.com/gpu"
@@ -185,24 +185,28 @@ def create_spec(**fields: Any) -> PodSpec:
         ),
         pytest.param(
             create_spec(containers=[container("a", {"cpu": 1})], resources={}),
-            True,
-            id="an empty pod level hides containers",
+            False,
+            id="an empty pod level hides no containers since 1.37",
         ),
         pytest.param(create_spec(resources={"limits": {"cpu": 1}}), False, id="cpu of the pod level"),
     ],
 )
 def test_best_effort(spec: PodSpec, *, best_effort: bool) -> None:
     assert is_best_effort(spec) is best_effort
-    assert is_in_scope(_create_scoped_quota("BestEffort"), spec) is best_effort
-    assert is_in_scope(_create_scoped_quota("NotBestEffort"), spec) is not best_effort
+    assert _selects(_create_scoped_quota("BestEffort"), spec) is best_effort
+    assert _selects(_create_scoped_quota("NotBestEffort"), spec) is not best_effort
 
 
 @pytest.mark.parametrize(("deadline", "terminating"), [(None, False), (0, True), (5, True), (-1, False)])
 def test_terminating(deadline: int | None, *, terminating: bool) -> None:
     spec = create_spec(activeDeadlineSeconds=deadline)
     assert is_terminating(spec) is terminating
-    assert is_in_scope(_create_scoped_quota("Terminating"), spec) is terminating
-    assert is_in_scope(_create_scoped_quota("NotTerminating"), spec) is not terminating
+    assert _selects(_create_scoped_quota("Terminating"), spec) is terminating
+    assert _selects(_create_scoped_quota("NotTerminating"), spec) is not terminating
+
+
+def _selects(spec: ResourceQuotaSpec, pod_spec: PodSpec) -> bool | None:
+    return is_in_scope(spec, pod_spec, is_across=None)
 
 
 def _create_scoped_quota(*scopes: str) -> Any:
@@ -224,18 +228,23 @@ def test_priority_classes(operator: str, values: list[str] | None, *, of_batch: 
     expression = {"scopeName": "PriorityClass", "operator": operator, "values": values}
     spec = quota(scopeSelector={"matchExpressions": [expression]}).spec
     assert spec is not None
-    assert is_in_scope(spec, create_spec(priorityClassName="batch")) is of_batch
-    assert is_in_scope(spec, create_spec()) is of_none
+    assert _selects(spec, create_spec(priorityClassName="batch")) is of_batch
+    assert _selects(spec, create_spec()) is of_none
 
 
 def test_a_quota_without_scopes_selects_every_pod() -> None:
-    assert is_in_scope(_create_scoped_quota(), create_spec()) is True
+    assert _selects(_create_scoped_quota(), create_spec()) is True
 
 
 def test_scopes_of_other_objects_select_no_pod() -> None:
-    assert is_in_scope(_create_scoped_quota("VolumeAttributesClass"), create_spec()) is False
+    assert _selects(_create_scoped_quota("VolumeAttributesClass"), create_spec()) is False
 
 
-def test_the_scope_of_cross_namespace_affinity_is_unknown() -> None:
-    assert is_in_scope(_create_scoped_quota("CrossNamespacePodAffinity"), create_spec()) is None
-    assert is_in_scope(_create_scoped_quota("CrossNamespacePodAffinity", "Terminating"), create_spec()) is False
+@pytest.mark.parametrize("is_across", [None, True, False])
+def test_the_scope_of_affinity_across_namespaces(*, is_across: bool | None) -> None:
+    across, both = (_create_scoped_quota(*each) for each in (("CrossNamespacePodAffinity",), _WITH_DEADLINE))
+    assert is_in_scope(across, create_spec(), is_across=is_across) is is_across
+    assert is_in_scope(both, create_spec(), is_across=is_across) is False
+
+
+_WITH_DEADLINE = ("CrossNamespacePodAffinity", "Terminating")

@@ -4,11 +4,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
+from tallygate.webhook.accounting.pod_defaults import (
+    NO_POD_DEFAULTS,
+    UNKNOWN_POD_DEFAULTS,
+    PodDefaults,
+    create_pod_defaults,
+)
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.kube.resource_codec import Replaced
-from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.webhook.objects.core import LimitRange, ResourceQuota
 from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, QuotaStore
 from tests.gate.gate_fixture import CAP, GPU, GateFixture
 from tests.gate.test_workload_forecast import get_rejection, list_warnings, rolling, workload
@@ -40,9 +47,11 @@ def quotas(*items: dict[str, Any]) -> QuotaStore:
     return store
 
 
-def create_fixture(*items: dict[str, Any], text: str = NO_CAPS) -> GateFixture:
-    """Return a gate with the given quotas."""
-    return GateFixture(text, quotas=quotas(*items))
+def create_fixture(
+    *items: dict[str, Any], text: str = NO_CAPS, pod_defaults: PodDefaults = NO_POD_DEFAULTS
+) -> GateFixture:
+    """Return a gate with the given quotas, in a cluster whose pods get these values."""
+    return GateFixture(text, quotas=quotas(*items), pod_defaults=pod_defaults)
 
 
 def gpus(hard: int, used: int, **spec: Any) -> dict[str, Any]:
@@ -105,50 +114,161 @@ def test_warnings_of_quotas_are_sorted_by_name() -> None:
     assert [warning.split()[5:7] for warning in warnings] == [["quota", "a"], ["quota", "b"]]
 
 
-@pytest.mark.parametrize(
-    ("scopes", "pod", "warns"),
-    [
-        ({"scopes": ["Terminating"]}, {}, False),
-        ({"scopes": ["Terminating"]}, {"activeDeadlineSeconds": 5}, True),
-        ({"scopes": ["NotTerminating"]}, {}, True),
-        ({"scopes": ["NotBestEffort"]}, {}, False),
-        ({"scopes": ["BestEffort"]}, {}, False),  # a LimitRange can change it
-        ({"scopes": ["CrossNamespacePodAffinity"]}, {}, False),
-        ({"scopes": ["PriorityClass"]}, {}, False),  # admission can set a class
-        ({"scopes": ["PriorityClass"]}, {"priorityClassName": "high"}, True),
-    ],
-)
-def test_scopes_select_pods_and_an_unsure_selection_does_not_warn(
-    scopes: dict[str, Any],
-    pod: dict[str, Any],
-    warns: bool,  # noqa: FBT001  # a table
+def _across(kind: str, **reach: Any) -> dict[str, Any]:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}, **reach}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def _prefer(kind: str, **reach: Any) -> dict[str, Any]:
+    term = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", **reach}}
+    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+_BURSTABLE = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", GPU: "1"}, "limits": {GPU: "1"}}}]}
+_SCOPES: list[tuple[str, dict[str, Any], bool | None]] = [
+    ("Terminating", {}, False),
+    ("Terminating", {"activeDeadlineSeconds": 5}, True),
+    ("NotTerminating", {}, True),
+    ("NotBestEffort", {}, False),
+    ("NotBestEffort", _BURSTABLE, True),
+    ("BestEffort", {}, None),  # a LimitRange may change it
+    ("BestEffort", _BURSTABLE, False),
+    ("PriorityClass", {}, False),
+    ("PriorityClass", {"priorityClassName": "high"}, True),
+    ("CrossNamespacePodAffinity", {}, False),
+    ("CrossNamespacePodAffinity", _across("podAffinity"), False),
+    ("CrossNamespacePodAffinity", _across("podAffinity", namespaces=["x"]), True),
+    ("CrossNamespacePodAffinity", _across("podAntiAffinity", namespaceSelector={}), True),
+    ("CrossNamespacePodAffinity", _prefer("podAffinity", namespaceSelector={"matchLabels": {"a": "b"}}), True),
+    ("CrossNamespacePodAffinity", _prefer("podAntiAffinity", namespaces=["x"]), True),
+    ("CrossNamespacePodAffinity", _prefer("podAntiAffinity", namespaces=[]), False),
+    ("VolumeAttributesClass", {}, False),
+]
+"""A scope, fields of a pod that requests one GPU, and whether it selects the pod; None where a default decides."""
+
+
+@pytest.mark.parametrize(("scope", "pod", "is_selected"), _SCOPES)
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("as_list", [True, False])
+def test_a_scope_selects_pods_and_an_unsure_selection_does_not_warn(
+    scope: str, pod: dict[str, Any], *, is_selected: bool | None, is_known: bool, as_list: bool
 ) -> None:
+    match = {"matchExpressions": [{"scopeName": scope, "operator": "Exists"}]}
+    fixture = create_fixture(
+        gpus(2, 0, **({"scopes": [scope]} if as_list else {"scopeSelector": match})),
+        pod_defaults=NO_POD_DEFAULTS if is_known else UNKNOWN_POD_DEFAULTS,
+    )
     body = workload(1, replicas=3)
     body["spec"]["template"]["spec"] |= pod
-    assert bool(list_warnings(create_fixture(gpus(2, 0, **scopes)), body)) is warns
+    assert bool(list_warnings(fixture, body)) is (is_known if is_selected is None else is_selected)
 
 
 @pytest.mark.parametrize(
-    ("operator", "values", "name", "warns"),
+    ("operator", "values", "name", "is_selected"),
     [
         ("In", ["high"], "high", True),
         ("In", ["high"], "low", False),
         ("In", ["high"], None, False),
         ("NotIn", ["high"], "low", True),
-        ("NotIn", ["high"], None, False),  # the default class of pods can be this one
-        ("DoesNotExist", None, None, False),
+        ("NotIn", ["high"], "high", False),
+        ("NotIn", ["high"], None, None),  # the default class of pods may be this one
+        ("Exists", None, "low", True),
+        ("DoesNotExist", None, None, None),
+        ("DoesNotExist", None, "low", False),
     ],
 )
+@pytest.mark.parametrize("is_known", [True, False])
 def test_a_scope_selector_uses_the_class_of_the_template(
-    operator: str,
-    values: Sequence[str] | None,
-    name: str | None,
-    warns: bool,  # noqa: FBT001  # a table
+    operator: str, values: Sequence[str] | None, name: str | None, *, is_selected: bool | None, is_known: bool
 ) -> None:
     match = {"scopeName": "PriorityClass", "operator": operator, "values": values}
     body = workload(1, replicas=3)
     body["spec"]["template"]["spec"]["priorityClassName"] = name
-    assert bool(list_warnings(create_fixture(gpus(2, 0, scopeSelector={"matchExpressions": [match]})), body)) is warns
+    fixture = create_fixture(
+        gpus(2, 0, scopeSelector={"matchExpressions": [match]}),
+        pod_defaults=NO_POD_DEFAULTS if is_known else UNKNOWN_POD_DEFAULTS,
+    )
+    assert bool(list_warnings(fixture, body)) is (is_known if is_selected is None else is_selected)
+
+
+def test_the_scope_of_affinity_is_compared_with_what_the_stored_workload_had() -> None:
+    across = _across("podAffinity", namespaces=["x"])
+    new, old = workload(1, replicas=3), workload(1, replicas=3)
+    for each in (new, old):
+        each["spec"]["template"]["spec"] |= across
+    fixture = create_fixture(gpus(2, 0, scopes=["CrossNamespacePodAffinity"]))
+    assert list_warnings(fixture, new, oldObject=old) == []
+    old["spec"]["template"]["spec"].pop("affinity")
+    assert len(list_warnings(fixture, new, oldObject=old)) == 1
+
+
+def _require(**hard: str) -> GateFixture:
+    names = {each.replace("_", "."): amount for each, amount in hard.items()}
+    return create_fixture(quota(names, dict.fromkeys(names, "0")))
+
+
+def _containers(*resources: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
+    body = workload(0, replicas=2)
+    containers = [{"name": f"c{index}", "resources": each} for index, each in enumerate(resources)]
+    body["spec"]["template"]["spec"] = {"containers": containers, **spec}
+    return body
+
+
+_CPU = {"requests": {"cpu": "1m"}}
+_NONE: Mapping[str, Any] = {}
+_MISSING = "no pod is accepted until each container sets it (TG208)"
+_COUNTS = "spec.template.spec.containers: quota q of this namespace counts"
+
+
+@pytest.mark.parametrize(
+    ("body", "key", "containers"),
+    [
+        pytest.param(_containers(_NONE), "cpu", "c0", id="no request"),
+        pytest.param(_containers(_NONE), "requests_cpu", "c0", id="by its full name"),
+        pytest.param(_containers(_CPU, _NONE, _NONE), "requests_cpu", "c1, c2", id="two of three containers"),
+        pytest.param(_containers(_CPU), "limits_cpu", "c0", id="no limit"),
+        pytest.param(_containers({"limits": {"memory": "0"}}), "limits_memory", "", id="a limit of 0 is one"),
+        pytest.param(_containers({"limits": {"memory": "1Mi"}}), "memory", "", id="a limit is a request"),
+        pytest.param(_containers(_CPU, initContainers=[{"name": "i"}]), "cpu", "i", id="an init container"),
+        pytest.param(_containers(_NONE, resources=_CPU), "limits_memory", "", id="any amount at the pod level"),
+        pytest.param(_containers(_NONE, resources={"limits": {}}), "cpu", "c0", id="an empty pod level"),
+        pytest.param(_containers(_NONE), "requests_ephemeral-storage", "", id="a resource that is not required"),
+        pytest.param(_containers(_NONE), "pods", "", id="a number of pods"),
+    ],
+)
+def test_a_quota_on_cpu_or_memory_requires_it_of_each_container(
+    body: dict[str, Any], key: str, containers: str
+) -> None:
+    name = key.replace("_", ".")
+    expected = [f"{_COUNTS} {name}, which is missing on {containers}: {_MISSING}"] if containers else []
+    assert list_warnings(_require(**{key: "900M"}), body) == expected
+
+
+def test_the_pods_that_a_quota_rejects_for_a_missing_amount_have_no_other_forecast_under_it() -> None:
+    hard = {"limits.cpu": "9", "pods": "1"}
+    fixture = create_fixture(quota(hard, dict.fromkeys(hard, "0")))
+    assert list_warnings(fixture, _containers(_CPU)) == [f"{_COUNTS} limits.cpu, which is missing on c0: {_MISSING}"]
+
+
+def test_a_missing_amount_is_reported_once_and_never_where_a_limit_range_may_give_it() -> None:
+    old, new = _containers(_NONE), _containers(_NONE)
+    new["spec"]["replicas"] = 5
+    assert list_warnings(_require(cpu="9"), new, oldObject=old) == []
+    (warning,) = list_warnings(_require(cpu="9"), _containers(_NONE, _NONE), oldObject=old)
+    assert "missing on c0, c1" in warning
+    unknown = create_fixture(quota({"cpu": "9"}, {"cpu": "0"}), pod_defaults=UNKNOWN_POD_DEFAULTS)
+    assert list_warnings(unknown, new) == []
+    body = {"spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}}
+    limit_range = msgspec.json.decode(json.dumps(body), type=LimitRange)
+    given = create_fixture(quota({"cpu": "9"}, {"cpu": "0"}), pod_defaults=create_pod_defaults([limit_range], {}))
+    assert list_warnings(given, new) == []
+    assert list_warnings(_require(cpu="9"), _containers(_NONE) | {"spec": {**old["spec"], "replicas": 0}}) == []
+
+
+def test_a_scope_that_does_not_select_a_pod_requires_nothing_of_it() -> None:
+    scoped = quota({"limits.cpu": "9"}, {"limits.cpu": "0"}, scopes=["NotBestEffort"])
+    assert list_warnings(create_fixture(scoped), _containers(_NONE)) == []
+    assert len(list_warnings(create_fixture(scoped), _containers(_CPU))) == 1
 
 
 def test_a_quota_that_is_not_computed_yet_does_not_warn() -> None:

@@ -18,12 +18,18 @@ from tallygate.webhook.accounting.claim_charge import MAX_DEVICES
 from tallygate.webhook.accounting.names import (
     DEVICE_CLASS_PREFIX,
     DEVICES_SUFFIX,
+    LIMITS_PREFIX,
     REQUESTS_PREFIX,
     is_extended,
     is_hugepage,
 )
 from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
-from tallygate.webhook.accounting.pod_resources import Quantities, parse_pod_resources
+from tallygate.webhook.accounting.pod_resources import (
+    PodResources,
+    Quantities,
+    is_pod_level_resource,
+    parse_pod_resources,
+)
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.core import Pod, PodSpec, ResourceQuotaSpec, ScopeRequirement
 from tallygate.webhook.objects.devices import (
@@ -34,10 +40,15 @@ from tallygate.webhook.objects.devices import (
     ResourceClaim,
     ResourceClaimSpec,
 )
+from tallygate.webhook.objects.scheduling import PodAffinities
+
+CROSS_NAMESPACE_SCOPE = "CrossNamespacePodAffinity"
+"""The scope of pods with affinity to pods in other namespaces."""
 
 _NO_AMOUNTS = Amounts()
 _ONE_POD = Quantity.from_int(1)
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_REQUIRED_RESOURCES = ("cpu", "memory")
 _ENDED_PHASES = ("Succeeded", "Failed")
 _DEFAULT_SCHEDULER = "default-scheduler"
 _CLAIM_COUNT = "count/resourceclaims.resource.k8s.io"
@@ -171,10 +182,11 @@ def is_charged_by_quota(pod: Pod, now: datetime | None) -> bool:
     return now <= deletion_time + timedelta(seconds=meta.deletion_grace_period_seconds)
 
 
-def is_in_scope(quota: ResourceQuotaSpec, pod: PodSpec) -> bool | None:
+def is_in_scope(quota: ResourceQuotaSpec, pod: PodSpec, *, is_across: bool | None) -> bool | None:
     """Return whether all scopes of a quota select a pod; a quota without scopes selects every pod.
 
-    Return None if that depends on affinity terms over namespaces, which are not modelled.
+    `is_across` is the result of `reaches_namespaces`, None if it is not known. Return None if the selection depends on
+    it then.
 
     Raises:
         QuantityError: if a quantity of the pod is invalid.
@@ -182,10 +194,23 @@ def is_in_scope(quota: ResourceQuotaSpec, pod: PodSpec) -> bool | None:
     requirements = [ScopeRequirement(scope_name=scope, operator="Exists") for scope in quota.scopes or ()]
     if quota.scope_selector is not None:
         requirements += quota.scope_selector.match_expressions or ()
-    results = [_is_selected(each, pod) for each in requirements]
+    results = [
+        is_across if each.scope_name == CROSS_NAMESPACE_SCOPE else _is_selected(each, pod) for each in requirements
+    ]
     if False in results:
         return False
     return None if None in results else True
+
+
+def reaches_namespaces(affinities: PodAffinities) -> bool:
+    """Return whether scope CrossNamespacePodAffinity selects a pod: a term names namespaces or selects them."""
+    for each in (affinities.pod_affinity, affinities.pod_anti_affinity):
+        terms = list((each.required_during_scheduling_ignored_during_execution if each else None) or ())
+        preferred = (each.preferred_during_scheduling_ignored_during_execution if each else None) or ()
+        terms += [term for weighted in preferred if (term := weighted.pod_affinity_term) is not None]
+        if any(term.namespaces or term.namespace_selector is not None for term in terms):
+            return True
+    return False
 
 
 def is_terminating(pod: PodSpec) -> bool:
@@ -196,17 +221,42 @@ def is_terminating(pod: PodSpec) -> bool:
 def is_best_effort(pod: PodSpec) -> bool:
     """Return whether scope BestEffort selects the pod: it requests and limits neither cpu nor memory.
 
-    A pod that requests only GPUs is such a pod. If the pod level is present, even empty, only it is read. Source:
-    ComputePodQOS in pkg/apis/core/v1/helper/qos/qos.go, v1.36.
+    A pod that requests only GPUs is such a pod. If the pod level has amounts, only it is read; up to 1.36 also if it is
+    empty. Source: ComputePodQOS in pkg/apis/core/v1/helper/qos/qos.go, v1.37.
 
     Raises:
         QuantityError: if a quantity of the pod is invalid.
     """
     resources = parse_pod_resources(pod)
     lists = [resources.requests, resources.limits]
-    if pod.resources is None:
+    if not _is_pod_level_set(resources):
         lists = [listed for each in (*resources.containers, *resources.init) for listed in (each.requests, each.limits)]
     return not any(listed[name].sign > 0 for listed in lists for name in ("cpu", "memory") if name in listed)
+
+
+def list_missing_amounts(key: str, pod: PodSpec) -> tuple[str, ...]:
+    """Return the containers for which ResourceQuota rejects a pod under a quota on a key: they set no such amount.
+
+    A quota on cpu or memory requires it of each container, unless the pod level has amounts. Source: Constraints and
+    enforcePodContainerConstraints in pkg/quota/v1/evaluator/core/pods.go, v1.37.
+
+    Raises:
+        QuantityError: if a quantity of the pod is invalid.
+    """
+    resource = key.removeprefix(REQUESTS_PREFIX).removeprefix(LIMITS_PREFIX)
+    if resource not in _REQUIRED_RESOURCES:
+        return ()
+    resources = parse_pod_resources(pod)
+    if _is_pod_level_set(resources):
+        return ()
+    containers = (*resources.containers, *resources.init)
+    is_limit = key.startswith(LIMITS_PREFIX)
+    return tuple(each.name for each in containers if resource not in (each.limits if is_limit else each.requests))
+
+
+def _is_pod_level_set(resources: PodResources) -> bool:
+    """Return whether the pod level has an amount that counts (IsPodLevelResourcesSet in component-helpers)."""
+    return any(is_pod_level_resource(name) for name in (*resources.requests, *resources.limits))
 
 
 def _count_devices_by_class(requests: Iterable[DeviceRequest]) -> Counter[str]:
@@ -254,7 +304,7 @@ def _find_classes(resource: str, resources_by_class: Mapping[str, str]) -> list[
     return [name for name, each in resources_by_class.items() if each == resource]
 
 
-def _is_selected(scope: ScopeRequirement, pod: PodSpec) -> bool | None:
+def _is_selected(scope: ScopeRequirement, pod: PodSpec) -> bool:
     """Return whether one scope selects a pod. Unknown scopes, and those of volume claims, select no pod."""
     match scope.scope_name:
         case "Terminating":
@@ -267,8 +317,6 @@ def _is_selected(scope: ScopeRequirement, pod: PodSpec) -> bool | None:
             return not is_best_effort(pod)
         case "PriorityClass":
             return _is_priority_selected(scope, pod.priority_class_name or "")
-        case "CrossNamespacePodAffinity":
-            return None
         case _:
             return False
 

@@ -328,10 +328,11 @@ NAMESPACE_OVER_CAP = Code(
 WORKLOAD_OVER_QUOTA = Code(
     "TG208",
     "workload-over-quota",
-    "The pods of a workload, or those that a rollout of it starts first, exceed a ResourceQuota.",
+    "The pods of a workload, or those that a rollout starts first, exceed a ResourceQuota, or lack an amount for it.",
     "The API server stores the workload, and ResourceQuota rejects its pods one by one, which only an event on the "
-    "ReplicaSet or Job reports, or the claims for devices that controllers make for them. The gate never denies for "
-    "it: it warns where it watches the quotas of the cluster.",
+    "ReplicaSet or Job reports, or the claims for devices that controllers make for them. A quota on cpu or memory "
+    "requires that each container sets it. The gate never denies for it: it warns where it watches the quotas of the "
+    "cluster.",
     "# ResourceQuota gpus: hard: {requests.nvidia.com/gpu: 8}, used: 6\nkind: Deployment\nspec:\n"
     "  replicas: 2  # of 2 GPUs each\n",
     "# ResourceQuota gpus: hard: {requests.nvidia.com/gpu: 8}, used: 6\nkind: Deployment\nspec:\n"

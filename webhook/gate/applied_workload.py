@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmountsReview
 from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
+from tallygate.webhook.accounting.resource_quota import reaches_namespaces
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedObject, GroupKind, ReviewTarget, decode_object
@@ -21,6 +24,9 @@ from tallygate.webhook.gate.claim_forecast import (
     is_controlled,
 )
 from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.scheduling import PodAffinities, PodWithAffinities
+
+_AFFINITIES = msgspec.json.Decoder(PodWithAffinities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,8 @@ class ForecastPods:
 
     `old_template` is the template that it replaces, None if there was none; `is_rollout` is True if the two differ.
     `old_most` is the number to which an autoscaler could raise that of the old ones. `claims` are the claims that are
-    made for each pod.
+    made for each pod. `reaches_namespaces` tells whether the pods have affinity to pods in other namespaces; None if it
+    is not known.
     """
 
     view: PodView
@@ -38,6 +45,7 @@ class ForecastPods:
     old_most: int = 0
     is_rollout: bool = False
     claims: PodClaims = NO_CLAIMS
+    reaches_namespaces: bool | None = None
 
     @property
     def template(self) -> Pod:
@@ -218,6 +226,22 @@ def add_claims(
         _replace_claims(workload, [each.with_review(review) for each in new]),
         _replace_claims(old_workload, [each.with_review(review) for each in old]),
     )
+
+
+def add_affinities(workload: ForecastWorkload, content: object) -> ForecastWorkload:
+    """Return a workload, given the JSON of its object, with whether its pods have affinity to other namespaces."""
+    return replace(
+        workload,
+        pod_sets=tuple(replace(pods, reaches_namespaces=_find_reach(pods, content)) for pods in workload.pod_sets),
+    )
+
+
+def _find_reach(pods: ForecastPods, content: object) -> bool | None:
+    try:
+        spec = _AFFINITIES.decode(_read_template(pods.view, content)).spec
+    except (msgspec.DecodeError, KeyError):
+        return None
+    return reaches_namespaces((spec.affinity if spec else None) or PodAffinities())
 
 
 def _replace_claims(workload: ForecastWorkload, claims: Sequence[PodClaims]) -> ForecastWorkload:

@@ -4,8 +4,10 @@ A forecast under a ResourceQuota never denies: ResourceQuota itself rejects pods
 but the claims that controllers make for the pod only after it is stored: those of templates, and the one that
 kube-scheduler makes for extended resources of device classes. Only an event or the condition of the pod reports that.
 
-The pods have the defaults of LimitRanges and of the default priority class, as far as these are known. If a scope
+The pods have the defaults of LimitRanges and of the default priority class. Where these are not known, and a scope
 depends on them, there is no forecast; and a sum may be too low. A quota with scopes counts no claims.
+
+A quota on cpu or memory also requires it of each container: a pod that lacks it is rejected, whatever is free.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,18 +17,21 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount, round_down_to_unit, round_up_to_unit
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmountsReview
+from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.resource_quota import (
+    CROSS_NAMESPACE_SCOPE,
     compute_claim_quota_charge,
     compute_quota_charge,
     compute_scheduler_claim_charge,
     is_claim_key,
     is_in_scope,
+    list_missing_amounts,
 )
 from tallygate.webhook.admission.rule_codes import CLAIMS_OVER_QUOTA, WORKLOAD_OVER_QUOTA
-from tallygate.webhook.gate.applied_workload import ForecastWorkload, sum_pod_sets
+from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
 from tallygate.webhook.gate.cap_messages import CLAIMS_WAIT
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
@@ -47,7 +52,6 @@ from tallygate.webhook.objects.core import (
 )
 
 _NO_AMOUNTS = Amounts()
-_UNKNOWN_SCOPES = {"BestEffort", "CrossNamespacePodAffinity"}
 _CODES = (WORKLOAD_OVER_QUOTA,) * 4
 
 
@@ -103,6 +107,10 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
         """Return whether one of the quotas counts claims."""
         return any(map(self._counts_claims, quotas))
 
+    def selects_by_affinity(self, quotas: Iterable[ResourceQuota]) -> bool:
+        """Return whether one of the quotas selects pods by their affinity to pods in other namespaces."""
+        return any(CROSS_NAMESPACE_SCOPE in _list_scopes(each.spec or ResourceQuotaSpec()) for each in quotas)
+
     def forecast_workload(
         self, workload: ForecastWorkload, old_workload: ForecastWorkload | None, quotas: Sequence[ResourceQuota]
     ) -> Iterator[Problem]:
@@ -127,28 +135,38 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
     def _counts_claims(self, quota: ResourceQuota) -> bool:
         spec = quota.spec or ResourceQuotaSpec()
         resources_by_class = self.get_resources_by_class()
-        return not _has_scopes(spec) and any(is_claim_key(key, resources_by_class) for key in spec.hard or ())
+        return not _list_scopes(spec) and any(is_claim_key(key, resources_by_class) for key in spec.hard or ())
 
     def _forecast_quota(
         self, workload: ForecastWorkload, old_workload: ForecastWorkload | None, quota: ResourceQuota
     ) -> Iterator[Problem]:
         hard, used = _read_limits(quota)
         limit = ForecastLimit(_describe_quota(quota), hard, *_CODES)
-        charged_pods = list(self._charge_pods(workload, quota))
+        charged_pods: list[ChargedPods] = []
+        for charged in self._charge_pods(workload, quota):
+            pods = charged.pods
+            missing = _find_missing(pods, pods.template, quota, hard, workload.defaults)
+            before = _find_missing(pods, pods.old_template, quota, hard, workload.defaults) if missing else {}
+            for key, containers in missing.items():
+                if containers != before.get(key):
+                    yield _create_missing_problem(quota, key, pods, containers)
+            if not missing:
+                charged_pods.append(charged)
         old_pods = self._charge_pods(old_workload, quota) if old_workload is not None else ()
-        before = sum_pod_sets((each.pods.replicas, each.per_pod) for each in old_pods)
-        for forecast in forecast_resources(charged_pods, limit, before, lambda: used):
+        counted = sum_pod_sets((each.pods.replicas, each.per_pod) for each in old_pods)
+        for forecast in forecast_resources(charged_pods, limit, counted, lambda: used):
             yield forecast.problem
 
     def _charge_pods(self, workload: ForecastWorkload, quota: ResourceQuota) -> Iterator[ChargedPods]:
         """Yield the pods of each template with what one of them surely adds to a quota."""
         for pods in workload.pod_sets:
             claimed = self._charge_claims(pods.template, pods.claims, quota)
-            yield ChargedPods(pods, _charge_pod(pods.template, quota) + claimed, claimed)
+            own = _charge_pod(pods.template, quota, workload.defaults, is_across=pods.reaches_namespaces)
+            yield ChargedPods(pods, own + claimed, claimed)
 
     def _forecast_claims(self, pod: Pod, claims: PodClaims, quota: ResourceQuota) -> Iterator[Problem]:
         hard, used = _read_limits(quota)
-        own = _charge_pod(pod, quota)
+        own = _charge_pod(pod, quota, NO_POD_DEFAULTS, is_across=None)  # it has the defaults; and there are no scopes
         for name, claimed in sorted(self._charge_claims(pod, claims, quota).items()):
             if name not in hard:
                 continue
@@ -201,24 +219,42 @@ def _read_limits(quota: ResourceQuota) -> tuple[Amounts, Amounts]:
     return Amounts({name: value for name, value in hard.items() if name in computed_names}), used
 
 
-def _charge_pod(pod: Pod, quota: ResourceQuota) -> Amounts:
-    """Return the amounts that a pod surely adds to a quota, without its claims."""
-    if not _is_surely_selected(quota.spec or ResourceQuotaSpec(), pod.spec or PodSpec()):
+def _charge_pod(pod: Pod, quota: ResourceQuota, defaults: PodDefaults, *, is_across: bool | None) -> Amounts:
+    """Return the amounts that a pod with its defaults surely adds to a quota, without its claims."""
+    if not _is_surely_selected(quota.spec or ResourceQuotaSpec(), pod.spec or PodSpec(), defaults, is_across=is_across):
         return _NO_AMOUNTS
     charge = compute_quota_charge(pod, None)
     return Amounts({name: cost for name, each in charge.items() if (cost := round_up_to_unit(name, each)) > 0})
 
 
-def _is_surely_selected(spec: ResourceQuotaSpec, pod: PodSpec) -> bool:
-    expressions = (spec.scope_selector.match_expressions if spec.scope_selector else None) or ()
-    scopes = {*(spec.scopes or ()), *(each.scope_name for each in expressions)}
-    if scopes & _UNKNOWN_SCOPES or ("PriorityClass" in scopes and not pod.priority_class_name):
+def _find_missing(
+    pods: ForecastPods, template: Pod | None, quota: ResourceQuota, hard: Amounts, defaults: PodDefaults
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the keys of a quota that rejects the pods of a template, with the containers that set no such amount."""
+    spec = template.spec if template is not None else None
+    if spec is None or not pods.replicas.count or pods.view.is_partial or not defaults.has_limit_ranges:
+        return {}
+    quota_spec = quota.spec or ResourceQuotaSpec()
+    if not _is_surely_selected(quota_spec, spec, defaults, is_across=pods.reaches_namespaces):
+        return {}
+    return {key: containers for key in sorted(hard) if (containers := list_missing_amounts(key, spec))}
+
+
+def _is_surely_selected(
+    spec: ResourceQuotaSpec, pod: PodSpec, defaults: PodDefaults, *, is_across: bool | None
+) -> bool:
+    """Return whether the scopes select a pod, also with defaults that are not known."""
+    scopes = _list_scopes(spec)
+    if "BestEffort" in scopes and not defaults.has_limit_ranges:
         return False
-    return is_in_scope(spec, pod) is True
+    if "PriorityClass" in scopes and not pod.priority_class_name and not defaults.has_priority_classes:
+        return False
+    return is_in_scope(spec, pod, is_across=is_across) is True
 
 
-def _has_scopes(spec: ResourceQuotaSpec) -> bool:
-    return bool(spec.scopes or (spec.scope_selector and spec.scope_selector.match_expressions))
+def _list_scopes(spec: ResourceQuotaSpec) -> frozenset[str | None]:
+    expressions = (spec.scope_selector.match_expressions if spec.scope_selector else None) or ()
+    return frozenset([*(spec.scopes or ()), *(each.scope_name for each in expressions)])
 
 
 def _read_amounts(quantities: ResourceList | None, read: Callable[[str, Quantity], int]) -> Amounts:
@@ -231,6 +267,16 @@ def _describe_quota(quota: ResourceQuota) -> str:
 
 def _get_name(quota: ResourceQuota) -> str:
     return (quota.metadata.name if quota.metadata else None) or ""
+
+
+def _create_missing_problem(quota: ResourceQuota, key: str, pods: ForecastPods, containers: Iterable[str]) -> Problem:
+    text = (
+        f"{_describe_quota(quota)} counts {key}, which is missing on {', '.join(containers)}: no pod is accepted until "
+        "each container sets it"
+    )
+    return Problem(
+        pods.view.locate("spec.containers"), WORKLOAD_OVER_QUOTA.number, Reason.FORBIDDEN, text, policy_kind="cap"
+    )
 
 
 def _create_claims_problem(text: str) -> Problem:

@@ -15,6 +15,7 @@ from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.webhook.gate.applied_workload import (
     DaemonPodCounter,
     ForecastWorkload,
+    add_affinities,
     add_claims,
     count_daemon_pods,
     decode_workloads,
@@ -41,6 +42,7 @@ from tallygate.webhook.gate.whole_workloads import (
     select_whole_caps,
 )
 from tallygate.webhook.gate.workload_forecast import describe_unknown_count, describe_unknown_defaults, forecast_cap
+from tallygate.webhook.objects.core import ResourceQuota
 from tallygate.webhook.objects.meta import ObjectMeta, PartialObjectMetadata
 from tallygate.webhook.policy.model import ForecastEnforcement
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -124,7 +126,7 @@ class WorkloadReviewer:
         unwatched_caps = whole_caps if self._owner_chains is None else ()
         if unwatched_caps:
             whole_caps = ()
-        workload, old_workload = self._decode(context, pod_target, with_controlled=bool(whole_caps))
+        workload, old_workload = self._decode(context, pod_target, quotas, with_controlled=bool(whole_caps))
         if workload is None:
             return None
         if unwatched_caps and workload.pod_count:
@@ -156,11 +158,22 @@ class WorkloadReviewer:
         return ReviewedWorkload(denied, warnings, unknown, charges)
 
     def _decode(
-        self, context: ReviewContext, pod_target: ReviewTarget, *, with_controlled: bool
+        self,
+        context: ReviewContext,
+        pod_target: ReviewTarget,
+        quotas: Sequence[ResourceQuota],
+        *,
+        with_controlled: bool,
     ) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
-        """Return the workload of a request and the one that it replaces, a DaemonSet with its pods on all nodes."""
+        """Return the workload of a request and the one that it replaces, with what is not in their templates alone.
+
+        These are the pods of a DaemonSet on all nodes, and the affinity by which a quota may select the pods.
+        """
         request, implied = context.request, context.implied
         new, old = decode_workloads(request, pod_target, implied=implied, with_controlled=with_controlled)
+        if self._quotas is not None and self._quotas.selects_by_affinity(quotas):
+            new = new and add_affinities(new, request.object)
+            old = old and add_affinities(old, request.old_object)
         kind, count = (request.group, request.kind), self._count_daemon_pods
         return (
             new and count_daemon_pods(new, kind, request.object, implied, count),

@@ -79,6 +79,37 @@ class Affinity(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     pod_anti_affinity: PodAffinity | None = None
 
 
+class WeightedPodAffinityTerm(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A preference of a pod for the nearness of other pods."""
+
+    pod_affinity_term: PodAffinityTerm | None = None
+
+
+class PodAffinityTerms(PodAffinity, rename="camel", frozen=True, omit_defaults=True):
+    """`affinity.podAffinity` or `affinity.podAntiAffinity`, also with the preferred terms."""
+
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
+
+
+class PodAffinities(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec.affinity`, all that is about other pods."""
+
+    pod_affinity: PodAffinityTerms | None = None
+    pod_anti_affinity: PodAffinityTerms | None = None
+
+
+class PodSpecAffinities(msgspec.Struct, frozen=True):
+    """`spec` of a pod or template, with its affinity to other pods alone."""
+
+    affinity: PodAffinities | None = None
+
+
+class PodWithAffinities(msgspec.Struct, frozen=True):
+    """A pod or template, with its affinity to other pods alone."""
+
+    spec: PodSpecAffinities | None = None
+
+
 class TopologySpreadConstraint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """One entry of `spec.topologySpreadConstraints`."""
 
