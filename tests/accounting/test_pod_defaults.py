@@ -88,10 +88,33 @@ def test_limit_ranges_that_differ_are_unknown() -> None:
     assert complete(defaults, containers=[{"name": "a"}]) == {"containers": [{"name": "a"}]}
 
 
-def test_the_pod_level_is_completed_from_the_containers_as_they_are_written() -> None:
+_POD_LEVELS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ({"limits": {"cpu": "4"}}, {}, {"limits": {"cpu": "4"}, "requests": {"cpu": "1"}}),
+    ({"requests": {"cpu": "3"}}, {}, {"limits": {"cpu": "3"}, "requests": {"cpu": "3"}}),
+    ({"requests": {"cpu": "1500m"}}, {}, {"limits": {"cpu": "2"}, "requests": {"cpu": "1500m"}}),
+    ({"requests": {"memory": "1Gi"}}, {}, {"limits": {"cpu": "2"}, "requests": {"memory": "1Gi", "cpu": "1"}}),
+    (
+        {"requests": {"cpu": "1"}},
+        {"limits": {"memory": "1Gi"}},
+        {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}},
+    ),
+    ({}, {}, {}),
+]
+
+
+@pytest.mark.parametrize(("written", "container", "expected"), _POD_LEVELS)
+def test_the_pod_level_is_completed_after_the_containers(
+    written: dict[str, Any], container: dict[str, Any], expected: dict[str, Any]
+) -> None:
     defaults = find_defaults(limit_range({"default": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}}))
-    spec = complete(defaults, containers=[{"name": "a"}], resources={"limits": {"cpu": "4"}})
-    assert spec["resources"] == {"limits": {"cpu": "4"}, "requests": {"cpu": "4"}}
+    spec = complete(defaults, containers=[{"name": "a", "resources": container}], resources=written)
+    assert spec["resources"] == expected
+
+
+def test_one_container_without_a_limit_leaves_the_pod_level_without_it() -> None:
+    containers = [{"name": "a", "resources": {"limits": {"cpu": "2"}}}, {"name": "b"}]
+    spec = complete(find_defaults(), containers=containers, resources={"requests": {"cpu": "3"}})
+    assert spec["resources"] == {"requests": {"cpu": "3"}}
 
 
 @pytest.mark.parametrize(

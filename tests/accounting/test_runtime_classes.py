@@ -96,9 +96,17 @@ def test_a_pod_without_tolerations_gets_the_overhead_too() -> None:
     ],
 )
 def test_a_pod_that_differs_from_its_class_is_rejected(spec: dict[str, Any], expected: str) -> None:
-    found = find_class_problem(msgspec.json.decode(json.dumps(spec), type=PodSpec), DEFAULTS.runtime_classes)
+    found = find_class_problem(
+        msgspec.json.decode(json.dumps(spec), type=PodSpec), DEFAULTS.runtime_classes, is_stored=True
+    )
     assert (found is not None) == bool(expected)
     assert found is None or expected in found.message
+
+
+@pytest.mark.parametrize(("is_stored", "is_rejected"), [(True, False), (False, True)])
+def test_an_empty_overhead_is_one_in_a_pod_and_none_in_a_stored_template(*, is_stored: bool, is_rejected: bool) -> None:
+    found = find_class_problem(PodSpec(overhead={}), DEFAULTS.runtime_classes, is_stored=is_stored)
+    assert (found is not None) == is_rejected
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from tests.conformance import (
     claim,
+    created_pod,
     device_selector,
     fit,
     name,
@@ -21,6 +22,7 @@ Compare = Callable[[Case], Outcome]
 
 KINDS: Mapping[str, Compare] = {
     "claim": claim.compare,
+    "created pod": created_pod.compare,
     "device selector": device_selector.compare,
     "fit": fit.compare,
     "name": name.compare,
@@ -42,6 +44,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("fit", frozenset({"pod", "node", "pods", "answer"})),
     ("workload", frozenset({"object", "causes"})),
     ("claim", frozenset({"claim", "classes", "answer"})),
+    ("created pod", frozenset({"pod", "limitRanges", "quotas", "answer"})),
     ("quantity", frozenset({"text", "answer"})),
     ("quantity sum", frozenset({"left", "right", "answer"})),
     ("quantity token", frozenset({"token", "answer"})),

@@ -25,7 +25,7 @@ MEMORY = {"memory": Quantity.parse("512Mi")}
 ONE_GPU = {"nvidia.com/gpu": Quantity.from_int(1)}
 
 
-def list_messages(fixture: GateFixture, resources: dict[str, Any], replicas: int = 1, **spec: Any) -> list[str]:
+def list_messages(fixture: GateFixture, resources: dict[str, Any], /, replicas: int = 1, **spec: Any) -> list[str]:
     """Return the warnings about a Deployment whose container has these resources, or its denial."""
     template = {"spec": {"containers": [{"name": "c", "resources": resources}], **spec}}
     body = {"kind": "Deployment", "spec": {"replicas": replicas, "template": template}}
@@ -165,3 +165,39 @@ def test_a_change_gets_warnings_of_new_rejections_only(before: str, after: str, 
 
 def test_a_workload_without_pods_gets_no_warning() -> None:
     assert list_messages(GateFixture(CAP, pod_defaults=MAXIMUM), {"limits": {"cpu": "4"}}, replicas=0) == []
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "resources", "expected"),
+    [
+        pytest.param(
+            {"requests": {"memory": "64Mi"}},
+            {"limits": {"memory": "1Gi"}},
+            "of 1Gi together",
+            id="limits stand for requests",
+        ),
+        pytest.param(
+            {"limits": {"cpu": "1"}}, {"requests": {"cpu": "3"}}, "TG", id="a request that the pod level gets"
+        ),
+        pytest.param(
+            {"requests": {"memory": "1Gi"}}, {"limits": {"memory": "1Gi"}}, "", id="enough for the containers"
+        ),
+        pytest.param({}, {"limits": {"memory": "1Gi"}}, "", id="an empty pod level"),
+    ],
+)
+@pytest.mark.parametrize("defaults", [NO_POD_DEFAULTS, UNKNOWN_POD_DEFAULTS], ids=["known", "unknown"])
+def test_a_template_that_is_stored_and_pods_that_are_not(
+    defaults: PodDefaults, of_pod: dict[str, Any], resources: dict[str, Any], expected: str
+) -> None:
+    messages = list_messages(GateFixture(CAP, pod_defaults=defaults), resources, resources=of_pod)
+    assert bool(messages) == bool(expected)
+    assert all(expected in each and "LimitRange" not in each for each in messages)
+
+
+def test_a_pod_level_is_compared_with_the_containers_after_their_defaults() -> None:
+    given = create_defaults(default={"cpu": "500m"})
+    containers = [{"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "250m"}}}]
+    fixture = GateFixture(CAP, pod_defaults=given)
+    assert list_messages(fixture, {}, resources={"limits": {"cpu": "3"}}, initContainers=containers) == []
+    (message,) = list_messages(fixture, {}, resources={"requests": {"cpu": "600m"}}, initContainers=containers)
+    assert "a LimitRange of the namespace sets what the pod does not write" in message

@@ -4,6 +4,9 @@ A pod at the API server has them already. Templates and manifests have not, so t
 complete them first. Sources: mergePodResourceRequirements in plugin/pkg/admission/limitranger/admission.go, admitPod
 in plugin/pkg/admission/priority/admission.go, v1.37; `runtime_classes` has the third. All run before any webhook,
 LimitRanger first.
+
+The pod level is completed after them all (DefaultPodLevelResources in pkg/api/pod/util.go, v1.37). Up to 1.36 an API
+server completes it before LimitRanger, and has no default limits for it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from tallygate.webhook.accounting.pod_resources import NO_QUANTITIES, Quantities, parse_pod_resources
+from tallygate.webhook.accounting.pod_resources import NO_QUANTITIES, Quantities, complete_pod_level
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.runtime_classes import complete_by_class
 from tallygate.webhook.accounting.validation.limit_ranges import LimitRangeLists, parse_limit_range_item
@@ -80,13 +83,22 @@ class PodDefaults(NamedTuple):
         spec = pod.spec
         if spec is None:
             return pod
-        if any(self.containers):
+        if self.completes_containers(pod):
             spec = _complete_containers(spec, self.containers)
         if self.priority_class and not spec.priority_class_name:
             spec = msgspec.structs.replace(spec, priority_class_name=self.priority_class)
         if spec.runtime_class_name and spec.runtime_class_name in self.runtime_classes:
             spec = complete_by_class(spec, self.runtime_classes[spec.runtime_class_name])
+        if spec.resources is not None:
+            spec = msgspec.structs.replace(spec, resources=_complete_pod_level(spec, spec.resources))
         return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
+
+    def completes_containers(self, pod: Pod) -> bool:
+        """Return whether a container of a pod gets a request or limit by a LimitRange."""
+        if pod.spec is None or not any(self.containers):
+            return False
+        containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+        return any(_complete_container(each, self.containers) is not each for each in containers)
 
     def may_limit(self, pod: Pod, resource: str, container: str) -> bool:
         """Return whether a container may get a limit by a LimitRange that is not known."""
@@ -185,26 +197,20 @@ class LimitRangeIndex:
 
 
 def _complete_containers(spec: PodSpec, defaults: ContainerDefaults) -> PodSpec:
-    """Return the spec with the defaults for containers; the API server has completed the pod level before."""
-    resources = _complete_pod_level(spec)
+    """Return the spec with the defaults for containers."""
     return msgspec.structs.replace(
         spec,
         containers=spec.containers and [_complete_container(each, defaults) for each in spec.containers],
         init_containers=spec.init_containers and [_complete_container(each, defaults) for each in spec.init_containers],
-        resources=resources,
     )
 
 
-def _complete_pod_level(spec: PodSpec) -> ResourceRequirements | None:
-    """Return the pod level as the API server completes it from the containers as they are written."""
-    if spec.resources is None:
-        return None
-    completed = parse_pod_resources(spec)
-    return msgspec.structs.replace(
-        spec.resources,
-        requests=_encode(completed.requests, spec.resources.requests or _NO_RESOURCES),
-        limits=_encode(completed.limits, spec.resources.limits or _NO_RESOURCES),
-    )
+def _complete_pod_level(spec: PodSpec, written: ResourceRequirements) -> ResourceRequirements:
+    """Return the pod level as the API server completes it from the containers."""
+    completed = complete_pod_level(spec)
+    requests = _encode(completed.requests, written.requests or _NO_RESOURCES)
+    limits = _encode(completed.limits, written.limits or _NO_RESOURCES)
+    return msgspec.structs.replace(written, requests=requests or written.requests, limits=limits or written.limits)
 
 
 def _complete_container(container: Container, defaults: ContainerDefaults) -> Container:

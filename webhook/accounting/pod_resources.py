@@ -84,6 +84,24 @@ def parse_pod_resources(spec: PodSpec, *, complete: bool = True) -> PodResources
     return _round_up_pod(_complete_pod_level(_parse_pod(spec, _parse_list_exactly, complete=True)))
 
 
+def complete_pod_level(spec: PodSpec) -> PodResources:
+    """Return the resources of a new pod whose containers are complete, with a complete pod level.
+
+    A pod level with any amount gets requests, and limits of huge pages, from the containers. It also gets a limit of
+    each resource that it requests and all containers limit: the sum of these, or the request if that is larger. Source:
+    DefaultPodLevelResources in pkg/api/pod/util.go, v1.37.
+
+    Raises:
+        QuantityError: if a quantity of the pod is invalid.
+    """
+    resources = _parse_pod(spec, _parse_list_exactly, complete=True)
+    if resources.requests or resources.limits:
+        resources = resources._replace(limits=_complete_pod_limits(resources))
+        resources = resources._replace(requests=_complete_pod_requests(resources))
+        resources = resources._replace(limits=_default_pod_limits(resources))
+    return _round_up_pod(resources)
+
+
 def aggregate_containers(
     containers: tuple[ContainerResources, ...], init: tuple[ContainerResources, ...], *, limits: bool
 ) -> dict[str, Quantity]:
@@ -225,6 +243,17 @@ def _complete_pod_limits(resources: PodResources) -> Quantities:
     for name, quantity in aggregate_containers(resources.containers, resources.init, limits=True).items():
         if is_hugepage(name) and name not in resources.requests:
             filled.setdefault(name, quantity)
+    return filled
+
+
+def _default_pod_limits(resources: PodResources) -> Quantities:
+    """Return the pod level's limits with those that all containers have (defaultPodLevelLimits)."""
+    filled = dict(resources.limits)
+    containers = (*resources.containers, *resources.init)
+    total = aggregate_containers(resources.containers, resources.init, limits=True)
+    for name, request in resources.requests.items():
+        if is_pod_level_resource(name) and name not in filled and all(name in each.limits for each in containers):
+            filled[name] = max(total[name], request)
     return filled
 
 

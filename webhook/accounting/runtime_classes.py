@@ -38,8 +38,12 @@ class ClassProblem(NamedTuple):
     message: str
 
 
-def find_class_problem(spec: PodSpec, runtime_classes: Mapping[str, RuntimeClass]) -> ClassProblem | None:
+def find_class_problem(
+    spec: PodSpec, runtime_classes: Mapping[str, RuntimeClass], *, is_stored: bool
+) -> ClassProblem | None:
     """Return why admission rejects a pod for its RuntimeClass; None if it does not, or the class is not known.
+
+    An empty overhead counts as one unless it `is_stored` in a template: it is absent there.
 
     Raises:
         QuantityError: if an overhead is invalid.
@@ -47,7 +51,7 @@ def find_class_problem(spec: PodSpec, runtime_classes: Mapping[str, RuntimeClass
     name, written = spec.runtime_class_name, parse_resource_list(spec.overhead)
     if not name:
         text = "a pod has the overhead of its RuntimeClass, and this one names no class: remove overhead"
-        return ClassProblem(_OVERHEAD, text) if written else None
+        return ClassProblem(_OVERHEAD, text) if written or (spec.overhead is not None and not is_stored) else None
     runtime_class = runtime_classes.get(name)
     if runtime_class is None:
         return None

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from tallygate.webhook.accounting.kubernetes_codes import CLAIM_UNKNOWN, LIMIT_MISSING, OVERHEAD_NOT_OF_CLASS
 from tallygate.webhook.accounting.lenient_codes import OPAQUE_LIMIT_MISSING
 from tallygate.webhook.accounting.pod_defaults import PodDefaults
@@ -49,14 +51,15 @@ def find_rejections(
     """Yield the problems for which built-in admission, or validation after it, rejects the pods of an object.
 
     `completed` are the pods with the `defaults` of their namespace. Problems of the pods as they are `written` are left
-    out. So are templates that are parts: another object may have what the pods need.
+    out. So are templates that are parts: another object may have what the pods need. A limit stands for a missing
+    request in a pod alone, so that the API server may store a template of which it rejects the pods.
     """
     for before, after in zip(written, completed, strict=True):
         if before.is_partial or before.pod.spec is None or after.pod.spec is None:
             continue
         known = validate_views([before])
-        suffix = _SET_BY_LIMIT_RANGE if defaults.complete(before.pod) is not before.pod else ""
-        for problem in validate_views([after]):
+        suffix = _SET_BY_LIMIT_RANGE if defaults.completes_containers(before.pod) else ""
+        for problem in validate_views([msgspec.structs.replace(after, is_template=False)]):
             if problem not in known:
                 yield replace(problem, message=f"{problem.message}{suffix}")
         yield from _list_class_problems(before, before.pod.spec, defaults)
@@ -66,7 +69,7 @@ def find_rejections(
 
 def _list_class_problems(view: PodView, spec: PodSpec, defaults: PodDefaults) -> Iterator[Problem]:
     try:
-        problem = find_class_problem(spec, defaults.runtime_classes)
+        problem = find_class_problem(spec, defaults.runtime_classes, is_stored=view.is_template)
     except QuantityError:
         return  # validation reports it
     if problem is not None:

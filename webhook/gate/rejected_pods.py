@@ -1,4 +1,4 @@
-"""Warnings about a workload whose pods the API server rejects for the LimitRanges or RuntimeClasses of the cluster.
+"""Warnings about a workload whose pods the API server rejects, for example for the LimitRanges of the namespace.
 
 The API server stores the workload, and reports the rejection of its pods to their controller only.
 """
@@ -9,6 +9,7 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.created_pods import find_rejections
 from tallygate.webhook.admission.implied_requests import ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, ReviewTarget, decode_object
+from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.gate.claim_forecast import is_controlled
 
 
@@ -24,16 +25,22 @@ def find_rejected_pods(decoded_request: DecodedRequest) -> Sequence[Problem]:
     defaults = implied.defaults
     if target is None or not target.creates_pods or request.subresource:
         return ()
-    if not (any(defaults.containers) or defaults.bounds or defaults.runtime_classes):
-        return ()
     decoded_object = decoded_request.get_object(target)
     if is_controlled(decoded_object.metadata):
+        return ()
+    is_complete = not (any(defaults.containers) or defaults.bounds or defaults.runtime_classes)
+    if is_complete and not any(map(_has_pod_level, target.list_pods(decoded_object))):
         return ()
     found = _list_problems(decoded_object, target, implied)
     if not found or request.old_object is None:
         return found
     existing = _list_problems(decode_object(target, request, request.old_object), target, implied)
     return [each for each in found if each not in existing]
+
+
+def _has_pod_level(view: PodView) -> bool:
+    """Return whether the pods have amounts for the whole pod, which the API server completes and compares."""
+    return view.pod.spec is not None and view.pod.spec.resources is not None
 
 
 def _list_problems(decoded_object: DecodedObject, target: ReviewTarget, implied: ImpliedRequests) -> list[Problem]:

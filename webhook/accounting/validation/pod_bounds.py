@@ -1,16 +1,20 @@
 """The bounds of LimitRanges on pods: admission rejects a new pod outside of them.
 
 Source: PodValidateLimitFunc, minConstraint, maxConstraint and limitRequestRatioConstraint in
-plugin/pkg/admission/limitranger/admission.go, v1.37. Kubernetes divides floating point numbers for the ratio; here the
-comparison is exact.
+plugin/pkg/admission/limitranger/admission.go, v1.37. Kubernetes divides floating point numbers for the
+ratio, so that it rejects a limit of 2007m for a request of 1 under a ratio of 2.007; and so it is here.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.kubernetes_codes import OUTSIDE_LIMIT_RANGE
-from tallygate.webhook.accounting.pod_requests import aggregate_with_pod_level
-from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
+from tallygate.webhook.accounting.pod_resources import (
+    PodResources,
+    Quantities,
+    aggregate_containers,
+    parse_pod_resources,
+)
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
@@ -19,6 +23,7 @@ from tallygate.webhook.objects.core import LimitRange, PodSpec
 
 _MILLI = 1000
 _CONTAINER, _POD = "Container", "Pod"
+_POD_LEVEL = frozenset({"cpu", "memory"})
 
 
 class LimitRangeEntry(NamedTuple):
@@ -66,12 +71,18 @@ def check_pod_bounds(spec: PodSpec, entries: Sequence[LimitRangeEntry], *, is_co
 
 def _list_subjects(resources: PodResources, entry_type: str) -> Iterator[_Subject]:
     if entry_type == _POD:
-        sums = [aggregate_with_pod_level(resources, limits=limits) for limits in (False, True)]
-        yield _Subject("spec", "pod", *sums)
+        yield _Subject("spec", "pod", *(_sum_pod(resources, limits=limits) for limits in (False, True)))
         return
     for field, containers in (("containers", resources.containers), ("initContainers", resources.init)):
         for index, each in enumerate(containers):
             yield _Subject(f"spec.{field}[{index}].resources", "container", each.requests, each.limits)
+
+
+def _sum_pod(resources: PodResources, *, limits: bool) -> Quantities:
+    """Return the sums that LimitRanger compares: unlike everything else, it reads no huge pages at the pod level."""
+    total = aggregate_containers(resources.containers, resources.init, limits=limits)
+    of_pod = resources.limits if limits else resources.requests
+    return total | {name: quantity for name, quantity in of_pod.items() if name in _POD_LEVEL}
 
 
 def _check_subject(subject: _Subject, entry: LimitRangeEntry, *, is_complete: bool) -> Iterator[Problem]:
@@ -107,7 +118,7 @@ def _check_ratio(
             message = f"{text}, and this one has no {noun}, or 0: write request and limit"
             yield _create_problem(subject, field, name, message)
             return
-    if request is None or limit is None or limit.milli() * _MILLI <= ratio.milli() * request.milli():
+    if request is None or limit is None or limit.milli() / request.milli() * _MILLI <= ratio.milli():
         return
     message = f"{text}, and this one has {limit} for {request}: raise the request, or lower the limit"
     yield _create_problem(subject, "limits", name, message)

@@ -92,7 +92,9 @@ def set_pod_defaults(body: dict[str, Any], defaults: PodDefaults) -> None:
     if completed.spec.priority_class_name:
         spec["priorityClassName"] = completed.spec.priority_class_name
     before, after = (json.loads(msgspec.json.encode(each)) for each in (pod.spec, completed.spec))
-    spec |= {name: after[name] for name in ("overhead", "nodeSelector") if after.get(name) != before.get(name)}
+    spec |= {
+        name: after[name] for name in ("overhead", "nodeSelector", "resources") if after.get(name) != before.get(name)
+    }
     if added := (after.get("tolerations") or [])[len(before.get("tolerations") or ()) :]:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
     for name, old, new in (
