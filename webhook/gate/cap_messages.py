@@ -27,7 +27,10 @@ from tallygate.webhook.state.ledger.ledger import Activation
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 
 _NO_DETAILS = ExcessDetails()
-_NAME_EXISTS = "A pod of this name exists and is counted until it is deleted: a new one needs room of its own. "
+_NAME_EXISTS = (
+    "A pod of this name exists and is counted until it is deleted: a new one needs room for what it requests beyond "
+    "that pod, or for all of it if kube-scheduler made a claim for that pod. "
+)
 
 ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
 """Returns the details of an exceeded resource."""
@@ -76,7 +79,9 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
     )
     if result.charge.rolls_at:
         return requested, arithmetic, suggest_end(result, name, hard)
-    return requested, arithmetic, _suggest_request(result, name, current, free)
+    # where the counted pod of its name covers a part of the pod, more than what is free would pass (rule 13)
+    passing = max(requested - result.excess[name], free)
+    return requested, arithmetic, _suggest_request(result, name, current, passing)
 
 
 def _explain_derived(result: CapChargeResult, name: str) -> str:

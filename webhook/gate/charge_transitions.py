@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from tallygate.webhook.gate.membership import Membership
 from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Activation, Ledger, Operation, Surge
-from tallygate.webhook.state.ledger.recount import recount
+from tallygate.webhook.state.ledger.recount import NO_POD, CountedPod, UsageSnapshot, recount
 from tallygate.webhook.state.ledger.reserve import (
     MAX_RESERVATIONS,
     NO_DEVICES,
@@ -145,6 +146,13 @@ class CapChargeResult(msgspec.Struct, frozen=True):
     excess: Amounts
 
 
+class _Recount(NamedTuple):
+    """A recounted ledger, and the snapshot that it was counted from."""
+
+    ledger: Ledger
+    snapshot: UsageSnapshot
+
+
 class ChargeMode(Enum):
     """The purpose of a charge: reserve; check before reserving; or a dry run that writes nothing."""
 
@@ -200,9 +208,11 @@ class ReserveTransition(msgspec.Struct):
         ):
             outcome = Deferred(ledger, Prerequisite.COUNT_NAMESPACES)
         is_counted = isinstance(outcome, Reserved) or bool(self.consumer.pod_uid)
-        if not is_counted and (recounted := self._recount(ledger)) is not None:
-            # In the same write: deleted pods free their amounts, and resources new to the ledger are counted.
-            ledger, outcome = recounted, reserve(recounted, request)
+        if not is_counted and (counted := self._recount(ledger)) is not None:
+            # In the same write: deleted pods free their amounts, resources new to the ledger are counted, and the
+            # counted pod of a name covers the attempts of that name.
+            ledger, request = counted.ledger, replace(request, holder=self._find_holder(counted.snapshot))
+            outcome = reserve(ledger, request)
         match outcome:
             case Deferred():
                 must_read = outcome.prerequisite is Prerequisite.READ_RECORD
@@ -281,7 +291,8 @@ class ReserveTransition(msgspec.Struct):
             return ledger
         if self.usage_lister is None or not self.usage_lister.is_newer_than(self.charge.cap, ledger):
             return ledger
-        return self._recount(ledger) or ledger
+        counted = self._recount(ledger)
+        return ledger if counted is None else counted.ledger
 
     def _may_lack_consumers(self, ledger: Ledger, membership: Membership) -> bool:
         """Return whether the ledger may lack consumers that a member namespace got while it was away (rule 5).
@@ -295,27 +306,32 @@ class ReserveTransition(msgspec.Struct):
             self.charge.cap, ledger, membership.last_change
         )
 
-    def _recount(self, ledger: Ledger) -> Ledger | None:
+    def _recount(self, ledger: Ledger) -> _Recount | None:
         """Return the recounted ledger; None if no newer snapshot exists."""
         if self.is_standalone or self.usage_lister is None or ledger.initializer:
             return None
-        snapshot = self.usage_lister.take_snapshot(self.charge.cap, self.key, ledger)
+        consumer = self.consumer
+        created = (consumer.namespace, consumer.name) if consumer.kind is ConsumerKind.POD else None
+        snapshot = self.usage_lister.take_snapshot(self.charge.cap, self.key, ledger, consumer.pod_uid, created)
         recounted = None if snapshot is None else recount(ledger, snapshot)
-        return recounted if isinstance(recounted, Ledger) else None
+        return _Recount(recounted, snapshot) if snapshot is not None and isinstance(recounted, Ledger) else None
+
+    def _find_holder(self, snapshot: UsageSnapshot) -> CountedPod:
+        """Return the counted pod of the name of the pod that the attempt creates, if it is another one (rule 13)."""
+        consumer = self.consumer
+        if consumer.kind is not ConsumerKind.POD or consumer.operation is not Operation.CREATE:
+            return NO_POD
+        return snapshot.find_holder((consumer.namespace, consumer.name), consumer.uid)
 
     def _count_pod(self, ledger: Ledger) -> tuple[Ledger, Amounts]:
         """Return the recounted ledger, and what it counts for the pod of a claim that kube-scheduler makes.
 
         Without a newer snapshot the pod counts nothing: then the claim needs amounts of its own.
         """
-        if self.is_standalone or self.usage_lister is None or ledger.initializer:
+        counted = self._recount(ledger)
+        if counted is None:
             return ledger, _NO_EXCESS
-        pod_uid = self.consumer.pod_uid
-        snapshot = self.usage_lister.take_snapshot(self.charge.cap, self.key, ledger, pod_uid)
-        recounted = None if snapshot is None else recount(ledger, snapshot)
-        if snapshot is None or not isinstance(recounted, Ledger):
-            return ledger, _NO_EXCESS
-        return recounted, snapshot.find_covering_part(pod_uid)
+        return counted.ledger, counted.snapshot.find_covering_part(self.consumer.pod_uid)
 
     def _create_request(self, charge: CapCharge, membership: Membership | None, covered: Amounts) -> ReservationRequest:
         consumer, cap = self.consumer, charge.cap

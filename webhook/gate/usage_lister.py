@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.webhook.accounting.quantity_parser import QuantityError
@@ -27,7 +28,7 @@ from tallygate.webhook.state.informers.device_store import DeviceStore
 from tallygate.webhook.state.informers.named_stores import Labels, NamespaceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import UsageSnapshot
+from tallygate.webhook.state.ledger.recount import PodName, UsageSnapshot
 from tallygate.webhook.state.ports import LedgerKey
 
 _NEW_NAMESPACE_SECONDS = 60.0
@@ -167,9 +168,12 @@ class UsageLister:
         """
         return self._namespaces.find(namespace) is not None
 
-    def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger, pod_uid: str = "") -> UsageSnapshot | None:
+    def take_snapshot(
+        self, cap: ActiveCap, key: LedgerKey, ledger: Ledger, pod_uid: str = "", created: PodName | None = None
+    ) -> UsageSnapshot | None:
         """Return the usage under a ledger, by consumer for each reservation, and for the pods of scheduler's claims.
 
+        It has the stored pods that have the name of a pod with a reservation, or that of the pod that is `created`.
         It is counted by the mappings of device classes that the ledger has, beside those of now. Return None before the
         cluster was listed, and as long as slices are older than a claim with an unknown device.
         """
@@ -177,8 +181,11 @@ class UsageLister:
         if membership is None:
             return None
         pod_uids = {each.pod_uid for each in ledger.reservations.values()} | {pod_uid}
+        names = [(each.namespace, each.name) for each in ledger.reservations.values() if each.kind is ConsumerKind.POD]
+        if created is not None:
+            names.append(created)
         try:
-            count = self._pods.compute_usage(cap, membership.names, {*ledger.reservations, *pod_uids} - {""})
+            count = self._pods.compute_usage(cap, membership.names, {*ledger.reservations, *pod_uids} - {""}, names)
             claims = self._count_claims(cap, membership.names, ledger)
         except NotSyncedError:
             return None
@@ -204,6 +211,9 @@ class UsageLister:
             unpublished=claims.allocated.unpublished,
             uncounted=claims.allocated.uncounted,
             mappings=cap.mappings,
+            holders={name: uid for name, uid in count.holders.items() if name[0] not in missing}
+            if missing
+            else count.holders,
         )
 
     def list_ended_mappings(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> ClassMappings:

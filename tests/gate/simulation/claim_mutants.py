@@ -87,14 +87,14 @@ def _count_published(
 
 
 def _take_with_earlier_claims(
-    lister: UsageLister, cap: ActiveCap, key: LedgerKey, ledger: Ledger, pod_uid: str = ""
+    lister: UsageLister, cap: ActiveCap, key: LedgerKey, ledger: Ledger, *pods: Any
 ) -> UsageSnapshot | None:
     membership = lister.find_membership(cap, key)
     if membership is None:
         return None
     claims, copied = lister._count_claims(cap, membership.names, ledger), copy.copy(lister)
     vars(copied)["_count_claims"] = lambda *_: claims
-    return _take_snapshot(copied, cap, key, ledger, pod_uid)
+    return _take_snapshot(copied, cap, key, ledger, *pods)
 
 
 CLAIM_MUTANTS: Mapping[str, Mutant] = {

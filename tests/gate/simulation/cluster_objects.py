@@ -87,10 +87,10 @@ class Pod(NamedTuple):
         status: dict[str, Any] = {"phase": "Succeeded" if self.ended else "Running"}
         if self.claim:
             status["extendedResourceClaimStatus"] = {"resourceClaimName": self.claim}
-        metadata: dict[str, Any] = {}
+        metadata: dict[str, Any] = {"name": self.name}
         if self.owner is not None:
             labels = {"app": self.owner.name.rpartition("-")[0], **dict.fromkeys(_REVISION_LABELS, self.owner.template)}
-            metadata = {"ownerReferences": [self.owner.to_reference()], "labels": labels}
+            metadata |= {"ownerReferences": [self.owner.to_reference()], "labels": labels}
         return stored_pod(self.uid, self.revision, str(self.size), self.namespace, status=status, metadata=metadata)
 
 

@@ -15,11 +15,11 @@ from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDev
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.state.informers.claim_store import ClaimStore, OwnedClaim
-from tallygate.webhook.state.informers.consumer_store import ChargeableCap, ConsumerUsage
+from tallygate.webhook.state.informers.consumer_store import ChargeableCap, ConsumerName, ConsumerUsage
 from tallygate.webhook.state.informers.device_store import DeviceStore
 from tallygate.webhook.state.informers.pod_store import ClaimPod, PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import UsageSnapshot
+from tallygate.webhook.state.ledger.recount import PodName, UsageSnapshot
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.tasks import Task, Tasks
 
@@ -81,9 +81,15 @@ class RecordedPods(PodStore):
         super().__init__()
         self._recorder = recorder
 
-    def compute_usage(self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str] = ()) -> ConsumerUsage:
+    def compute_usage(
+        self,
+        cap: ChargeableCap,
+        namespaces: Iterable[str],
+        uids: Iterable[str] = (),
+        names: Iterable[ConsumerName] = (),
+    ) -> ConsumerUsage:
         """Compute the used amounts, and pause."""
-        usage = super().compute_usage(cap, namespaces, uids)
+        usage = super().compute_usage(cap, namespaces, uids, names)
         self._recorder.find_current().pods_revision = usage.revision
         self._recorder.tasks.pause("has counted pods")
         return usage
@@ -141,10 +147,12 @@ class RecordedLister(UsageLister):
         super().__init__(*arguments, **stores)
         self._recorder = recorder
 
-    def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger, pod_uid: str = "") -> UsageSnapshot | None:
+    def take_snapshot(
+        self, cap: ActiveCap, key: LedgerKey, ledger: Ledger, pod_uid: str = "", created: PodName | None = None
+    ) -> UsageSnapshot | None:
         """Return the usage under a ledger."""
         with self._recorder.open(Count()) as count:
-            snapshot = super().take_snapshot(cap, key, ledger, pod_uid)
+            snapshot = super().take_snapshot(cap, key, ledger, pod_uid, created)
         if snapshot is None:
             return None
         used = Amounts(snapshot.used)

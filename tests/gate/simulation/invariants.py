@@ -43,6 +43,15 @@ class Foreign(NamedTuple):
         return self.consumer.revision
 
 
+class _Charges(NamedTuple):
+    """A ledger, each pod with the claims that the scheduler made for it, and their entitlements and used amounts."""
+
+    ledger: Ledger
+    groups: Mapping[str, Sequence[str]]
+    rights: Mapping[str, Sizes]
+    used_by_uid: Mapping[str, Sizes]
+
+
 class Invariants:
     """Checks of ledgers, reservations and stored objects; `violation` is the first that failed.
 
@@ -71,6 +80,9 @@ class Invariants:
         self._foreign: dict[tuple[LedgerKey, str], Foreign] = {}
         self._has_foreign: set[LedgerKey] = set()
         self._are_new = policies.are_new  # then pods above the limit were admitted before the caps were active
+        self._last: dict[LedgerKey, Ledger] = {}
+        self._names: dict[str, object] = {}
+        """By UID, the names of what was stored once; it may be counted after its deletion."""
 
     def check_ledger(self, key: LedgerKey) -> None:
         """Check one ledger."""
@@ -84,23 +96,40 @@ class Invariants:
         ledger, rights = stored[0], self._compute_rights(key)
         used_by_uid = self._check_used(key, ledger)
         self._end_excuses(key, ledger)
-        groups = self._group({*rights, *used_by_uid, *ledger.reservations})
         self._check_reserved(key, ledger)
+        self._check_recounted_names(key, ledger, used_by_uid)
+        charges = _Charges(ledger, self._group({*rights, *used_by_uid, *ledger.reservations}), rights, used_by_uid)
         for name, most in self._most[key.cap].items():
-            largest: dict[object, int] = {}
-            of_claims = 0  # they may remain after their pod, beside the next one of its name
-            for pod, uids in sorted(groups.items()):
-                parts = {uid: rights[uid].get(name, 0) for uid in uids if uid in rights}
-                right, own = _sum_group(pod, parts), sum(part for uid, part in parts.items() if uid != pod)
-                of_claims += own
-                shared = self._find_name(ledger, pod)
-                largest[shared] = max(largest.get(shared, 0), right - own)
-                charged = sum(_compute_charged(ledger, used_by_uid, uid, name) for uid in uids)
-                if charged < right and _is_counted(ledger, name) and not self._is_excused(key, uids):
-                    self._record(f"undercount: {_name(key)} charges {pod} {charged} {name}; its claim is {right}")
-            total = of_claims + sum(largest.values())
+            total = self._check_charges(key, charges, name)
             if total > most and key not in self._has_foreign and not self._are_new:
                 self._record(f"over: {_name(key)} allows {most} {name}; the claims are {total}")
+
+    def _check_charges(self, key: LedgerKey, charges: "_Charges", name: str) -> int:
+        """Check what a ledger charges each pod, and each name; return the sum of all entitlements.
+
+        The claims that the scheduler made for a pod may remain after it, beside the next one of its name.
+        """
+        ledger, is_counted = charges.ledger, _is_counted(charges.ledger, name)
+        largest: dict[object, int] = {}
+        of_claims: dict[object, int] = {}
+        excused: set[object] = set()
+        for pod, uids in sorted(charges.groups.items()):
+            parts = {uid: charges.rights[uid].get(name, 0) for uid in uids if uid in charges.rights}
+            right, own = _sum_group(pod, parts), sum(part for uid, part in parts.items() if uid != pod)
+            shared = self._find_name(ledger, pod)
+            largest[shared] = max(largest.get(shared, 0), right - own)
+            of_claims[shared] = of_claims.get(shared, 0) + own
+            charged = sum(_compute_charged(ledger, charges.used_by_uid, uid, name) for uid in uids)
+            if self._is_excused(key, uids):
+                excused.add(shared)
+            elif charged < right and is_counted:
+                self._record(f"undercount: {_name(key)} charges {pod} {charged} {name}; its claim is {right}")
+        charged_by_name = self._sum_by_name(charges, name) if is_counted else {}
+        for shared, charged in charged_by_name.items():
+            right = largest[shared] + of_claims[shared]
+            if charged < right and shared not in excused:
+                self._record(f"undercount: {_name(key)} charges {shared} {charged} {name}; its claim is {right}")
+        return sum(largest.values()) + sum(of_claims.values())
 
     def _find_name(self, ledger: Ledger, uid: str) -> object:
         """Return the name of a pod or claim: one object of a name is stored at a time. Others are alone.
@@ -109,13 +138,49 @@ class Invariants:
         """
         stored = self._truth.pods.get(uid) or self._truth.claims.get(uid)
         reservation = ledger.reservations.get(uid)
-        if reservation is not None and (reservation.pod_uid or reservation.workload or reservation.workload_kind):
+        if reservation is not None and (reservation.is_of_pod or reservation.workload or reservation.workload_kind):
             return uid
         if stored is not None:
-            return stored.namespace, isinstance(stored, Claim), stored.name
-        if reservation is None:
-            return uid
+            self._names[uid] = stored.namespace, isinstance(stored, Claim), stored.name
+        if reservation is None or uid in self._names:
+            return self._names.get(uid, uid)
         return reservation.namespace, reservation.kind is ConsumerKind.CLAIM, reservation.name
+
+    def _sum_by_name(self, charges: "_Charges", name: str) -> dict[object, int]:
+        """Return what a ledger charges each name of pods, and the claims that the scheduler made for these."""
+        reservations = charges.ledger.reservations
+        charged: dict[object, int] = {}
+        attempts: dict[object, int] = {}
+        for pod, uids in charges.groups.items():
+            shared = self._find_name(charges.ledger, pod)
+            for uid in uids:
+                reserved = reservations[uid].compute_reserved().get(name, 0) if uid in reservations else 0
+                own = 0 if uid == pod else reserved
+                charged[shared] = charged.get(shared, 0) + charges.used_by_uid.get(uid, {}).get(name, 0) + own
+                attempts[shared] = max(attempts.get(shared, 0), reserved if uid == pod else 0)
+        return {shared: amount + attempts[shared] for shared, amount in charged.items()}
+
+    def _check_recounted_names(self, key: LedgerKey, ledger: Ledger, used_by_uid: Mapping[str, Sizes]) -> None:
+        """Check that a recount charged the earlier attempts of a name no more than its counted pod, or the largest.
+
+        The claim that the scheduler makes for a pod may remain beside the next pod of its name.
+        """
+        before = self._last.get(key)
+        self._last[key] = ledger
+        if before is None or before.initializer or before.pods_revision == ledger.pods_revision:
+            return
+        served = {self._find_name(ledger, pod) for pod in self._truth.pods_of_claims.values()}
+        for uid, each in ledger.reservations.items():
+            shared, earlier = self._find_name(ledger, uid), before.reservations.get(uid)
+            if earlier is None or earlier.attempt != each.attempt or each.shared_name is None or shared in served:
+                continue
+            for name in self._most[key.cap] if each.kind is ConsumerKind.POD else ():
+                used = sum(
+                    parts.get(name, 0) for pod, parts in used_by_uid.items() if self._find_name(ledger, pod) == shared
+                )
+                charged, requested = used + each.compute_reserved().get(name, 0), each.requested.get(name, 0)
+                if charged > max(used, requested):
+                    self._record(f"overcharge: {_name(key)} charges {shared} {charged} {name} for {uid}")
 
     def _check_reserved(self, key: LedgerKey, ledger: Ledger) -> None:
         """Check that a ledger reserves the largest amounts of each name, by plain arithmetic."""
@@ -265,10 +330,12 @@ class Invariants:
 
 
 def _compute_charged(ledger: Ledger, used_by_uid: Mapping[str, Sizes], uid: str, name: str) -> int:
-    """Return the amount that a ledger charges for a pod or claim."""
-    reservation = ledger.reservations.get(uid)
-    reserved = reservation.compute_reserved().get(name, 0) if reservation else 0
-    return used_by_uid.get(uid, {}).get(name, 0) + reserved
+    """Return the amount that a ledger charges for a pod or claim; the counted pod of its name may cover a pod."""
+    reservation, used = ledger.reservations.get(uid), used_by_uid.get(uid, {}).get(name, 0)
+    if reservation is None:
+        return used
+    holder = "" if reservation.is_of_pod else reservation.pod_uid
+    return max(used, used_by_uid.get(holder, {}).get(name, 0)) + reservation.compute_reserved().get(name, 0)
 
 
 def _sum_group(pod: str, rights: Mapping[str, int]) -> int:

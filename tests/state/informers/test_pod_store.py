@@ -86,6 +86,37 @@ def test_a_count_distinguishes_stored_deleted_and_unknown_pods() -> None:
     assert store.list_deleted_since(8) == (frozenset({"never-seen"}), False)
 
 
+def test_a_count_has_the_pods_that_are_stored_under_the_requested_names() -> None:
+    """Create web-0 again, in team-a alone; the other pods have names of their own."""
+    named = {"name": "web-0"}
+    names = [("team-a", "web-0"), ("team-b", "web-0"), ("team-a", "web-1")]
+    store = create_store(page(7, pod("u1", 5, "2", metadata=named), pod("u2", 6, namespace="team-b")))
+    count = store.compute_usage(cap(GPU), ["team-a"], [], names)
+    assert (count.holders, count.used_by_consumer) == ({names[0]: "u1"}, {"u1": Amounts({GPU: 2})})
+    store.apply(line("DELETED", pod("u1", 8, metadata=named)))
+    assert store.compute_usage(cap(GPU), ["team-a"], [], names).holders == {}
+    assert not store.has_running(*names[0])
+    store.apply(line("ADDED", pod("u3", 9, "3", metadata=named)))
+    later = store.compute_usage(cap(GPU), ["team-a"], ["u1"], names)
+    assert (later.holders, later.used_by_consumer) == ({names[0]: "u3"}, {"u3": Amounts({GPU: 3})})
+    assert later.deleted == {"u1"}
+    assert store.has_running(*names[0])
+    store.apply(line("MODIFIED", pod("u3", 10, "3", metadata=named, status={"phase": "Succeeded"})))
+    ended = store.compute_usage(cap(GPU), ["team-a"], [], names)
+    assert (ended.holders, ended.used_by_consumer) == ({names[0]: "u3"}, {"u3": Amounts()})
+    assert not store.has_running(*names[0])
+
+
+def test_the_last_pod_of_a_name_is_found_though_an_earlier_one_is_removed_later() -> None:
+    """Show both in one list, as one that is not of one moment may."""
+    named = {"name": "web-0"}
+    store = create_store(
+        page(7, pod("u1", 5, metadata=named), pod("u2", 6, metadata=named)),
+        line("DELETED", pod("u1", 8, metadata=named)),
+    )
+    assert store.compute_usage(cap(GPU), ["team-a"], [], [("team-a", "web-0")]).holders == {("team-a", "web-0"): "u2"}
+
+
 def test_a_pod_with_an_invalid_quantity_is_named_and_harms_no_other() -> None:
     store = create_store(page(7, pod("u1", 5, "1"), pod("u2", 6, "many")))
     count = store.compute_usage(GPUS, ["team-a"], ["u2"])

@@ -75,6 +75,8 @@ def create_snapshot(
         used_by_consumer,
         gpus(sum(counted.values())),
         frozenset(deleted),
+        served=more.get("served", ()),
+        holders={("team-a", name): uid for name, uid in more.get("holders", {}).items()},
     )
 
 

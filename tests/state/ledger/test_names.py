@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.recount import CountedPod
 from tallygate.webhook.state.ledger.reserve import (
     DeviceTerms,
     Prerequisite,
@@ -136,6 +137,130 @@ def test_a_pod_that_takes_over_amounts_is_charged_beside_another_attempt_of_its_
         assert ledger.compute_charged() == gpus(2)
 
 
+def count_holder(
+    requests: list[ReservationRequest], holder: int = 2, hard: int = 4, other: str = "p1", **more: Any
+) -> Ledger:
+    """Reserve, and recount with a counted pod of the name `web-0`, which has `holder` GPUs."""
+    ledger = reserve_each(empty_ledger(hard), *requests)
+    return expect_recount(ledger, create_snapshot(1, {other: holder}, holders={"web-0": other}, **more))
+
+
+def test_the_counted_pod_of_a_name_covers_the_attempts_of_that_name() -> None:
+    """Let the pod use 2 of 4, and create its name twice more: a third pod of 2 has room."""
+    ledger = count_holder([create_named("u2", 2), create_named("u3", 2)])
+    assert ledger.compute_charged() == gpus(2)
+    assert expect_reserved(ledger, create_request("other", 2)).compute_charged() == gpus(4)
+    assert [each.pod_uid for each in ledger.reservations.values()] == ["p1", "p1"]
+
+
+def test_an_attempt_larger_than_the_counted_pod_of_its_name_is_charged_the_rest_resource_by_resource() -> None:
+    both = replace(create_named("u2", 1), requested=Amounts({GPU: 1, IPS: 5}))
+    ledger = count_holder([create_named("u3", 3), both])
+    assert ledger.compute_charged() == Amounts({GPU: 3, IPS: 5})
+
+
+@pytest.mark.parametrize(("requested", "excess"), [(2, 0), (4, 0), (5, 1)])
+def test_a_creation_beside_the_counted_pod_of_its_name_needs_the_rest(requested: int, excess: int) -> None:
+    """Give room to 2 more than the 4 of a pod, where 2 of another pod are used too."""
+    ledger = expect_recount(empty_ledger(6), create_snapshot(1, {"p1": 2, "p2": 2}))
+    creation = create_named("u2", requested, hard=6, holder=CountedPod("p1", gpus(2)))
+    if excess:
+        assert expect_exceeded(ledger, creation) == gpus(excess)
+    else:
+        assert expect_reserved(ledger, creation).compute_charged() == gpus(requested + 2)
+
+
+def test_each_recount_renews_what_the_counted_pod_of_a_name_covers() -> None:
+    ledger = count_holder([create_named("u2", 2)])
+    larger = expect_recount(ledger, create_snapshot(2, {"p1": 1}, holders={"web-0": "p1"}))
+    assert (larger.reserved, larger.compute_charged()) == (gpus(1), gpus(2))
+    deleted = expect_recount(ledger, create_snapshot(2, {}, deleted={"p1"}))
+    assert deleted.compute_charged() == gpus(2)
+    assert (deleted.reservations["u2"].counted, deleted.reservations["u2"].pod_uid) == (gpus(0), "")
+    next_one = expect_recount(deleted, create_snapshot(3, {"p3": 1}, holders={"web-0": "p3"}))
+    assert next_one.reservations["u2"].pod_uid == "p3"
+    assert next_one.compute_charged() == gpus(2)
+
+
+def test_a_stored_attempt_is_counted_by_itself() -> None:
+    """Let the pod be deleted and the attempt be stored, while a change of the latter has a reservation."""
+    ledger = count_holder([create_named("u2", 2)])
+    change = replace(create_named("u2", 3), current=gpus(2), operation=Operation.UPDATE)
+    changed = expect_reserved(ledger, change)
+    assert changed.compute_charged() == gpus(3)
+    stored = expect_recount(changed, create_snapshot(2, {"u2": 2}, holders={"web-0": "u2"}, deleted={"p1"}))
+    assert (stored.reservations["u2"].counted, stored.reservations["u2"].pod_uid) == (gpus(2), "")
+    assert stored.compute_charged() == gpus(3)
+
+
+def test_a_second_attempt_of_a_pod_is_covered_by_a_recount_alone() -> None:
+    """Charge all of it without one: the writer does not know the part of the counted pod."""
+    ledger = count_holder([create_named("u2", 2)])
+    again = expect_reserved(ledger, create_named("u2", 2, by="n2"))
+    assert again.compute_charged() == gpus(4)
+    assert again.reservations["u2"].pod_uid == ""
+    known = create_named("u2", 2, by="n2", holder=CountedPod("p1", gpus(2)))
+    assert expect_reserved(ledger, known).compute_charged() == gpus(2)
+
+
+OWN = DeviceTerms(kind=ConsumerKind.CLAIM, pod_uid="p1", covered=gpus(2), pod_name="web-0")
+
+
+@pytest.mark.parametrize(("hard", "has_room"), [(3, False), (4, True)])
+def test_a_claim_of_the_scheduler_takes_the_part_of_its_pod_from_the_attempts_of_the_name(
+    hard: int,
+    has_room: bool,  # noqa: FBT001
+) -> None:
+    """Require room for the pod of 2 that may be stored later, beside the claim of 2 that may remain."""
+    ledger = count_holder([create_named("u2", 2, hard=hard)], hard=hard)
+    claim = create_named("c1", 2, "web-0-claim", devices=OWN, hard=hard)
+    if not has_room:
+        assert expect_deferred(ledger, claim) is Prerequisite.SETTLE_POD_NAME
+        return
+    after = expect_reserved(ledger, claim)
+    assert after.compute_charged() == gpus(4)
+    assert {uid: (each.counted, each.pod_uid) for uid, each in after.reservations.items()} == {
+        "u2": (gpus(0), ""),
+        "c1": (gpus(2), "p1"),
+    }
+    again = expect_recount(after, create_snapshot(2, {"p1": 2}, holders={"web-0": "p1"}))
+    assert again.compute_charged() == gpus(4)
+
+
+def test_a_pod_covers_no_attempts_of_its_name_beside_a_claim_of_the_scheduler_that_has_a_reservation() -> None:
+    ledger = expect_recount(empty_ledger(), create_snapshot(1, {"p1": 2}, holders={"web-0": "p1"}))
+    claimed = expect_reserved(ledger, create_named("c1", 2, "web-0-claim", devices=OWN))
+    assert claimed.compute_charged() == gpus(2)
+    creation = create_named("u2", 3, holder=CountedPod("p1", gpus(2)))
+    assert expect_exceeded(claimed, creation) == gpus(1)
+    assert expect_reserved(claimed.with_reservation("c1", None), creation).compute_charged() == gpus(3)
+
+
+def test_a_pod_covers_no_attempts_of_its_name_beside_a_counted_claim_of_the_scheduler() -> None:
+    assert count_holder([create_named("u2", 2)], served={"p1"}).compute_charged() == gpus(4)
+
+
+def test_a_claim_of_the_scheduler_that_is_deleted_leaves_the_part_of_its_pod_to_the_name() -> None:
+    ledger = count_holder([create_named("u2", 2)])
+    claimed = expect_reserved(ledger, create_named("c1", 2, "web-0-claim", devices=OWN))
+    left = expect_recount(claimed, create_snapshot(2, {"p1": 2}, holders={"web-0": "p1"}, deleted={"c1"}))
+    assert left.compute_charged() == gpus(2)
+
+
+def test_a_pod_whose_workload_has_a_reservation_takes_over_amounts_and_is_not_covered() -> None:
+    """Keep what it took over apart: it gives the same amounts back."""
+    job = create_request("j1", 2, workload=WorkloadTerms("batch/v1/Job"))
+    ledger = count_holder([job], hard=6)
+    creation = create_named(
+        "u2", 2, hard=6, workload=WorkloadTerms(owner_uids=("j1",)), holder=CountedPod("p1", gpus(2))
+    )
+    taken = expect_reserved(ledger, creation)
+    assert (taken.reservations["u2"].taken, taken.compute_charged()) == (gpus(2), gpus(4))
+    counted = expect_recount(taken, create_snapshot(2, {"p1": 2}, holders={"web-0": "p1"}))
+    assert counted.compute_charged() == gpus(4)
+    assert release(counted, "u2", "n1").compute_charged() == gpus(4)
+
+
 uids = st.sampled_from("abcdef")
 names = st.sampled_from(["", "n", "m"])
 amounts = st.builds(lambda gpu, ips: Amounts({GPU: gpu, IPS: ips}), st.integers(0, 3), st.integers(0, 3))
@@ -162,7 +287,8 @@ def test_the_sums_are_those_of_the_largest_amounts_of_each_name(steps: list[tupl
         ledger = ledger.with_reservation(uid, reservation)
         largest: dict[object, Amounts] = {}
         for other, each in ledger.reservations.items():
-            is_alone = each.kind is ConsumerKind.WORKLOAD or each.workload or each.pod_uid or not each.name
+            is_claim_of_pod = each.pod_uid and each.kind is ConsumerKind.CLAIM
+            is_alone = each.kind is ConsumerKind.WORKLOAD or each.workload or is_claim_of_pod or not each.name
             key = other if is_alone else (each.namespace, each.kind, each.name)
             largest[key] = largest.get(key, Amounts()).merge_max(each.compute_reserved())
         assert ledger.reserved == sum(largest.values(), Amounts())

@@ -221,7 +221,15 @@ SCENARIOS: Mapping[str, Scenario] = {
     "following": Scenario(
         "two creations of one name follow each other, and the scheduler makes a claim for the pod of the first",
         Following,
-        ("ignores_next", "covers_both", "stays_covered", "adds_counted"),
+        (
+            "ignores_next",
+            "covers_both",
+            "covers_beside_counted",
+            "covers_beside_reserved",
+            "covers_by_newer",
+            "stays_covered",
+            "adds_counted",
+        ),
         is_small=True,
     ),
     "sharing": Scenario(

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import StaleSnapshot
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.recount import NO_POD, CountedPod, StaleSnapshot, UsageSnapshot
 from tallygate.webhook.state.ledger.reserve import (
     Deferred,
     DeviceTerms,
@@ -191,10 +193,13 @@ class Handler:
         if (needs_recount or recounts) and not self.request.is_own:
             snapshot = self.replica.take_snapshot(key, self.policy, ledger)
             after = self.rules.recount(ledger, snapshot)
+            holder = self._find_holder(after, snapshot)
             if isinstance(after, StaleSnapshot):
-                return ""
-            ledger, used_by_pod = after, self.rules.split_used(used_by_pod, after, snapshot)
-            result = self._decide(key, ledger)
+                if not holder.part:
+                    return ""
+            else:
+                ledger, used_by_pod = after, self.rules.split_used(used_by_pod, after, snapshot)
+            result = self._decide(key, ledger, holder=holder)
         write = Write(key, ledger, used_by_pod, stored.version, f"the reservation of {self.request.uid}")
         if isinstance(result, Reserved) and result.needs_no_write and self._allocates(key, stored.ledger):
             return self._pass_allocation(write, is_recounted=ledger is not stored.ledger)
@@ -233,8 +238,17 @@ class Handler:
         """Return the mappings of the class by which this attempt counts."""
         return self.rules.select_mappings(self.class_state, ledger.mappings) if self._has_classes else NO_MAPPINGS
 
-    def _decide(self, key: Key, ledger: Ledger, covered: Amounts = _NO_AMOUNTS) -> Reserved | Exceeded | Deferred:
-        return self.rules.reserve(ledger, self._create_request(key, ledger, covered))
+    def _decide(
+        self, key: Key, ledger: Ledger, covered: Amounts = _NO_AMOUNTS, holder: CountedPod = NO_POD
+    ) -> Reserved | Exceeded | Deferred:
+        return self.rules.reserve(ledger, replace(self._create_request(key, ledger, covered), holder=holder))
+
+    def _find_holder(self, after: Ledger | StaleSnapshot, snapshot: UsageSnapshot) -> CountedPod:
+        """Return the counted pod of the name of the pod that the request creates."""
+        request = self.request
+        if request.claim is not None or request.operation is not Operation.CREATE:
+            return NO_POD
+        return self.rules.find_holder(after, snapshot, (str(request.namespace), request.name), request.uid)
 
     def _count_pod(self, key: Key, stored: StoredLedger) -> tuple[Ledger, UsedByPod, Amounts]:
         """Return the recounted ledger of a scheduler's claim, its split, and the part of the pod in it."""

@@ -1,7 +1,8 @@
 """The invariants, which are checked after every step.
 
 The claim of a pod is its size, or the larger size that an attempt with a reservation may still store. A ledger never
-charges a pod less than its claim. If policies and labels never change, the sum of all claims never exceeds a cap.
+charges a pod less than its claim, and a name no less than the largest claim of its pods and what may remain beside it.
+If policies and labels never change, the sum of all claims never exceeds a cap.
 """
 
 from collections import defaultdict
@@ -109,6 +110,7 @@ class Invariants:
         uids = {*truth.pods, *truth.claims, *self._requests}
         for uid in uids:
             self.check_pod(key, uid)
+        self._check_names(key, uids)
         if not ledger.initializer:
             truth.enforced.add(key.cap)
             self._check_total(key, uids)
@@ -124,6 +126,57 @@ class Invariants:
                 charged = used.get(name, 0) + reserved.get(name, 0)
                 if charged > max(used.get(name, 0), reservation.requested[name]):
                     raise ViolationError(f"overcharge: {key} charges {uid} {charged} {name} right after a recount")
+        self._check_recounted_names(key)
+
+    def _check_recounted_names(self, key: Key) -> None:
+        """Check that a recount charges no name more than its counted pod, or its largest attempt.
+
+        The claim that the scheduler makes for a pod may remain beside the next pod of the name.
+        """
+        stored, truth = self._truth.ledgers[key], self._truth
+        uids = {*truth.pods, *self._requests, *stored.used_by_pod}
+        claims = {uid for uid, (_, is_claim, _) in truth.names_by_uid.items() if is_claim} | truth.pods_of_claims.keys()
+        for pods in self._group_by_name(uids - claims).values():
+            if stored.ledger is None or not frozenset(truth.pods_of_claims.values()).isdisjoint(pods):
+                continue
+            reservations = [each for uid in pods if (each := stored.ledger.reservations.get(uid)) is not None]
+            for name in stored.ledger.resources & UNITS.keys() if reservations else ():
+                used = sum(stored.used_by_pod.get(uid, Amounts()).get(name, 0) for uid in pods)
+                charged = used + max(each.compute_reserved().get(name, 0) for each in reservations)
+                most = max(used, *(each.requested.get(name, 0) for each in reservations))
+                if charged > most:
+                    raise ViolationError(f"overcharge: {key} charges {pods} {charged} {name}, and {most} are enough")
+
+    def _group_by_name(self, uids: Iterable[str]) -> dict[object, list[str]]:
+        """Return the pods, by the name that they share."""
+        groups: dict[object, list[str]] = {}
+        for uid in sorted(uids):
+            groups.setdefault(self._truth.names_by_uid.get(uid, uid), []).append(uid)
+        return groups
+
+    def _check_names(self, key: Key, uids: Iterable[str]) -> None:
+        """Check that a ledger charges a name the largest claim of its pods, and what may remain beside that pod."""
+        stored, truth = self._truth.ledgers[key], self._truth
+        if stored.ledger is None or stored.ledger.initializer or X not in stored.ledger.resources:
+            return
+        pods = {truth.pods_of_claims.get(uid, uid) for uid in (*uids, *stored.used_by_pod)}
+        claims_by_pod: dict[str, list[str]] = {}
+        for claim, pod in truth.pods_of_claims.items():
+            claims_by_pod.setdefault(pod, []).append(claim)
+        for group in self._group_by_name(pods).values():
+            if len(group) < 2:  # else it is the check of one pod
+                continue
+            own = [claim for pod in group for claim in claims_by_pod.get(pod, ())]
+            if any(self._is_excused(key, uid, X) for uid in (*group, *own)):
+                continue
+            needed = sum(self._compute_claims(key, [*group, *own]).values())
+            used = sum(stored.used_by_pod.get(uid, Amounts()).get(X, 0) for uid in (*group, *own))
+            reservations = stored.ledger.reservations
+            reserved = sum(reservations[uid].compute_reserved().get(X, 0) for uid in own if uid in reservations)
+            attempts = (reservations[uid].compute_reserved().get(X, 0) for uid in group if uid in reservations)
+            charged = used + reserved + max(attempts, default=0)
+            if charged < needed:
+                raise ViolationError(f"undercount: {key} charges {group} {charged} {X}; their claim is {needed}")
 
     def _check_total(self, key: Key, uids: Iterable[str]) -> None:
         """Check that the sum of all claims does not exceed a cap and its surge, nor that of other pods the cap."""
@@ -159,7 +212,7 @@ class Invariants:
         for resource in (X, Y):
             needed: dict[object, int] = {}
             for uid, each in ledger.reservations.items():
-                name = uid if each.pod_uid else self._truth.names_by_uid[uid]
+                name = uid if each.is_of_pod else self._truth.names_by_uid[uid]
                 needed[name] = max(needed.get(name, 0), each.compute_reserved().get(resource, 0))
             reserved, total = ledger.reserved.get(resource, 0), sum(needed.values())
             if reserved > total:
@@ -199,10 +252,14 @@ class Invariants:
 
 
 def _compute_charge(stored: StoredLedger, uid: str, name: str) -> int:
-    """Return the amount that a ledger charges a consumer."""
+    """Return the amount that a ledger charges a consumer; the counted pod of its name may cover a pod (rule 13)."""
     used = stored.used_by_pod.get(uid, Amounts()).get(name, 0)
     reservation = stored.ledger.reservations.get(uid) if stored.ledger else None
-    return used + (reservation.compute_reserved().get(name, 0) if reservation else 0)
+    if reservation is None:
+        return used
+    holder = "" if reservation.is_of_pod else reservation.pod_uid
+    covering = stored.used_by_pod.get(holder, Amounts()).get(name, 0)
+    return max(used, covering) + reservation.compute_reserved().get(name, 0)
 
 
 def _list_reserved(request: Request) -> Iterable[Key]:

@@ -12,6 +12,7 @@ from tests.state.simulation import mutant_claim_rules as wrong_claims
 from tests.state.simulation import mutant_rules as wrong
 from tests.state.simulation.annotation_mutants import ANNOTATION_MUTANTS
 from tests.state.simulation.class_mutants import CLASS_MUTANTS
+from tests.state.simulation.name_mutants import NAME_MUTANTS
 from tests.state.simulation.new_cap_mutants import NEW_CAP_MUTANTS
 from tests.state.simulation.runner import mutate, simulate
 from tests.state.simulation.scenario import Cap, Scenario
@@ -435,6 +436,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "names_forgotten": mutate(
         13, "removes the attempts of a name once a pod of that name is deleted", _NAMES, 13, recount=wrong.forget_name
     ),
+    **NAME_MUTANTS,
     **CLASS_MUTANTS,
     **NEW_CAP_MUTANTS,
     **ANNOTATION_MUTANTS,

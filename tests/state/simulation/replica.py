@@ -246,6 +246,7 @@ class Replica:
             unconfirmed=amounts(0 if cap.by_allocation else unconfirmed, resources),
             served=self.rules.select_served({claim.owner for claim in claims.values() if claim.owner}),
             mappings=mappings,
+            holders={(str(pod.namespace), pod.name): uid for uid, pod in self.pods.items()},
         )
 
     def end_mappings(self, key: Key, ledger: Ledger) -> ClassMappings:

@@ -16,7 +16,14 @@ from tallygate.webhook.state.ledger.expire import (
     expire,
 )
 from tallygate.webhook.state.ledger.ledger import Activation, Ledger, Operation, Surge
-from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
+from tallygate.webhook.state.ledger.recount import (
+    CountedPod,
+    PodName,
+    StaleSnapshot,
+    UsageSnapshot,
+    apply_limits,
+    recount,
+)
 from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
 from tests.state.simulation.annotation_rules import Annotations, Override, find_annotation, see_annotations
 from tests.state.simulation.claim_rules import (
@@ -28,6 +35,7 @@ from tests.state.simulation.claim_rules import (
     is_unchanged,
 )
 from tests.state.simulation.class_rules import end_mappings, is_class_known, is_decided_again, select_mappings
+from tests.state.simulation.name_rules import find_holder
 from tests.state.simulation.new_cap_rules import is_cap_new, is_list_complete, may_be_active
 from tests.state.simulation.scenario import Cap
 from tests.state.simulation.stored_objects import Claim, Pod, Template
@@ -112,6 +120,7 @@ class Rules:
     charges_own: bool = True
     select_served: Callable[[AbstractSet[str]], AbstractSet[str]] = _select_served
     find_covered: FindCovered = find_covered
+    find_holder: Callable[[Ledger | StaleSnapshot, UsageSnapshot, PodName, str], CountedPod] = find_holder
     count_rest: Callable[[int, int], int] = count_rest
     is_unchanged: Callable[[Claim, Claim], bool] = is_unchanged
     may_surge: Callable[[Operation, bool], bool] = may_surge

@@ -16,6 +16,7 @@ _ENDED = 1
 _TERMINATING = 2
 _NO_GROUP = ChargeGroup(b"{}")
 _NO_COUNTS: Mapping[ChargeGroup, int] = MappingProxyType({})
+_NO_INDEXES: Mapping[str, int] = MappingProxyType({})
 
 
 class StoredConsumer(NamedTuple):
@@ -37,6 +38,7 @@ class ConsumerColumns:
     def __init__(self) -> None:
         self._index_by_uid: dict[str, int] = {}
         self._indexes_by_namespace: dict[str, array[int]] = {}
+        self._indexes_by_name: dict[str, dict[str, int]] = {}  # by namespace: the last stored pod of each name
         self._position = array("i")  # of each pod in the array of its namespace
         self._group_counts: dict[
             str, dict[ChargeGroup, int]
@@ -92,9 +94,10 @@ class ConsumerColumns:
         """Return the pods of a namespace, in no order."""
         return map(self._read, self._indexes_by_namespace.get(namespace, ()))
 
-    def has_running(self, namespace: str, name: str) -> bool:
-        """Return whether a pod of this name is stored that has not ended."""
-        return any(self._name[index] == name for index in self._list_running((namespace,)))
+    def find_named(self, namespace: str, name: str) -> StoredConsumer | None:
+        """Return the pod of this name that was stored last, if it still is."""
+        index = self._indexes_by_name.get(namespace, _NO_INDEXES).get(name)
+        return None if index is None else self._read(index)
 
     def list_groups_by_uid(self, namespaces: Iterable[str]) -> Iterator[tuple[str, ChargeGroup]]:
         """Yield UID and charge group of the pods of these namespaces that have not ended."""
@@ -162,6 +165,7 @@ class ConsumerColumns:
             self._revision.append(0)
             self._flags.append(0)
         self._index_by_uid[record.uid] = index
+        self._indexes_by_name.setdefault(namespace, {})[self._name[index]] = index
         indexes = self._indexes_by_namespace.get(namespace)
         if indexes is None:
             indexes = self._indexes_by_namespace[namespace] = array("i")
@@ -172,13 +176,16 @@ class ConsumerColumns:
     def _remove_from_namespace(self, index: int) -> None:
         """Remove a pod from the array of its namespace; the last pod of the array takes its position."""
         namespace, position = self._namespace[index], self._position[index]
+        names = self._indexes_by_name[namespace]
+        if names.get(self._name[index]) == index:
+            del names[self._name[index]]
         indexes = self._indexes_by_namespace[namespace]
         last = indexes.pop()
         if last != index:
             indexes[position] = last
             self._position[last] = position
         if not indexes:
-            del self._indexes_by_namespace[namespace]
+            del self._indexes_by_namespace[namespace], self._indexes_by_name[namespace]
 
     def _read(self, index: int) -> StoredConsumer:
         flags = self._flags[index]

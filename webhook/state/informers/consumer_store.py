@@ -11,6 +11,7 @@ The charge of a consumer under a cap is computed once for each cap and charge gr
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from threading import Lock
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -145,13 +146,18 @@ class NotSyncedError(LookupError):
     """The failure of a read before the first complete list."""
 
 
+ConsumerName = tuple[str, str]
+"""The namespace and the name of a pod or claim."""
+
+
 class ConsumerUsage(msgspec.Struct, frozen=True):
     """The used amounts of one ledger, all as of `revision`.
 
     Nothing was stored after `last_change`. Something may have been deleted after it: a list does not show when.
     `used_by_consumer`: the counted amounts, possibly empty, of each requested consumer that is stored. `deleted`: the
-    requested ones with a tombstone. A requested one in neither is absent: the API server may still store it. `invalid`:
-    the pods with an invalid quantity; their counted amounts are empty.
+    requested ones with a tombstone. A requested one in neither is absent: the API server may still store it. `holders`:
+    the UIDs of the stored consumers that have the requested names, by namespace and name; `used_by_consumer` has them.
+    `invalid`: the pods with an invalid quantity; their counted amounts are empty.
     """
 
     revision: int
@@ -160,6 +166,7 @@ class ConsumerUsage(msgspec.Struct, frozen=True):
     deleted: frozenset[str]
     invalid: tuple[str, ...] = ()
     last_change: int = 0
+    holders: Mapping[ConsumerName, str] = MappingProxyType({})
 
     def choose_revision(self, preferred: int) -> int:
         """Return the lowest revision from which nothing more was stored: `preferred`, where that is one."""
@@ -176,6 +183,7 @@ class UsageInputs(NamedTuple):
     group_counts: Mapping[ChargeGroup, int]
     consumers: Mapping[str, StoredConsumer | None]
     deleted: frozenset[str]
+    holders: Mapping[ConsumerName, str]
 
 
 class GroupUsage(NamedTuple):
@@ -240,9 +248,10 @@ class ConsumerStore:
             return tuple(self._columns.list_all(namespace))
 
     def has_running(self, namespace: str, name: str) -> bool:
-        """Return whether a consumer of this name is stored that has not ended; it compares all of the namespace."""
+        """Return whether a consumer of this name is stored that has not ended."""
         with self._lock:
-            return self._columns.has_running(namespace, name)
+            found = self._columns.find_named(namespace, name)
+        return found is not None and not found.has_ended
 
     def get_deletion_revision(self, uid: str) -> int | None:
         """Return the revision of a consumer's deletion, or None if there is no tombstone."""
@@ -266,14 +275,22 @@ class ConsumerStore:
             pods = list(self._columns.list_groups_by_uid(namespaces))
         return {uid: amounts for uid, group in pods if (amounts := charges.get_amounts(group))}
 
-    def compute_usage(self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str] = ()) -> ConsumerUsage:
+    def compute_usage(
+        self,
+        cap: ChargeableCap,
+        namespaces: Iterable[str],
+        uids: Iterable[str] = (),
+        names: Iterable[ConsumerName] = (),
+    ) -> ConsumerUsage:
         """Compute the used amounts of these namespaces under a cap, and the state of the consumers in `uids`.
+
+        The consumers that have one of the `names` are requested, too.
 
         Raises:
             NotSyncedError: if there was no complete list yet.
         """
         with self._lock:
-            inputs = self._read_usage_inputs(cap, frozenset(namespaces), uids)
+            inputs = self._read_usage_inputs(cap, frozenset(namespaces), uids, names)
         return self._sum_usage(inputs)
 
     def list_groups(self, cap: ChargeableCap, namespaces: Iterable[str]) -> Iterator[GroupUsage]:
@@ -309,10 +326,21 @@ class ConsumerStore:
                 group.namespace, group.group, max_names, is_terminating=group.is_terminating
             )
 
-    def _read_usage_inputs(self, cap: ChargeableCap, members: frozenset[str], uids: Iterable[str]) -> UsageInputs:
+    def _read_usage_inputs(
+        self,
+        cap: ChargeableCap,
+        members: frozenset[str],
+        uids: Iterable[str],
+        names: Iterable[ConsumerName] = (),
+    ) -> UsageInputs:
         """Return the inputs of `_sum_usage`. Hold the lock."""
         revision = self._require_revision()
         consumers = {uid: self._columns.find(uid) for uid in uids}
+        holders = {}
+        for namespace, name in names:
+            if (holder := self._columns.find_named(namespace, name)) is not None:
+                holders[namespace, name] = holder.uid
+                consumers[holder.uid] = holder
         return UsageInputs(
             revision,
             self._last_change,
@@ -321,6 +349,7 @@ class ConsumerStore:
             self._columns.count_groups(members),
             consumers,
             frozenset(uid for uid in consumers if self._tombstones.get_revision(uid) is not None),
+            holders,
         )
 
     def _sum_usage(self, inputs: UsageInputs) -> ConsumerUsage:
@@ -333,7 +362,9 @@ class ConsumerStore:
             if consumer is not None
         }
         invalid = () if is_complete else self._list_invalid(charges, members)
-        return ConsumerUsage(inputs.revision, used, used_by_consumer, inputs.deleted, invalid, inputs.last_change)
+        return ConsumerUsage(
+            inputs.revision, used, used_by_consumer, inputs.deleted, invalid, inputs.last_change, inputs.holders
+        )
 
     def _track(self, record: PodRecord, *, is_deleted: bool) -> bool:  # noqa: ARG002  # for subclasses
         """Track a change before the columns show it.

@@ -25,7 +25,7 @@ def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]
     `before` is the ledger without this attempt. `owner_uids` are the UIDs of the controllers of the pod, the nearest
     first; the first one that has a reservation gives.
     """
-    owner = next((each for each in owner_uids if _is_gang(before.reservations.get(each))), None)
+    owner = find_gang(before, owner_uids)
     if owner is None:
         return after
     gang, earlier, own = before.reservations[owner], before.reservations.get(uid), after.reservations[uid]
@@ -37,6 +37,11 @@ def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]
     taken = replace(own, workload=owner, taken=own.taken + share)
     given = replace(gang, counted=gang.counted + share)
     return after.with_reservation(owner, given).with_reservation(uid, taken)
+
+
+def find_gang(ledger: Ledger, owner_uids: Sequence[str]) -> str | None:
+    """Return the UID of the first of these controllers that has the reservation of a workload."""
+    return next((each for each in owner_uids if _is_gang(ledger.reservations.get(each))), None)
 
 
 def give_back(ledger: Ledger, reservation: Reservation) -> Ledger:

@@ -34,8 +34,10 @@ class Reservation(msgspec.Struct, frozen=True):
     """The reserved amounts of one consumer, a pod, a claim or a workload, that `used` does not count yet.
 
     The consumer is counted with `counted` and may use `requested`. A claim that kube-scheduler made for the pod
-    `pod_uid` is counted with the part of that pod, as long as `used` does not have the claim itself. `attempt` is the
-    nonce of the attempt that wrote the reservation last; `single_attempt` is True if no other attempt wrote it.
+    `pod_uid` is counted with the part of that pod, as long as `used` does not have the claim itself. So is a pod that
+    may be stored after the counted pod `pod_uid` of its name (rule 13). The part of one pod never covers both.
+    `attempt` is the nonce of the attempt that wrote the reservation last; `single_attempt` is True if no other attempt
+    wrote it.
 
     The reservation of a workload is for all its pods together (rule 11): its `counted` are the amounts that its pods
     have taken over. `workload_kind` is the API version and kind of the workload, as `batch/v1/Job`, and empty for other
@@ -65,13 +67,18 @@ class Reservation(msgspec.Struct, frozen=True):
         return self.requested.find_shortfall(self.counted)
 
     @property
+    def is_of_pod(self) -> bool:
+        """Whether it is that of a claim which kube-scheduler made for a pod."""
+        return bool(self.pod_uid) and self.kind is ConsumerKind.CLAIM
+
+    @property
     def shared_name(self) -> SharedName | None:
         """The name whose reservations need the largest amounts of them, and not their sum; None if it is alone.
 
         A workload is alone, since pods of a deleted one may still come. So is a pod that took over amounts from its
         workload, and gives back as many, and a claim that is counted with a part of its pod.
         """
-        if self.kind is ConsumerKind.WORKLOAD or self.workload or self.pod_uid or not self.name:
+        if self.kind is ConsumerKind.WORKLOAD or self.workload or self.is_of_pod or not self.name:
             return None
         return self.namespace, self.kind, self.name
 

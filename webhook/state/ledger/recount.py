@@ -30,6 +30,19 @@ from tallygate.webhook.state.ledger.surges import end_surge
 _MARK_DIGITS = 12
 _NO_AMOUNTS = Amounts()
 
+PodName = tuple[str, str]
+"""The namespace and the name of a pod."""
+
+
+class CountedPod(msgspec.Struct, frozen=True):
+    """A stored pod, and its part of `used` in the count of one snapshot; empty if the part may cover nothing."""
+
+    uid: str = ""
+    part: Amounts = _NO_AMOUNTS
+
+
+NO_POD = CountedPod()
+
 
 class UsageSnapshot(msgspec.Struct, frozen=True):
     """The used amounts of the consumers under one cap by one observer's watches: pods of one moment, claims of another.
@@ -41,6 +54,7 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     recounts keep reservations longer. A list that was continued inconsistently after a 410 is not a snapshot.
     `unconfirmed` is the part of `used` for claims that may belong to pods in it. `served` are the UIDs of the pods for
     which kube-scheduler seems to have made a claim that is counted here: the part of a pod covers one claim only.
+    `holders` are the UIDs of the stored pods that have the names of pods with a reservation.
     `unpublished` are the amounts of claims with devices that no slice publishes any more. `uncounted` are the names of
     `resources` that could not be counted, since a device is unknown. `mappings` are the mappings of device classes by
     which it is counted: those of the ledger among them.
@@ -59,10 +73,22 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     unpublished: Mapping[str, Amounts] = MappingProxyType({})
     uncounted: frozenset[str] = frozenset()
     mappings: ClassMappings = NO_MAPPINGS
+    holders: Mapping[PodName, str] = MappingProxyType({})
 
     def find_covering_part(self, pod_uid: str) -> Amounts:
-        """Return the part of a pod in `used` that covers a claim which kube-scheduler makes for it, and is not seen."""
+        """Return the part of a pod in `used` that may cover a claim which kube-scheduler makes for it, and is not seen.
+
+        Without such a claim it may cover the attempts of the pod's name.
+        """
         return _NO_AMOUNTS if pod_uid in self.served else self.used_by_consumer.get(pod_uid, _NO_AMOUNTS)
+
+    def find_holder(self, name: PodName, uid: str) -> CountedPod:
+        """Return the stored pod of this name, with its part of `used` that may cover the creation of another one.
+
+        There is no such pod if the one with `uid` is stored itself.
+        """
+        holder = self.holders.get(name, uid)
+        return NO_POD if holder == uid else CountedPod(holder, self.find_covering_part(holder))
 
 
 class StaleReason(StrEnum):
@@ -87,7 +113,8 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
     The reservation of a deleted consumer is removed. So is that of a creation whose consumer is stored: the creation
     may not add anything more. The reservation of a change stays, with the amounts that the consumer is counted with
     now, since the change may still be stored; so does that of a consumer that is not stored (yet). The snapshot has the
-    pods of claims that kube-scheduler made, too: one such claim is counted with its pod until it is seen.
+    pods of claims that kube-scheduler made, too: one such claim is counted with its pod until it is seen. The attempts
+    of a name are counted with the part of the stored pod of that name, if no such claim may exist (rule 13).
 
     Older namespaces with the same members count the same: a watch of rarely changed objects is often behind by a
     minute.
@@ -141,6 +168,11 @@ def _select_remaining(
     reservations: Mapping[str, Reservation], snapshot: UsageSnapshot
 ) -> Iterator[tuple[str, Reservation]]:
     covering: set[str] = set()
+    served = {
+        each.pod_uid
+        for uid, each in reservations.items()
+        if each.pod_uid and each.is_of_pod and uid not in snapshot.deleted
+    }
     in_flight: set[str] = set()  # UIDs of workloads from which such a pod has taken over amounts
     counted: dict[str, dict[str, str]] = {}  # by UID of the workload, the attempts of such pods by their UIDs
     workloads: list[tuple[str, Reservation]] = []
@@ -148,7 +180,9 @@ def _select_remaining(
         if reservation.kind is ConsumerKind.WORKLOAD:
             workloads.append((uid, reservation))
             continue
-        remaining = None if uid in snapshot.deleted else _recount_reservation(uid, reservation, snapshot, covering)
+        remaining = None
+        if uid not in snapshot.deleted:
+            remaining = _recount_reservation(uid, reservation, snapshot, covering, served)
         if remaining is not None:
             yield uid, remaining
         if reservation.workload and uid in snapshot.used_by_consumer:
@@ -161,17 +195,41 @@ def _select_remaining(
 
 
 def _recount_reservation(
-    uid: str, reservation: Reservation, snapshot: UsageSnapshot, covering: set[str]
+    uid: str, reservation: Reservation, snapshot: UsageSnapshot, covering: set[str], served: Collection[str]
 ) -> Reservation | None:
-    """Return the reservation of a pod or claim after the recount, or None if it is removed."""
+    """Return the reservation of a pod or claim after the recount, or None if it is removed.
+
+    `covering` are the pods whose part covers a claim, `served` those for which a claim has a reservation.
+    """
     counted = snapshot.used_by_consumer.get(uid)
     if counted is not None:
-        return replace(reservation, counted=counted) if reservation.operation is Operation.UPDATE else None
+        if reservation.operation is not Operation.UPDATE:
+            return None
+        return replace(reservation, counted=counted, pod_uid=reservation.pod_uid if reservation.is_of_pod else "")
+    if reservation.kind is ConsumerKind.POD:
+        return _cover_by_holder(uid, reservation, snapshot, served)
     part = _NO_AMOUNTS
     if reservation.pod_uid and reservation.pod_uid not in covering:
         part = snapshot.find_covering_part(reservation.pod_uid)
         covering.add(reservation.pod_uid)
     return replace(reservation, counted=part) if reservation.counted != part else reservation
+
+
+def _cover_by_holder(
+    uid: str, reservation: Reservation, snapshot: UsageSnapshot, served: Collection[str]
+) -> Reservation:
+    """Return the reservation of a pod that is not stored, counted with the part of the stored pod of its name.
+
+    A pod that took over amounts from its workload is alone: it gives back as many as it took.
+    """
+    name, holder = (reservation.namespace, reservation.name), NO_POD
+    if name in snapshot.holders and reservation.shared_name is not None:
+        holder = snapshot.find_holder(name, uid)
+        if holder.uid in served or not holder.part:
+            holder = NO_POD
+    if reservation.counted == holder.part and reservation.pod_uid == holder.uid:
+        return reservation
+    return replace(reservation, counted=holder.part, pod_uid=holder.uid)
 
 
 def apply_limits(

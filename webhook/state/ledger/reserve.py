@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.gangs import give_back, take_over
+from tallygate.webhook.state.ledger.gangs import find_gang, give_back, take_over
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.recount import NO_POD, CountedPod
 from tallygate.webhook.state.ledger.surges import NO_TERMS, SurgeTerms, begin_surge, end_surge, is_surge_over
 
 MAX_RESERVATIONS = 3000
@@ -94,7 +96,8 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     charged under this cap (rule 8). `max_reservations` limits the number of all reservations, a quarter of it that of
     one namespace in a shared ledger; None if no recount removes them. `surge` is what the policy allows above `hard` to
     a pod of a controller that rolls. `is_cap_new` is True if the record, as read during this attempt, shows that the
-    cap was never active (rule 7); None if it was not read.
+    cap was never active (rule 7); None if it was not read. `holder` is the counted pod of the name of the pod that the
+    attempt creates, by the snapshot from which the ledger was just recounted (rule 13).
     """
 
     uid: str
@@ -115,6 +118,7 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     workload: WorkloadTerms = NO_WORKLOAD
     surge: SurgeTerms = NO_TERMS
     is_cap_new: bool | None = None
+    holder: CountedPod = NO_POD
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -159,13 +163,15 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
             return _create_exceeded(ledger, excess)
         if reservation is None and not increase:
             return Reserved(ledger, needs_no_write=True)
-    covered = _find_covered(ledger, request) if devices.pod_uid else _NO_AMOUNTS
-    after = ledger.with_reservation(request.uid, _create_reservation(reservation, request, covered))
+    covering = _find_covering(ledger, request)
+    after = _uncover_names(ledger, devices.pod_uid) if devices.pod_uid else ledger
+    after = after.with_reservation(request.uid, _create_reservation(reservation, request, covering))
     guarded: Amounts = increase
     if request.workload.owner_uids:
         after = take_over(ledger, after, request.uid, request.workload.owner_uids)
         guarded = increase.find_shortfall(after.reservations[request.uid].taken)
-    if guarded and is_guarded and not _is_covered(ledger, request, increase, covered):
+    is_checked = not devices.pod_uid or not _is_covered(ledger, request, increase, covering.part)
+    if guarded and is_guarded and is_checked:
         outcome = _apply_guard(ledger, after, guarded, request)
         if not isinstance(outcome, Ledger):
             return outcome
@@ -260,11 +266,32 @@ def _compute_allocation_excess(ledger: Ledger, reservation: Reservation | None, 
     return Amounts(excess)
 
 
-def _find_covered(ledger: Ledger, request: ReservationRequest) -> Amounts:
-    """Return the part of a pod in `used` that covers the scheduler's claim for it: it covers one claim only."""
+def _find_covering(ledger: Ledger, request: ReservationRequest) -> CountedPod:
+    """Return the pod whose part of `used` covers the consumer: the scheduler's claim for it, or the next of its name.
+
+    The part covers one claim, or the attempts of the name beside no such claim (rule 13). A pod whose workload has a
+    reservation takes over amounts of that instead.
+    """
+    devices = request.devices
+    pod = CountedPod(devices.pod_uid, devices.covered) if devices.pod_uid else request.holder
+    if pod is NO_POD or (not devices.pod_uid and find_gang(ledger, request.workload.owner_uids) is not None):
+        return NO_POD
     reservations = ledger.reservations.items()
-    is_taken = any(each.pod_uid == request.devices.pod_uid and uid != request.uid for uid, each in reservations)
-    return _NO_AMOUNTS if is_taken else request.devices.covered
+    is_taken = any(each.pod_uid == pod.uid and each.is_of_pod and uid != request.uid for uid, each in reservations)
+    return NO_POD if is_taken or not pod.part else pod
+
+
+def _uncover_names(ledger: Ledger, pod_uid: str) -> Ledger:
+    """Return the ledger without the part of a pod in the attempts of its name: a claim of the scheduler gets it.
+
+    The claim may remain beside the next pod of the name. So it takes the part away in the write that reserves for it.
+    """
+    uncovered = {
+        uid: replace(each, counted=_NO_AMOUNTS, pod_uid="")
+        for uid, each in ledger.reservations.items()
+        if each.pod_uid == pod_uid and not each.is_of_pod
+    }
+    return ledger.keep_reservations({**ledger.reservations, **uncovered}) if uncovered else ledger
 
 
 def _is_covered(ledger: Ledger, request: ReservationRequest, increase: Amounts, covered: Amounts) -> bool:
@@ -290,9 +317,12 @@ def _defer_owned(ledger: Ledger, request: ReservationRequest) -> Deferred:
     return Deferred(ledger, Prerequisite.SETTLE_POD_NAME if is_followed else Prerequisite.COUNT_POD)
 
 
-def _create_reservation(reservation: Reservation | None, request: ReservationRequest, covered: Amounts) -> Reservation:
+def _create_reservation(
+    reservation: Reservation | None, request: ReservationRequest, covering: CountedPod
+) -> Reservation:
     devices = request.devices
-    counted = covered if devices.pod_uid else request.current
+    pod_uid = devices.pod_uid or covering.uid
+    counted = covering.part if pod_uid else request.current
     if reservation is None:
         return Reservation(
             request.namespace,
@@ -303,7 +333,7 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
             True,  # noqa: FBT003  # a keyword takes longer, and every reservation comes here
             request.operation,
             ConsumerKind.WORKLOAD if request.workload.kind else devices.kind,
-            devices.pod_uid,
+            pod_uid,
             request.workload.kind,
         )
     is_create = reservation.operation is Operation.CREATE and request.operation is Operation.CREATE
@@ -320,7 +350,7 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
         single_attempt=False,
         operation=Operation.CREATE if is_create else Operation.UPDATE,
         kind=reservation.kind,
-        pod_uid=reservation.pod_uid,
+        pod_uid=reservation.pod_uid if counted or reservation.is_of_pod else "",
         workload_kind=reservation.workload_kind,
         workload=reservation.workload,
         taken=reservation.taken,
