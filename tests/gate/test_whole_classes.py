@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
-from tallygate.webhook.state.ports import UnseenClassError
+from tallygate.webhook.state.ports import UnseenClassError, UnseenTemplateError
 from tests.accounting.claims import CLASS, exactly
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import GPU
@@ -62,6 +62,35 @@ def test_a_workload_that_names_an_unseen_class_may_start_fewer_pods_and_no_more(
     assert review(replica, stored, oldObject=stored)[0] == 200
     assert review(replica, stored, oldObject=_create_job(resource, suspend=True))[0] == 429
     assert review(replica, _create_job(resource, suspend=True))[0] == 200
+
+
+def test_a_workload_that_names_an_unseen_template_is_not_decided() -> None:
+    """Admit it once the template is seen: without its amounts the claims would be decided one by one."""
+    replica = create_claim_replica(WHOLE)
+    job = _create_job()
+    code, message = review(replica, job)
+    assert code == 429
+    assert "cap gpus: ResourceClaimTemplate two does not exist, or was not seen yet" in message
+    record = replica.admit(job, kind=_JOB_KIND, name="train").record
+    assert [type(each.cause) for each in record.obstacles] == [UnseenTemplateError]
+    assert replica.count_gpus() == (0, 0)
+    put_templates(replica.templates, template("two", exactly(2)))
+    assert review(replica, job) == (200, "")
+    assert replica.count_gpus() == (0, 2)
+
+
+def test_a_workload_that_names_an_unseen_template_may_start_fewer_pods_and_no_more() -> None:
+    replica = create_claim_replica(WHOLE)
+    stored = _create_job()
+    assert review(replica, stored, oldObject=_create_job(pods=2))[0] == 200
+    assert review(replica, stored, oldObject=stored)[0] == 200
+    assert review(replica, stored, oldObject=_create_job(suspend=True))[0] == 429
+    assert review(replica, _create_job(suspend=True))[0] == 200
+
+
+def test_an_unseen_template_stops_no_workload_under_a_cap_that_counts_no_claims() -> None:
+    replica = create_claim_replica(WHOLE.replace(GPU, "cpu"))
+    assert review(replica, _create_job())[0] == 200
 
 
 @pytest.mark.parametrize("resource", ["", _BY_CLASS])

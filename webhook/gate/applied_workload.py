@@ -215,8 +215,9 @@ def add_claims(
     found: list[PodClaims] = []
     for pods in (*workload.pod_sets, *old_sets):
         found.append(find_pod_claims(pods.template, namespace, templates))
-        if unknown := found[-1].unknown:
-            return _replace_claims(workload, [PodClaims(unknown=unknown)] * len(workload.pod_sets)), old_workload
+        if found[-1].unknown:
+            unknown = PodClaims(unknown=found[-1].unknown, unseen_template=found[-1].unseen_template)
+            return _replace_claims(workload, [unknown] * len(workload.pod_sets)), old_workload
     new, old = found[: len(workload.pod_sets)], found[len(workload.pod_sets) :]
     if old_workload is None:
         return _replace_claims(workload, [each.with_review(review) for each in new]), None

@@ -44,7 +44,7 @@ from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.matching import matches_subjects
 from tallygate.webhook.state.informers.claim_records import find_owner_pod, find_pod_uid
 from tallygate.webhook.state.ledger.ledger import Operation
-from tallygate.webhook.state.ports import UnknownDeviceError, UnseenClassError
+from tallygate.webhook.state.ports import RetryLaterError, UnknownDeviceError, UnseenClassError, UnseenTemplateError
 
 _POD_SUBRESOURCES = frozenset({"", "resize"})
 _STATUS = "status"
@@ -53,13 +53,29 @@ _NO_CHARGE = Charge()
 _MISSING_UID = "object.metadata.uid is empty: caps are charged in the validating webhook, where it is set"
 
 
+class UnseenTemplate(msgspec.Struct, frozen=True):
+    """A ResourceClaimTemplate that does not exist as far as this replica has seen."""
+
+    name: str
+
+    def __str__(self) -> str:
+        """Return the reason why there is no decision."""
+        return (
+            f"ResourceClaimTemplate {self.name} does not exist, or was not seen yet, so it is not known what the "
+            "claims of the pods count"
+        )
+
+
 class UndecidedChargeError(TallygateError):
     """The charge under the cap of this name is not known yet, because of `cause`: the request can be sent again."""
 
-    def __init__(self, cap: str, cause: UndecidedDeviceError | UnseenClass) -> None:
+    def __init__(self, cap: str, cause: UndecidedDeviceError | UnseenClass | UnseenTemplate) -> None:
         super().__init__(f"cap {cap}: {cause}")
         self.cap = cap
-        self.cause = UnseenClassError(str(self)) if isinstance(cause, UnseenClass) else UnknownDeviceError(str(self))
+        self.cause: RetryLaterError = _ERRORS.get(type(cause), UnknownDeviceError)(str(self))
+
+
+_ERRORS: Mapping[type, type[RetryLaterError]] = {UnseenClass: UnseenClassError, UnseenTemplate: UnseenTemplateError}
 
 
 class RequestCharges(msgspec.Struct, frozen=True):

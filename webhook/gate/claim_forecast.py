@@ -68,15 +68,17 @@ class ClaimTemplateLister(Protocol):
 class PodClaims(msgspec.Struct, frozen=True):
     """The claims that templates make for one pod.
 
-    `unknown` is the reason why they are not known, else empty; then there are no claims. `is_controlled` is True if a
-    controller created the pod, so that no user reads a warning about it. `review` has the least amounts of published
-    devices, where slices are watched.
+    `unknown` is the reason why they are not known, else empty; then there are no claims. `unseen_template` is the name
+    of a template that is unknown, if that is the reason. `is_controlled` is True if a controller created the pod, so
+    that no user reads a warning about it. `review` has the least amounts of published devices, where slices are
+    watched.
     """
 
     claims: tuple[ResourceClaim, ...] = ()
     unknown: str = ""
     is_controlled: bool = False
     review: LeastAmountsReview | None = None
+    unseen_template: str = ""
 
     def with_review(self, review: LeastAmountsReview | None) -> "PodClaims":
         """Return the claims with the least amounts of a review; the same if it has none for them."""
@@ -125,7 +127,8 @@ def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) ->
     for name in dict.fromkeys(names):
         claim = templates.find_claim(namespace, name)
         if claim is None:  # ask for no other one: each unknown template may be waited for
-            return PodClaims(unknown=f"ResourceClaimTemplate {name} is unknown", is_controlled=controlled)
+            unknown = f"ResourceClaimTemplate {name} is unknown"
+            return PodClaims(unknown=unknown, is_controlled=controlled, unseen_template=name)
         found[name] = claim
     return PodClaims(tuple(found[name] for name in names), is_controlled=controlled)
 

@@ -32,11 +32,14 @@ from tallygate.webhook.gate.cap_messages import (
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
+    UndecidedChargeError,
+    UnseenTemplate,
     compute_pod_charge,
     find_class_of_pod,
     may_exceed,
     require_seen_class,
 )
+from tallygate.webhook.gate.claim_forecast import counts_devices
 from tallygate.webhook.gate.owner_chain import Controller, OwnerChains, UnreadableOwnerError
 from tallygate.webhook.gate.scale_requests import WorkloadReader
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
@@ -141,11 +144,13 @@ def compute_workload_charges(
 
     Raises:
         ReviewError: if the object has no UID, or a template has an invalid quantity.
-        UndecidedChargeError: if it starts more pods than before that name a class which is not seen.
+        UndecidedChargeError: if it starts more pods than before that name a class or a template of claims which is not
+            seen.
     """
     charges, starts_pods = [], _starts_other_pods(workload, old_workload)
     for cap in caps:
         _require_seen_classes(workload, old_workload, cap)
+        _require_seen_template(workload, old_workload, cap)
         charge_under = partial(_charge_under, request=request, workload=workload, old_workload=old_workload)
         charge = charge_under(cap)
         if starts_pods and any(_may_count_by_mapping(pods, cap) for pods in workload.pod_sets):
@@ -212,6 +217,22 @@ def _require_seen_classes(workload: ForecastWorkload, old_workload: ForecastWork
     count_before = sum(pods.replicas.count for pods in old_sets if _find_unseen_class(pods, cap))
     if sum(count for count, _ in unseen) > count_before:
         require_seen_class(cap, next(each for count, each in unseen if count))
+
+
+def _require_seen_template(workload: ForecastWorkload, old_workload: ForecastWorkload | None, cap: ActiveCap) -> None:
+    """Check that the templates are seen by which claims are made for the pods that a workload starts.
+
+    Without their amounts the workload would be admitted, and its claims be decided one by one.
+
+    Raises:
+        UndecidedChargeError: if one is not, and the cap counts claims.
+    """
+    name = workload.unknown_claims.unseen_template
+    if not name or not counts_devices((cap,), None):
+        return
+    count_before = old_workload.pod_count if old_workload is not None else 0
+    if workload.pod_count > count_before or (workload.is_rollout and workload.pod_count):
+        raise UndecidedChargeError(cap.definition.name, UnseenTemplate(name))
 
 
 def _find_unseen_class(pods: ForecastPods, cap: ActiveCap) -> UnseenClass | None:

@@ -115,7 +115,8 @@ class WorkloadReviewer:
         Raises:
             ReviewError: if the object is not of the kind that it states.
             UnreadableOwnerError: if the workload that controls this one cannot be read.
-        UndecidedChargeError: if a cap admits it as a whole, and pods that it starts name a class that is not seen.
+            UndecidedChargeError: if a cap admits it as a whole, and pods that it starts name a class or a template of
+                claims that is not seen.
         """
         request, targets, unknown = context.request, context.policy_set.rules.targets, ""
         quotas = self._quotas.list_quotas(request.namespace) if self._quotas is not None else ()

@@ -23,6 +23,10 @@ class UnseenClassError(RetryLaterError):
     """A device class is not seen by this replica that decides what is charged: nothing was read or written."""
 
 
+class UnseenTemplateError(RetryLaterError):
+    """A template of claims is not seen by this replica that decides what is charged: nothing was read or written."""
+
+
 class UnknownDeviceError(RetryLaterError):
     """A device is not known to this replica that decides what is charged: nothing was read or written."""
 

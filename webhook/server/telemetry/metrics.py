@@ -42,6 +42,7 @@ from tallygate.webhook.state.ports import (
     StoreUnavailableError,
     UnknownDeviceError,
     UnseenClassError,
+    UnseenTemplateError,
 )
 
 OTHER: Final = "other"
@@ -93,6 +94,7 @@ _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
 _REASON_BY_ERROR: Final = (
     (LedgerFullError, "object-too-large"),
     (UnseenClassError, "unseen-class"),
+    (UnseenTemplateError, "unseen-template"),
     (UnknownDeviceError, "unknown-device"),
     (RetryLaterError, "contention"),
     (StoreUnavailableError, "unavailable"),
