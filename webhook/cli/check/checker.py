@@ -53,7 +53,12 @@ from tallygate.webhook.cli.manifests.typed_objects import (
     parse_object,
     replace_body,
 )
-from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_unread_texts, find_wrong_kind
+from tallygate.webhook.cli.manifests.unread_kinds import (
+    find_unread_amounts,
+    find_unread_pods,
+    find_unread_texts,
+    find_wrong_kind,
+)
 from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.documents.scalars import format_float
@@ -305,8 +310,8 @@ class ManifestChecker:
         """Yield the findings of a decoded object; its pods are charged if it `is_valid` and no check finds an error."""
         manifest, subject = typed.manifest, typed.subject
         misspelt = () if self._context.snapshot else find_misspelt_names(typed)
-        texts = find_unread_texts(manifest)
-        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed), *misspelt, *texts):
+        unread = (*find_unread_texts(manifest), *_find_unread_amounts(typed))
+        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed), *misspelt, *unread):
             yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
         labels = self._labels_by_namespace.get(subject.namespace)
         rule_result = self._rule_checker.evaluate(typed, labels)
@@ -340,6 +345,15 @@ class ManifestChecker:
             self._reported_messages.add(message)
             error = ManifestError("TG408", typed.manifest.node.position, message)
             yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
+
+
+def _find_unread_amounts(typed: TypedObject) -> Iterator[ManifestError]:
+    """Yield a warning for requests and limits of another project's object that are not those of its pods."""
+    if typed.target.definition is None:
+        return
+    fields = [field for view in typed.views for field in list_resource_fields(typed.content, view)]
+    read_paths = {f"{field.path}{name}" for field in fields for name, _ in field.lists}
+    yield from find_unread_amounts(typed.manifest, sorted(read_paths))
 
 
 def _create_known_devices(

@@ -1,17 +1,26 @@
-"""Objects that are not read: those whose kind is written wrongly, and those of other kinds that have pods.
+"""What is not read: objects whose kind is written wrongly, those of other kinds that have pods, and parts of others.
 
 An object has pods if it has containers, or requests or limits of resources, at any depth.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
-from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Position, Scalar, Sequence, join_path
+from tallygate.webhook.documents.syntax_tree import (
+    Entry,
+    Mapping,
+    Node,
+    Position,
+    Scalar,
+    Sequence,
+    join_path,
+    locate,
+)
 from tallygate.webhook.policy.model import POLICY_GROUP
 
 _VERSION = "v1"
@@ -130,6 +139,21 @@ def find_unread_texts(manifest: Manifest) -> Iterator[ManifestError]:
             yield ManifestError("TG410", place.node.position, message)
 
 
+def find_unread_amounts(manifest: Manifest, read_paths: Iterable[str]) -> Iterator[ManifestError]:
+    """Yield a warning for requests or limits in an object of a kind that is read, beside those at the read paths.
+
+    They may be those of a container that a controller adds to the pods, or of other pods.
+    """
+    read = {id(location.node) for path in read_paths if (location := locate(manifest.node, path)).exact}
+    for place, parent in _walk(manifest.node):
+        if id(place.node) not in read and _has_amounts(place, parent) and not place.path.startswith("status."):
+            message = (
+                f"{place.path} of {manifest.kind} is not read: a controller may give it to pods, in which it is "
+                "neither checked nor counted here"
+            )
+            yield ManifestError("TG410", place.node.position, message)
+
+
 def _find_pods(root: Node) -> str:
     """Return the path of the first containers, requests or limits in an object, at any depth, or an empty text."""
     found = (child.path for child, parent in _walk(root) if _has_containers(child) or _has_resources(child, parent))
@@ -174,10 +198,16 @@ def _has_resources(place: _Place, parent: Node) -> bool:
     """Return whether a place has requests or limits, or the resources of a container whose image is beside it."""
     if not isinstance(place.node, Mapping) or not isinstance(parent, Mapping):
         return False
-    name = place.path.rpartition(".")[2]
-    if name == "resources":
+    if place.path.rpartition(".")[2] == "resources":
         return parent.get("image") is not None
-    return name in {"limits", "requests"} and any(map(_is_amount, place.node.entries))
+    return _has_amounts(place, parent)
+
+
+def _has_amounts(place: _Place, parent: Node) -> bool:
+    """Return whether a place has requests or limits."""
+    if not isinstance(place.node, Mapping) or not isinstance(parent, Mapping):
+        return False
+    return place.path.rpartition(".")[2] in {"limits", "requests"} and any(map(_is_amount, place.node.entries))
 
 
 def _is_amount(entry: Entry) -> bool:

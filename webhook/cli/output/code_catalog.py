@@ -96,9 +96,10 @@ UNKNOWN_FIELD = Code(
 NOT_READ = Code(
     "TG410",
     "not-read",
-    "An object has pods, and its kind is not read.",
+    "An object has pods, and its kind, or a part of it, is not read.",
     "It has containers, or requests or limits of resources: a controller makes pods from it, and the rules and caps "
-    "apply to these pods in the cluster; here they are not checked. `--strict` lets this fail. Define the kind by a "
+    "apply to these pods in the cluster; here they are not checked. Nor are requests and limits beside the pod "
+    "templates of a kind that is read. `--strict` lets this fail. Define the kind by a "
     "WorkloadKind among the policies (docs/tasks/further-kinds.md), or check the workload that the controller makes.",
     "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nspec:\n  podTemplate:\n"
     "    spec: {containers: [{name: flink}]}\n",
