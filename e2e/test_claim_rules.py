@@ -1,12 +1,13 @@
 """Rules for claims for devices: those of a tenant, those from templates, and those that the scheduler creates."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.api import api
+from e2e.api import Object, api
 from e2e.claims import (
     DRIVER,
     GPU,
@@ -213,7 +214,7 @@ def test_the_only_device_of_a_pod_that_a_rule_taints_is_named_with_the_rule_unti
     ):
         for each in (warned, now):
             assert each.create(claim("first", first)).is_done
-            until("the pod is allowed", lambda each=each: not each.create(pod, dry=True).messages, _WITHIN)
+            until("the pod is allowed", partial(_is_admitted_silently, each, pod), _WITHIN)
         ours.create(taint_rules, rule)
         try:
             until("the gate knows the rule", lambda: tainted in now.create(pod, dry=True).rejection, _WITHIN)
@@ -226,11 +227,16 @@ def test_the_only_device_of_a_pod_that_a_rule_taints_is_named_with_the_rule_unti
             ours.delete(f"{warned.pods}/pod")
         finally:
             ours.delete(f"{taint_rules}/{name}")
-        until("the pod is allowed again", lambda: not now.create(pod, dry=True).messages, _WITHIN)
+        until("the pod is allowed again", partial(_is_admitted_silently, now, pod), _WITHIN)
         answer = now.create(pod)
         assert (answer.is_done, answer.messages) == (True, "")
         until("it has a node", lambda: is_placed(site.cluster, now.namespace, "pod"), _WITHIN)
         assert count_devices(site.cluster, now.namespace) == 1
+
+
+def _is_admitted_silently(owner: Tenant, pod: Object) -> bool:
+    """Return whether the gate allows a pod of a tenant without a warning."""
+    return not owner.create(pod, dry=True).messages
 
 
 def _read_condition(site: Site, owner: Tenant) -> dict[str, str]:
