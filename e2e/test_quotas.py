@@ -98,7 +98,7 @@ def _is_short(cluster: Cluster, namespace: str, name: str, replicas: int) -> boo
     def is_certain() -> bool:
         status = _status(cluster, f"{_deployments(namespace)}/{name}")
         failures = [each["message"] for each in status.get("conditions", ()) if each["type"] == "ReplicaFailure"]
-        if any("exceeded quota" in each for each in failures):
+        if any("exceeded quota" in each or "failed quota" in each for each in failures):
             found.append(True)
         elif status.get("replicas", 0) == replicas:
             found.append(False)
@@ -130,6 +130,14 @@ _CASES = {
     "a scope that selects": _Case({"pods": "1"}, 2, {}, is_short=True, scopes=["NotTerminating"]),
     "a scope that does not": _Case({"pods": "1"}, 2, {}, is_short=False, scopes=["Terminating"]),
     "burstable pods": _Case({"pods": "1"}, 2, {"requests": {"cpu": "1m"}}, is_short=True, scopes=["NotBestEffort"]),
+    "cpu that a container lacks": _Case({"requests.cpu": "1"}, 2, {}, is_short=True),
+    "a limit that a container lacks": _Case(
+        {"limits.memory": "1Gi"}, 2, {"requests": {"memory": "1Mi"}}, is_short=True
+    ),
+    "a limit that no quota of the scope requires": _Case(
+        {"limits.memory": "1Gi"}, 2, {}, is_short=False, scopes=["NotBestEffort"]
+    ),
+    "only pods of best effort": _Case({"pods": "1"}, 2, {}, is_short=True, scopes=["BestEffort"]),
     "pods of best effort": _Case({"pods": "1"}, 2, _ONE, is_short=False, scopes=["NotBestEffort"]),
 }
 

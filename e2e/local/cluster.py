@@ -31,9 +31,10 @@ class LocalCluster:
     kubectl of the same version.
     """
 
-    def __init__(self, apiserver_arguments: Sequence[str] = ()) -> None:
-        """Nothing runs yet; the API server will get these further arguments."""
+    def __init__(self, apiserver_arguments: Sequence[str] = (), feature_gates: str = "") -> None:
+        """Nothing runs yet; the API server will get these further arguments, and all components these feature gates."""
         self._apiserver_arguments = apiserver_arguments
+        self._feature_gates = (f"--feature-gates={feature_gates}",) if feature_gates else ()
         self._ends = ExitStack()
         self._components: list[Component] = []
         self._environment: dict[str, str] = {}
@@ -124,11 +125,12 @@ class LocalCluster:
         # Without a proxy, whatever the environment says: loopback is meant.
         self._client = build_opener(ProxyHandler({}), HTTPSHandler(context=trust))
         self._launch(launches.etcd(built, self.folder, ports), ends)
-        server = launches.apiserver(built, self.folder, ports, credentials, self._apiserver_arguments)
+        arguments = (*self._apiserver_arguments, *self._feature_gates)
+        server = launches.apiserver(built, self.folder, ports, credentials, arguments)
         self._launch(server, ends)
         self._until("the API server is ready", self._all_ready)
-        self._launch(launches.controllers(built, self.folder, ports, credentials), ends)
-        self._launch(launches.scheduler(built, self.folder, ports, credentials), ends)
+        for each in (launches.controllers, launches.scheduler):
+            self._launch(each(built, self.folder, ports, credentials, self._feature_gates), ends)
         self._launch(launches.kwok(built, ports, self.kubeconfig), ends)
         self._until("the control plane is ready", self._all_ready)
         self._until("the namespace default takes pods", self._takes_pods)

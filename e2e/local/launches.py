@@ -92,8 +92,10 @@ def apiserver(
     return Launch("kube-apiserver", command, f"{server(ports)}/readyz")
 
 
-def controllers(programs: Programs, folder: Path, ports: Ports, credentials: Credentials) -> Launch:
-    """Return the launch of all controllers, each with its own ServiceAccount."""
+def controllers(
+    programs: Programs, folder: Path, ports: Ports, credentials: Credentials, arguments: Sequence[str] = ()
+) -> Launch:
+    """Return the launch of all controllers, each with its own ServiceAccount, and with further arguments."""
     kubeconfig = credentials.kubeconfig("controllers.kubeconfig", "system:kube-controller-manager")
     command = (
         str(programs.controlplane),
@@ -107,18 +109,22 @@ def controllers(programs: Programs, folder: Path, ports: Ports, credentials: Cre
         f"--cluster-signing-cert-file={credentials.authority}",
         f"--cluster-signing-key-file={credentials.authority_key}",
         f"--flex-volume-plugin-dir={folder / 'volume-plugins'}",
+        *arguments,
     )
     return Launch("kube-controller-manager", command, f"https://{_HOST}:{ports.controllers}/healthz")
 
 
-def scheduler(programs: Programs, folder: Path, ports: Ports, credentials: Credentials) -> Launch:
-    """Return the launch of the scheduler in its default configuration."""
+def scheduler(
+    programs: Programs, folder: Path, ports: Ports, credentials: Credentials, arguments: Sequence[str] = ()
+) -> Launch:
+    """Return the launch of the scheduler in its default configuration, with further arguments."""
     kubeconfig = credentials.kubeconfig("scheduler.kubeconfig", "system:kube-scheduler")
     command = (
         str(programs.controlplane),
         "kube-scheduler",
         *_delegating(kubeconfig, ports.scheduler, credentials),
         f"--cert-dir={folder / 'scheduler'}",
+        *arguments,
     )
     return Launch("kube-scheduler", command, f"https://{_HOST}:{ports.scheduler}/readyz")
 

@@ -1,0 +1,110 @@
+"""Claims of a Job's group, as the real controllers of Kubernetes 1.37 make them where its feature gates are on."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.api import Object, api
+from e2e.claims import GPU, ROOT, claim, claim_template, claiming_pod, exactly, run_claim_gate
+from e2e.gates.process import GateProcess
+from e2e.local.cluster import LocalCluster
+from e2e.local.nodes import add_nodes, node
+from e2e.local.releases import select_release
+from e2e.ports import NotHereError, Site
+from e2e.tenant import Tenant, tenant
+from e2e.waiting import until
+
+_WITHIN = 120.0  # seconds
+_GATES = "GenericWorkload=true,WorkloadWithJob=true,DRAWorkloadResourceClaims=true"
+_SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true"
+_POLICIES = f"""\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {{name: four}}
+spec:
+  namespaces: {{selector: {{matchLabels: {{gpus: four}}}}}}
+  hard: {{{GPU}: 4}}
+  admit: whole
+"""
+_CLAIM = {"name": "gpu", "resourceClaimTemplateName": "two-gpus"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Run a control plane with the feature gates, which are off by default."""
+    if select_release(os.environ).minor < "1.37":
+        raise NotHereError("it takes feature gates that Kubernetes has since 1.37")
+    with LocalCluster((_SERVED,), _GATES) as cluster:
+        add_nodes(cluster, node("one", {}))
+        gate = GateProcess(tmp_path_factory.mktemp("groups") / "none")
+        yield Site(cluster, gate, "one", "example.com/none:1")
+
+
+@pytest.fixture(scope="module")
+def ledger_gate(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+    """Run a gate with its ledgers in the cluster, on a node with eight devices."""
+    with run_claim_gate(site, tmp_path_factory.mktemp("groups") / "gate", {"four.yaml": _POLICIES}, 8) as gate:
+        yield gate
+
+
+@pytest.fixture
+def dev(site: Site, ledger_gate: GateProcess, tmp_path: Path) -> Iterator[Tenant]:
+    """Yield a tenant whose namespace may use four devices, and uses none."""
+    assert ledger_gate.runs
+    with tenant(site.cluster, tmp_path, gpus="four") as made:
+        until("a claim is accepted", lambda: made.create(claim("opens", exactly(2)), dry=True).is_done, _WITHIN)
+        assert made.create(claim_template("two-gpus", exactly(2))).is_done
+        yield made
+
+
+def _create_job(image: str, name: str, pods: int, **spec: Any) -> Object:
+    template = {"spec": claiming_pod(image, name, resourceClaimTemplateName="two-gpus")["spec"]}
+    metadata = {"name": name}
+    spec = {"parallelism": pods, "completions": pods, "template": template, **spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def _list_owners(site: Site, namespace: str) -> list[str]:
+    """Return the kind of the owner of each claim."""
+    claims = api(site.cluster.kubeconfig).items(f"{ROOT}/namespaces/{namespace}/resourceclaims")
+    return [each["kind"] for every in claims for each in every["metadata"]["ownerReferences"]]
+
+
+def _count_pods(site: Site, namespace: str) -> int:
+    return len(api(site.cluster.kubeconfig).items(f"/api/v1/namespaces/{namespace}/pods"))
+
+
+_SHARED = {"scheduling": {"schedulingPolicy": {"gang": {"minCount": 8}}, "resourceClaims": [_CLAIM]}}
+
+
+def test_eight_pods_of_a_job_share_the_claim_of_their_group_under_a_cap_that_admits_whole(
+    site: Site, dev: Tenant
+) -> None:
+    answer = dev.create(_create_job(site.image, "shared", 8, **_SHARED))
+    assert answer.is_done, answer.rejection
+    assert "the pods of a group may share their claims" in answer.messages
+    until("all pods exist", lambda: _count_pods(site, dev.namespace) == 8, _WITHIN)
+    until("they have their claim", lambda: bool(_list_owners(site, dev.namespace)), _WITHIN)
+    assert _list_owners(site, dev.namespace) == ["PodGroup"]
+    until("two devices are left", lambda: dev.create(claim("rest", exactly(2)), dry=True).is_done, _WITHIN)
+    assert "used" in dev.create(claim("more", exactly(3)), dry=True).rejection
+
+
+def test_a_job_without_such_a_claim_is_counted_for_each_pod(site: Site, dev: Tenant) -> None:
+    refused = dev.create(_create_job(site.image, "separate", 8)).rejection
+    assert f"its 8 pods request 16 {GPU}" in refused
+    assert dev.create(_create_job(site.image, "small", 2)).is_done
+    until("each pod has its claim", lambda: _list_owners(site, dev.namespace) == ["Pod", "Pod"], _WITHIN)
+
+
+def test_a_job_of_another_controller_gets_no_group_and_its_pods_have_a_claim_each(site: Site, dev: Tenant) -> None:
+    job = _create_job(site.image, "x", 2, **_SHARED)
+    job["spec"]["scheduling"]["schedulingPolicy"] = {"basic": {}}
+    spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job["spec"]}}
+    assert dev.create({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": spec}).is_done
+    made = dev.kubectl("create", "job", "now", "--from=cronjob/c")
+    assert made.returncode == 0, made.stderr
+    until("the pods have claims", lambda: _list_owners(site, dev.namespace) == ["Pod", "Pod"], _WITHIN)
