@@ -1,9 +1,19 @@
 """Families of resource names, and Kubernetes' own predicates."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tallygate.webhook.accounting import names
-from tallygate.webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name, is_countable
+from tallygate.webhook.accounting.name_rules import NameContext, _find_other_problems
+from tallygate.webhook.accounting.names import (
+    OPAQUE_PREFIX,
+    Family,
+    _classify_other_name,
+    classify_name,
+    is_countable,
+    is_usual_extended,
+)
 
 EXTENDED = ("extended", "integer", "scheduler_scalar")
 NATIVE = ("native", "overcommit_allowed")
@@ -92,3 +102,22 @@ def test_kubernetes_predicates_are_true_for_a_name(name: str, predicates: tuple[
 def test_a_name_of_a_megabyte_is_classified_in_one_pass(name: str) -> None:
     assert classify_name(name) in {Family.MALFORMED, Family.NATIVE}
     assert names.find_qualified_name_errors(name)
+
+
+_PARTS = st.text("ab9-._AZ", max_size=6)
+_DOMAINS = st.sampled_from(
+    ["", "requests.", "hugepages-", "attachable-volumes-", "x.kubernetes.io", "a" * 244, "b" * 245]
+)
+
+
+@given(st.builds(lambda *parts: "".join(parts), _DOMAINS, _PARTS, st.sampled_from(["/", "", "//"]), _PARTS))
+def test_a_usual_extended_name_is_one_by_the_exact_rules(name: str) -> None:
+    if is_usual_extended(name):
+        assert _classify_other_name(name) is Family.EXTENDED
+        for context in NameContext:
+            assert context is NameContext.POD or not _find_other_problems(name, context)
+
+
+def test_usual_names_of_vendors_are_recognized_in_one_pass() -> None:
+    assert all(map(is_usual_extended, ("nvidia.com/gpu", "a/b", f"{'a' * 244}/{'b' * 63}", "nvidia.com/mig-1g.5gb")))
+    assert not any(map(is_usual_extended, (f"{'a' * 245}/b", f"a/{'b' * 64}", "a/b\n", "ä/b", "requests.a/b", "cpu")))

@@ -53,8 +53,12 @@ def test_a_name_that_is_too_long_is_checked_and_not_cached() -> None:
 def test_only_the_latest_of_many_quantities_are_cached() -> None:
     checks = select_rules().get_checks("example.com/a")
     for number in range(3000):
-        checks.check_quantity(str(number).encode(), is_container=True)
-    assert len(checks._quantity_results) <= 256  # noqa: SLF001  # the size of the cache is visible nowhere else
+        assert not checks.check_quantity(str(number).encode(), is_container=True).failures
+        assert checks.check_quantity(f"{number}.5".encode(), is_container=True).failures
+    # the sizes of the caches are visible nowhere else
+    assert 0 < len(checks.group.passing_quantities) <= 256
+    assert checks._quantity_results  # noqa: SLF001
+    assert len(checks._quantity_results) <= 256  # noqa: SLF001
 
 
 def test_a_cached_quantity_is_checked_separately_for_container_and_pod() -> None:

@@ -150,3 +150,15 @@ def test_an_undecodable_file_name_is_printed(tmp_path: Path) -> None:
         result = CliRunner().invoke(root, ["check", "-o", output, str(tmp_path)])
         assert result.exit_code == 2
         assert "odd-" in result.stdout
+
+
+def test_of_an_object_with_many_findings_the_first_are_listed_and_the_others_counted(tmp_path: Path) -> None:
+    limits = {f"A_/{number:06}": "1" for number in range(3_000)}
+    container = {"name": "c", "image": "a", "resources": {"limits": limits}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    result = CliRunner().invoke(root, ["check", "-o", "json", str(tmp_path / "pod.json")])
+    assert result.exit_code == 1
+    messages = [each["message"] for each in json.loads(result.stdout)["findings"]]
+    assert "and 4000 more findings of this object, after the first 1000" in messages
+    assert len(messages) == 1_001

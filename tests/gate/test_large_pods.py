@@ -1,17 +1,19 @@
-"""The largest pods that an API server accepts, full of terms about nodes and other pods: they cost little more.
+"""The largest pods that an API server accepts, full of terms about nodes and other pods, or of resources.
+
+They cost little more, and at most in proportion to their size.
 
 A request has at most 3 MiB (MaxRequestBodyBytes in apiserver config.go, v1.36), and what is stored at most 1.5 MiB.
 """
 
 import json
-import sys
 from collections.abc import Callable
-from types import FrameType
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot, SnapshotProvider
+from tests.calls import count_calls
 from tests.gate.gate_fixture import GateFixture, pod, response
 from tests.gate.test_schedulability import NOT_NOW, RULE, cluster
 
@@ -74,20 +76,9 @@ def _fill(make: Callable[[int], Any], size: int) -> list[Any]:
 
 
 def _count_calls(fixture: GateFixture, body: Json) -> int:
-    """Return the number of Python and C calls of a review, which other load on the machine does not change."""
-    called = 0
-
-    def count(_frame: FrameType, event: str, _function: object) -> None:
-        nonlocal called
-        called += event in {"call", "c_call"}
-
+    """Return the number of calls of a review."""
     body["metadata"]["name"] = "again"
-    sys.setprofile(count)
-    try:
-        fixture.admit(body)
-    finally:
-        sys.setprofile(None)
-    return called
+    return count_calls(lambda: fixture.admit(body))
 
 
 @pytest.mark.parametrize("size", [_MIB * 3 // 2, _MIB * 3], ids=["as large as is stored", "as large as is sent"])
@@ -110,3 +101,38 @@ def test_a_pod_of_usual_complexity_is_evaluated() -> None:
     snapshots: SnapshotProvider = FixedSnapshot(cluster(4))
     result = response(GateFixture(RULE % ("warn", NOT_NOW), snapshots=snapshots).admit(pod("u", 5, **some)))
     assert "no node can ever run this pod" in result["warnings"][0]
+
+
+_SHIPPED = (Path(__file__).parents[2] / "policies" / "default.yaml").read_text()
+_CALLS_FOR_EACH_NAME = 120
+
+
+def _name_resources(form: str, number: int, *, with_limits: bool) -> Json:
+    amounts = {form % each: "1" for each in range(number)}
+    resources = {"requests": amounts} | ({"limits": amounts} if with_limits else {})
+    return {"containers": [{"name": "c", "resources": resources}]}
+
+
+@pytest.mark.parametrize("form", ["a.b/x%06d", "A_/x%06d", "x%06d", "kubernetes.io/x%06d", "requests.a.b/x%06d"])
+@pytest.mark.parametrize("with_limits", [False, True], ids=["without limits", "with limits"])
+def test_the_work_on_a_pod_grows_with_its_names_and_each_costs_little(form: str, *, with_limits: bool) -> None:
+    number = 4_000
+
+    def count(names: int) -> int:
+        return _count_calls(fixture, pod("u", 1, **_name_resources(form, names, with_limits=with_limits)))
+
+    fixture = GateFixture(_SHIPPED)
+    count(number)  # compile what is compiled once
+    calls, twice = count(number), count(2 * number)
+    assert twice - calls < _CALLS_FOR_EACH_NAME * number
+
+
+def test_the_answer_to_a_pod_with_many_names_is_bounded_and_always_the_same() -> None:
+    body = pod("u", 1, **_name_resources("a.b/x%06d", 20_000, with_limits=False))
+    answers = [GateFixture(_SHIPPED).admit(body).body for _ in range(2)]
+    result = response(GateFixture(_SHIPPED).admit(body))
+    assert answers[0] == answers[1]
+    assert not result["allowed"]
+    assert "a.b/x000000 is requested without a limit" in result["status"]["message"]
+    assert len(result["status"]["details"]["causes"]) == 200
+    assert len(answers[0]) < 100_000

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
+from tallygate.webhook.accounting.names import classify_name
+from tallygate.webhook.policy.matching import (
+    PatternIndex,
+    includes_resource,
+    matches_labels,
+    matches_namespace,
+    matches_resource,
+    matches_subjects,
+)
 from tallygate.webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
@@ -45,6 +53,18 @@ RESOURCES: dict[str, tuple[tuple[str, ...], str, bool]] = {
 @pytest.mark.parametrize(("patterns", "name", "expected"), RESOURCES.values(), ids=RESOURCES)
 def test_patterns_match_a_resource(patterns: tuple[str, ...], name: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
     assert matches_resource(patterns, name) is expected
+
+
+_PATTERNS = sorted({pattern for patterns, _, _ in RESOURCES.values() for pattern in patterns})
+_NAMES = sorted({name for _, name, _ in RESOURCES.values()})
+
+
+@given(st.lists(st.lists(st.sampled_from(_PATTERNS), max_size=4), max_size=4), st.sampled_from(_NAMES))
+def test_an_index_of_patterns_matches_as_each_list_of_patterns_does(rules: list[list[str]], name: str) -> None:
+    index = PatternIndex(pattern for patterns in rules for pattern in patterns)
+    matching = index.find_matching(name, classify_name(name))
+    for patterns in rules:
+        assert includes_resource(tuple(patterns), matching) is matches_resource(tuple(patterns), name)
 
 
 @given(

@@ -18,6 +18,7 @@ from tallygate.webhook.accounting.names import (
     is_extended,
     is_hugepage,
     is_native,
+    is_usual_extended,
 )
 from tallygate.webhook.accounting.problem import Code, Reason
 from tallygate.webhook.accounting.result_cache import memoize
@@ -82,11 +83,15 @@ class NameProblem:
     message: str
 
 
-@memoize
 def find_name_problems(name: str, context: NameContext) -> tuple[NameProblem, ...]:
     """Return every problem that the API server reports for a name in a context, in its order."""
-    if context is NameContext.NODE:
+    if context is NameContext.NODE or (context is not NameContext.POD and is_usual_extended(name)):
         return ()
+    return _find_other_problems(name, context)
+
+
+@memoize
+def _find_other_problems(name: str, context: NameContext) -> tuple[NameProblem, ...]:
     general_problems = _check_any_context(name)
     if context is NameContext.POD:
         return general_problems or _check_pod_name(name)

@@ -23,6 +23,11 @@ _MAX_DOMAIN = 253
 _NAME = re.compile(r"[A-Za-z0-9](?:[-_.]*+[A-Za-z0-9]++)*+")
 _DOMAIN = re.compile(r"(?:[a-z0-9]++(?:-++[a-z0-9]++)*+)(?:\.[a-z0-9]++(?:-++[a-z0-9]++)*+)*+")
 
+# One pass for the usual extended resource; 244 bytes of domain leave room for `requests.` before it.
+_USUAL_EXTENDED = re.compile(
+    r"(?!requests\.|hugepages-|attachable-volumes-)(?=[^/]{1,244}/[^/]{1,63}\Z)" + f"{_DOMAIN.pattern}/{_NAME.pattern}"
+)
+
 _NAME_RULE = (
     "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
     f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_FORM}')"
@@ -91,6 +96,10 @@ class Family(StrEnum):
     """A name with a domain that no node could advertise and no container could request."""
 
 
+COUNTABLE_FAMILIES = frozenset({Family.EXTENDED, Family.OPAQUE})
+"""The families of names that tallygate's rules count in whole units."""
+
+
 @memoize
 def find_qualified_name_errors(name: str) -> tuple[str, ...]:
     """Return every reason that a name is not a qualified name (`[domain/]name`), in Kubernetes' words."""
@@ -101,9 +110,21 @@ def find_qualified_name_errors(name: str) -> tuple[str, ...]:
     return (*domain_errors, *_find_name_part_errors(parts[-1]))
 
 
-@memoize
+def is_usual_extended(name: str) -> bool:
+    """Return whether a name is well-formed and extended; False too for some rare names that are.
+
+    It is for objects with 100,000 names, where caches by name do not help: an exact answer takes five times as long.
+    """
+    return _USUAL_EXTENDED.fullmatch(name) is not None and _NATIVE_INFIX not in name
+
+
 def classify_name(name: str) -> Family:
     """Return the family of a name."""
+    return Family.EXTENDED if is_usual_extended(name) else _classify_other_name(name)
+
+
+@memoize
+def _classify_other_name(name: str) -> Family:
     if name.startswith(OPAQUE_PREFIX):
         return Family.OPAQUE
     if name.startswith(HUGEPAGES_PREFIX):
@@ -118,7 +139,7 @@ def classify_name(name: str) -> Family:
 
 def is_countable(name: str) -> bool:
     """Return whether tallygate's rules count a name in whole units: extended or opaque."""
-    return classify_name(name) in {Family.EXTENDED, Family.OPAQUE}
+    return classify_name(name) in COUNTABLE_FAMILIES
 
 
 def is_prefixed_native(name: str) -> bool:

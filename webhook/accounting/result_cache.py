@@ -70,6 +70,8 @@ def _fingerprint_container(container: Container) -> Fingerprint:
 
 def _measure_length(part: object) -> int:
     if isinstance(part, tuple):
+        if len(part) > _MAX_FINGERPRINT_LENGTH:
+            return len(part)
         return sum(map(_measure_length, part)) + 1
     return len(part) if isinstance(part, str | bytes) else 1
 

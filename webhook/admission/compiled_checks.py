@@ -1,7 +1,7 @@
 """The checks of one resource name, compiled from the rules of the active policy set.
 
-`CompiledChecks` is created once per name. It caches its result for each written quantity, so that the next `"2"` costs
-a look-up.
+A `RuleGroup` is compiled once for all names that the same rules check, `CompiledChecks` has one of these names. Both
+cache results by the written quantity, so that the next `"2"` costs a look-up.
 
 The functions below it check one quantity. Each takes the resource name and the raw JSON of the quantity and yields
 failures: sentences that name the error, its reason and an amount that would pass.
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tallygate.webhook.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
-from tallygate.webhook.accounting.names import is_countable
 from tallygate.webhook.accounting.problem import Code, Reason
 from tallygate.webhook.accounting.quantity import Quantity, format_decimal_point
 from tallygate.webhook.accounting.quantity_parser import INT64_MAX, Format, QuantityError, QuantityTooLargeError
@@ -62,15 +61,17 @@ class QuantityCheckResult:
     is_large: bool
 
 
-class CompiledChecks:
-    """The rules for one resource name, ordered by check. `is_empty` is true if no rule matches the name."""
+class RuleGroup:
+    """The rules for all names that the same patterns match, ordered by check. `is_empty` is true if there is none.
 
-    def __init__(self, name: str, rules: tuple[ResourceRule, ...]) -> None:
-        self.name = name
+    Countable names have other defaults than the others. Quantities that pass are remembered for all names together, so
+    that an object with 100,000 names costs a look-up for each.
+    """
+
+    def __init__(self, rules: tuple[ResourceRule, ...], *, is_countable_name: bool) -> None:
         self.rules = rules
         self.is_empty = not rules
-        is_countable_name = is_countable(name)
-        self._name_rules = tuple(rule for rule in rules if rule.checks.well_formed_name)
+        self.name_rules = tuple(rule for rule in rules if rule.checks.well_formed_name)
         self.whole_rules = tuple(
             rule
             for rule in rules
@@ -83,39 +84,60 @@ class CompiledChecks:
         )
         self.has_fill = any(equality is Equality.FILL for _, equality in self.equality_rules)
         self.pod_bounds = tuple((rule, rule.checks.per_pod) for rule in rules if rule.checks.per_pod)
-        self._container_bounds = tuple((rule, rule.checks.per_container) for rule in rules if rule.checks.per_container)
-        self._quantity_results: dict[tuple[bytes, bool, str], QuantityCheckResult] = {}
-        self._name_failures: dict[tuple[str, NameContext], tuple[RuleCheckFailure, ...]] = {}
+        self.container_bounds = tuple((rule, rule.checks.per_container) for rule in rules if rule.checks.per_container)
+        self.passing_quantities: dict[tuple[bytes, bool], QuantityCheckResult] = {}
+
+
+class CompiledChecks:
+    """The checks of one resource name by its group of rules."""
+
+    __slots__ = ("_name_failures", "_quantity_results", "group", "name")
+
+    def __init__(self, name: str, group: RuleGroup) -> None:
+        self.name = name
+        self.group = group
+        self._quantity_results: dict[tuple[bytes, bool, str], QuantityCheckResult] | None = None
+        self._name_failures: dict[tuple[str, NameContext], tuple[RuleCheckFailure, ...]] | None = None
 
     def check_name(self, written_name: str, context: NameContext) -> tuple[RuleCheckFailure, ...]:
         """Return the failures of a name as written in this context (a quota puts `requests.` in front)."""
-        failures = self._name_failures.get((written_name, context))
-        if failures is None:
-            problems = (
-                find_advertised_name_problems(written_name)
-                if context is NameContext.NODE
-                else find_name_problems(written_name, context)
-            )
-            # The first problem is the cause; Kubernetes then lists further rules that such a name violates.
-            failures = self._name_failures[written_name, context] = tuple(
-                RuleCheckFailure(
-                    rule, CheckFailure(MALFORMED_NAME.number, Reason.INVALID, written_name, problem.message)
-                )
-                for problem in problems[:1]
-                for rule in self._name_rules
-            )
+        if not self.group.name_rules:
+            return ()
+        if self._name_failures is not None and (failures := self._name_failures.get((written_name, context))):
+            return failures
+        problems = (
+            find_advertised_name_problems(written_name)
+            if context is NameContext.NODE
+            else find_name_problems(written_name, context)
+        )
+        if not problems:
+            return ()
+        # The first problem is the cause; Kubernetes then lists further rules that such a name violates.
+        failure = CheckFailure(MALFORMED_NAME.number, Reason.INVALID, written_name, problems[0].message)
+        failures = tuple(RuleCheckFailure(rule, failure) for rule in self.group.name_rules)
+        self._name_failures = {**(self._name_failures or {}), (written_name, context): failures}
         return failures
 
     def check_quantity(self, token: bytes, *, is_container: bool, verb: str = REQUEST_VERB) -> QuantityCheckResult:
         """Return the failures of a quantity (raw JSON); `is_container` marks the request of one container."""
-        result = self._quantity_results.get((token, is_container, verb))
-        if result is None:
-            failures = tuple(self._find_failures(token, self._container_bounds if is_container else (), verb))
-            result = QuantityCheckResult(failures, bool(self.whole_rules) and is_large(token))
-            if len(self._quantity_results) >= _MAX_CACHED_QUANTITIES:
-                self._quantity_results.clear()
-            if len(token) <= _MAX_CACHED_LENGTH:
-                self._quantity_results[token, is_container, verb] = result
+        passing = self.group.passing_quantities
+        result = passing.get((token, is_container))
+        if result is None and self._quantity_results is not None:
+            result = self._quantity_results.get((token, is_container, verb))
+        if result is not None:
+            return result
+        failures = tuple(self._find_failures(token, self.group.container_bounds if is_container else (), verb))
+        result = QuantityCheckResult(failures, bool(self.group.whole_rules) and is_large(token))
+        if len(token) > _MAX_CACHED_LENGTH:
+            return result
+        if not failures:
+            if len(passing) >= _MAX_CACHED_QUANTITIES:
+                passing.clear()
+            passing[token, is_container] = result
+            return result
+        if self._quantity_results is None or len(self._quantity_results) >= _MAX_CACHED_QUANTITIES:
+            self._quantity_results = {}
+        self._quantity_results[token, is_container, verb] = result
         return result
 
     def _find_failures(
@@ -124,7 +146,7 @@ class CompiledChecks:
         failures = [
             RuleCheckFailure(rule, failure)
             for failure in check_whole(self.name, token, verb)
-            for rule in self.whole_rules
+            for rule in self.group.whole_rules
         ]
         for rule, bounds in container_bounds:
             failures += [RuleCheckFailure(rule, failure) for failure in check_bounds(self.name, token, bounds)]

@@ -57,7 +57,7 @@ def find_rejections(
     for before, after in zip(written, completed, strict=True):
         if before.is_partial or before.pod.spec is None or after.pod.spec is None:
             continue
-        known = validate_views([before])
+        known = frozenset(validate_views([before]))
         suffix = _SET_BY_LIMIT_RANGE if defaults.completes_containers(before.pod) else ""
         for problem in validate_views([msgspec.structs.replace(after, is_template=False)]):
             if problem not in known:

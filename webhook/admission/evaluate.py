@@ -261,7 +261,7 @@ class _Evaluation:
             for _, entries in resource_field.lists
             for written_name in entries
         }
-        return {rule.name for name in names for rule in unevaluated.get_checks(name).rules}
+        return {rule.name for name in names for rule in unevaluated.get_checks(name).group.rules}
 
     def _describe_unevaluated(self, rule_names: set[str]) -> tuple[str, ...]:
         return tuple(
@@ -354,7 +354,7 @@ def _create_copy_operations(
         for name, raw in source.items()
         if name not in present
         and name not in resource_field.default_requests
-        and selection.get_checks(name).has_fill
+        and selection.get_checks(name).group.has_fill
         and not (name in old_source and bytes(old_source[name]) == bytes(raw) and name not in old_present)
     }
     if not missing:

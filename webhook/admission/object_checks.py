@@ -92,7 +92,7 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
         for field, entries in lists:
             for written_name, raw in entries.items():
                 checks = selection.get_checks(strip_quota_prefix(written_name) if is_quota else written_name)
-                if checks.is_empty:
+                if checks.group.is_empty:
                     continue
                 names.add(checks.name)
                 token = bytes(raw)
@@ -164,7 +164,7 @@ def _check_equality(
     is_partial = pod_view is not None and pod_view.is_partial
     for name, raw in requests.items():
         checks = selection.get_checks(name)
-        if not checks.equality_rules:
+        if not checks.group.equality_rules:
             continue
         request = bytes(raw)
         limit = bytes(limits[name]) if name in limits else None
@@ -179,7 +179,7 @@ def _check_equality(
         if failure is None:
             continue
         field_path = f"{resource_field.path}limits" if limit is None else f"{resource_field.path}requests[{name}]"
-        for rule, equality in checks.equality_rules:
+        for rule, equality in checks.group.equality_rules:
             if limit is not None or is_default or not (fills_limits and equality is Equality.FILL):
                 yield create_violation(
                     field_path, rule, failure, (resource_field.identity, name, str(request), str(limit))
@@ -214,7 +214,7 @@ def _create_difference_failure(checks: CompiledChecks, request: bytes, limit: by
     if requested == limited:
         return None
     larger = max(requested, limited)
-    choice = larger if larger.is_whole or not checks.whole_rules else Quantity.from_int(larger.value())
+    choice = larger if larger.is_whole or not checks.group.whole_rules else Quantity.from_int(larger.value())
     message = (
         f"request {requested} and limit {limited} of {checks.name} differ; it cannot be overcommitted: set both to "
         f"{choice}"
@@ -224,7 +224,7 @@ def _create_difference_failure(checks: CompiledChecks, request: bytes, limit: by
 
 def _choose_amount(checks: CompiledChecks, quantity: Quantity) -> Quantity:
     """Return the amount to advise: one that no other check of the same resource denies as a fraction."""
-    return quantity if quantity.is_whole or not checks.whole_rules else Quantity.from_int(quantity.value())
+    return quantity if quantity.is_whole or not checks.group.whole_rules else Quantity.from_int(quantity.value())
 
 
 def _check_pod_requests(
@@ -237,7 +237,7 @@ def _check_pod_requests(
     for name in sorted(names & effective.quantities.keys()):
         total, checks = effective.quantities[name], selection.get_checks(name)
         field_path, key = pod_view.locate("spec"), (f"{pod_view.identity}sum", name, total.text)
-        for rule in checks.whole_rules:
+        for rule in checks.group.whole_rules:
             if total.is_beyond_int64:
                 yield create_violation(
                     field_path,
@@ -245,7 +245,7 @@ def _check_pod_requests(
                     compiled_checks.create_too_large_failure(f"{total} {name} in all"),
                     key,
                 )
-        for rule, bounds in checks.pod_bounds:
+        for rule, bounds in checks.group.pod_bounds:
             if pod_view.is_partial:  # further containers may add to it
                 bounds = AmountBounds(max=bounds.max)  # noqa: PLW2901
             for message in _describe_bound_violations(

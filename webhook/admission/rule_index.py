@@ -7,13 +7,20 @@ the object (`RuleSelection.for_user`, only if a rule depends on them), by resour
 from collections.abc import Mapping
 from functools import lru_cache
 
+from tallygate.webhook.accounting.names import COUNTABLE_FAMILIES, classify_name
 from tallygate.webhook.accounting.node_shape import NodeShape
 from tallygate.webhook.accounting.result_cache import FingerprintCache
-from tallygate.webhook.admission.compiled_checks import CompiledChecks
+from tallygate.webhook.admission.compiled_checks import CompiledChecks, RuleGroup
 from tallygate.webhook.admission.implied_requests import NO_IMPLIED, ImpliedIndex, ImpliedRequests
 from tallygate.webhook.admission.kinds import DecodedRequest, list_review_targets
 from tallygate.webhook.admission.request import AdmissionRequest, UserInfo
-from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
+from tallygate.webhook.policy.matching import (
+    PatternIndex,
+    includes_resource,
+    matches_labels,
+    matches_namespace,
+    matches_subjects,
+)
 from tallygate.webhook.policy.model import Equality, PolicySet, ResourceRule
 from tallygate.webhook.policy.node_resources import NodeResource
 
@@ -50,6 +57,8 @@ class RuleSelection:
         self.has_pod_bounds = any(rule.checks.per_pod for rule in rules)
         self._conditional_rules = tuple(rule for rule in rules if _is_conditional(rule))
         self._checks_by_name: dict[str, CompiledChecks] = {}
+        self._patterns = PatternIndex(pattern for rule in rules for pattern in rule.resources)
+        self._groups: dict[tuple[frozenset[str], bool], RuleGroup] = {}
         self.passing_pods: FingerprintCache[bool] = FingerprintCache()
         self._exclude_cached = lru_cache(maxsize=64)(self._exclude)
 
@@ -64,11 +73,25 @@ class RuleSelection:
         remaining = tuple(rule for rule in self.rules if rule.name not in excluded)
         return RuleSelection(remaining, self.unknown, self.node_shapes, self.node_resources)
 
+    def _find_group(self, name: str) -> RuleGroup:
+        """Return the group of the rules for a name: it depends on the patterns that match the name, and its family."""
+        family = classify_name(name)
+        key = (self._patterns.find_matching(name, family), family in COUNTABLE_FAMILIES)
+        group = self._groups.get(key)
+        if group is None:
+            patterns, is_countable_name = key
+            rules = tuple(rule for rule in self.rules if includes_resource(rule.resources, patterns))
+            group = RuleGroup(rules, is_countable_name=is_countable_name)
+            if len(self._groups) >= _MAX_CACHED_CHECKS:
+                self._groups.clear()
+            self._groups[key] = group
+        return group
+
     def get_checks(self, name: str) -> CompiledChecks:
         """Return the compiled checks of these rules for the resource of this name."""
         checks = self._checks_by_name.get(name)
         if checks is None:
-            checks = CompiledChecks(name, tuple(rule for rule in self.rules if matches_resource(rule.resources, name)))
+            checks = CompiledChecks(name, self._find_group(name))
             if len(self._checks_by_name) >= _MAX_CACHED_CHECKS:
                 self._checks_by_name.clear()
             if len(name) <= _MAX_CACHED_NAME_LENGTH:

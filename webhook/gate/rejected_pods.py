@@ -34,7 +34,7 @@ def find_rejected_pods(decoded_request: DecodedRequest) -> Sequence[Problem]:
     found = _list_problems(decoded_object, target, implied)
     if not found or request.old_object is None:
         return found
-    existing = _list_problems(decode_object(target, request, request.old_object), target, implied)
+    existing = frozenset(_list_problems(decode_object(target, request, request.old_object), target, implied))
     return [each for each in found if each not in existing]
 
 

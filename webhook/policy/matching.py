@@ -4,13 +4,13 @@ The module has only the primitives; `webhook.admission` combines them. All are e
 unknown, it is `None`, never a guess.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, Family, classify_name
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
-from tallygate.webhook.policy.globs import compile_glob, matches
+from tallygate.webhook.policy.globs import compile_glob, is_literal, matches
 from tallygate.webhook.policy.model import (
     LabelRequirement,
     NamespaceSelector,
@@ -22,6 +22,9 @@ from tallygate.webhook.policy.model import (
 
 FAMILY_PATTERNS: Mapping[str, Family] = {"extended": Family.EXTENDED, "opaque": Family.OPAQUE}
 """Patterns that are names of a family, not globs."""
+
+_MATCHING_FAMILY = {family: frozenset((pattern,)) for pattern, family in FAMILY_PATTERNS.items()}
+_NO_PATTERNS = frozenset[str]()
 
 _MAX_CACHED_LENGTH = 317
 """A well-formed resource name has at most 253 + 1 + 63 bytes; longer ones are hostile and are not cached."""
@@ -54,6 +57,48 @@ _matches_cached = lru_cache(maxsize=16384)(_matches_uncached)
 def _matches_pattern(pattern: str, name: str) -> bool:
     family = FAMILY_PATTERNS.get(pattern)
     return matches(pattern, name) if family is None else classify_name(name) is family
+
+
+def includes_resource(patterns: tuple[str, ...], matching: Collection[str]) -> bool:
+    """Return the result of `matches_resource` for a name that only the `matching` ones of all patterns match."""
+    return any(pattern in matching for pattern in patterns) and not any(
+        pattern[1:] in matching for pattern in patterns if pattern.startswith("!")
+    )
+
+
+class PatternIndex:
+    """The patterns of resources of many rules: one name is compared with few of them.
+
+    A name is compared with those without wildcards by one look-up, with those whose domain has no wildcards and with
+    families by another each, and with the remaining ones one by one.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        literals: set[str] = set()
+        by_domain: dict[str, list[str]] = {}
+        others: list[str] = []
+        for pattern in dict.fromkeys(each.removeprefix("!") for each in patterns):
+            domain, slash, _ = pattern.partition("/")
+            if pattern in FAMILY_PATTERNS:
+                continue
+            if is_literal(pattern):
+                literals.add(pattern)
+            elif slash and is_literal(domain):
+                by_domain.setdefault(domain, []).append(pattern)
+            else:
+                others.append(pattern)
+        self._literals, self._by_domain = literals, by_domain
+        self._others = tuple((glob, compile_glob(glob).match) for glob in others)
+
+    def find_matching(self, name: str, family: Family) -> frozenset[str]:
+        """Return the patterns, without `!`, that match a name of this family."""
+        matching = [glob for glob, match in self._others if match(name)]
+        if self._by_domain and (globs := self._by_domain.get(name.partition("/")[0])):
+            matching += [glob for glob in globs if matches(glob, name)]
+        if name in self._literals:
+            matching.append(name)
+        by_family = _MATCHING_FAMILY.get(family, _NO_PATTERNS)
+        return by_family.union(matching) if matching else by_family
 
 
 def matches_device_class(patterns: tuple[str, ...], class_name: str) -> bool:

@@ -12,6 +12,7 @@ from tallygate.webhook.cli.check.merge import (
 )
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.documents.syntax_tree import START, FieldLocation, Position, Scalar
+from tests.calls import count_calls
 
 GPU = "spec.containers[0].resources.limits[nvidia.com/gpu]"
 REQUEST = "spec.containers[0].resources.requests[nvidia.com/gpu]"
@@ -140,3 +141,27 @@ def test_equal_problems_are_reported_once() -> None:
     """Report an invalid name once, though it has several faults."""
     problem = create_problem(GPU, "TG001", API_SERVER)
     assert merge(problem, problem) == [("TG001", API_SERVER)]
+
+
+def test_a_problem_whose_message_names_the_resource_with_spaces_is_merged() -> None:
+    field = "spec.containers[0].resources.limits[a b]"
+    rule = create_problem(field, "TG104", "rule r")
+    around = field.removesuffix("[a b]")
+    from_server = create_problem(around, "TG012", API_SERVER, line=2, message="a limit of a b must be set")
+    assert merge(rule, from_server) == [("TG104", "rule r and the API server")]
+
+
+def test_the_work_of_merging_grows_with_the_number_of_problems() -> None:
+    def count(number: int) -> int:
+        located = [
+            create_problem(f"{around}[a/{each}]", code, by, line=each, message=f"a limit of a/{each} must be set")
+            for each in range(number)
+            for around, code, by in (
+                ("spec.containers[0].resources.limits", "TG102", "rule r"),
+                ("spec.containers[0].resources.limits", "TG001", API_SERVER),
+            )
+        ]
+        return count_calls(lambda: list(merge_problems(located)))
+
+    count(100)
+    assert count(2_000) < 2.2 * count(1_000)

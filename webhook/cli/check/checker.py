@@ -5,6 +5,7 @@ patches before the API server's validation, and converts a problem of a field to
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,6 +22,7 @@ from tallygate.webhook.admission.created_pods import find_rejections
 from tallygate.webhook.admission.evaluate import evaluate_decoded_request, evaluate_request
 from tallygate.webhook.admission.implied_requests import find_implied_for_pods
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets, list_review_targets
+from tallygate.webhook.admission.object_checks import MAX_VIOLATIONS
 from tallygate.webhook.admission.request import ALLOWED, Phase, Verdict
 from tallygate.webhook.admission.resource_fields import list_resource_fields
 from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
@@ -212,9 +214,26 @@ def _select_fill_rules(policies: PolicySet) -> PolicySet:
 
 
 def create_findings(manifest: Manifest, subject: FindingSubject, problems: Sequence[ReportedProblem]) -> list[Finding]:
-    """Return the problems of an object as findings in the order of the file, each mistake once."""
+    """Return the problems of an object as findings in the order of the file, each mistake once.
+
+    Of each severity these are the first 1,000, and one with the number of the others.
+    """
     located = [LocatedProblem(each, locate(manifest.node, each.problem.field)) for each in problems]
-    return sorted(_create_finding(manifest, subject, each) for each in merge_problems(located))
+    return list(_limit_number(sorted(_create_finding(manifest, subject, each) for each in merge_problems(located))))
+
+
+def _limit_number(findings: Iterable[Finding]) -> Iterator[Finding]:
+    omitted: dict[FindingSeverity, list[Finding]] = {}
+    counts = Counter[FindingSeverity]()
+    for each in findings:
+        counts[each.severity] += 1
+        if counts[each.severity] <= MAX_VIOLATIONS:
+            yield each
+        else:
+            omitted.setdefault(each.severity, []).append(each)
+    for others in omitted.values():
+        message = f"and {len(others)} more findings of this object, after the first {MAX_VIOLATIONS}"
+        yield replace(others[0], message=message, field="", why="")
 
 
 def _create_finding(manifest: Manifest, subject: FindingSubject, located: LocatedProblem) -> Finding:
@@ -425,9 +444,9 @@ def _validate(rule_result: RuleResult, labels: Labels | None, defaults: PodDefau
     typed, written = rule_result.typed, rule_result.written
     found = api_validation.validate_object(typed.content, typed.views)
     in_writing = found if typed is written else api_validation.validate_object(written.content, written.views)
-    is_pod = isinstance(typed.content, Pod)
+    is_pod, written_problems = isinstance(typed.content, Pod), frozenset(in_writing)
     for problem in found if is_pod else in_writing:
-        if problem in in_writing:
+        if problem in written_problems:
             yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
     if is_pod or typed.target.creates_pods:
         for problem in find_rejections(written.views, typed.views, defaults):

@@ -5,13 +5,14 @@ often denies an object for the same mistake as the API server, in other words.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.implied_requests import IMPLIED_FOR_PODS
 from tallygate.webhook.cli.output.findings import FindingSeverity
-from tallygate.webhook.documents.syntax_tree import FieldLocation
+from tallygate.webhook.documents.syntax_tree import FieldLocation, Position
 
 API_SERVER = "the API server"
 ACCEPTED_BY_KUBERNETES = "tallygate (Kubernetes lets it through)"
@@ -19,6 +20,7 @@ ACCEPTED_BY_KUBERNETES = "tallygate (Kubernetes lets it through)"
 _RESOURCE_LIST_FIELD = re.compile(
     r"(?P<before>.*)\.(?:requests|limits|capacity|allocatable|default|defaultRequest|min|max)(?:[\[.].*)?", re.DOTALL
 )
+_BRACKET = re.compile(r"\[")
 _CODES_COVERED_BY_RULE = {
     "TG101": {"TG006"},
     "TG102": {"TG001", "TG002", "TG003"},
@@ -65,14 +67,53 @@ def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem
         for each in candidates
         if each.reported.problem.rule and each.reported.problem.code != IMPLIED_FOR_PODS.number  # a remark covers none
     ]
+    by_rules = _PlaceIndex(rule_problems, candidates)
+    by_api_server = _PlaceIndex(
+        (each for each in candidates if each.reported.problem.rule),
+        [each for each in candidates if each.reported.reporter == API_SERVER],
+    )
+    covered = {id(other) for rule in rule_problems for other in by_rules.list_covered(rule)}
     for candidate in candidates:
         if candidate.reported.problem.rule:
             reported = candidate.reported
-            if any(other.reported.reporter == API_SERVER and _is_covered(candidate, other) for other in candidates):
+            if any(by_api_server.list_covered(candidate)):
                 reported = replace(reported, reporter=f"{reported.reporter} and {API_SERVER}")
             yield replace(candidate, reported=reported)
-        elif not any(_is_covered(rule, candidate) for rule in rule_problems):
+        elif id(candidate) not in covered:
             yield candidate
+
+
+class _PlaceIndex:
+    """Problems by their places and by the resource names in their messages, to find those that a rule covers.
+
+    An object may have 100,000 problems, so that not every rule's one can be compared with every other one.
+    """
+
+    def __init__(self, rule_problems: Iterable[LocatedProblem], others: Sequence[LocatedProblem]) -> None:
+        names = {name for each in rule_problems for _, name in _list_named_fields(each.reported.problem.field)}
+        names_with_spaces = sorted(name for name in names if " " in name)
+        self._by_position: dict[Position, list[LocatedProblem]] = {}
+        self._by_name: dict[tuple[str, str], list[LocatedProblem]] = {}
+        for other in others:
+            problem = other.reported.problem
+            self._by_position.setdefault(other.location.position, []).append(other)
+            found = names.intersection(problem.message.split(" ")[1:-1])
+            for name in found.union(name for name in names_with_spaces if f" {name} " in problem.message):
+                self._by_name.setdefault((problem.field, name), []).append(other)
+
+    def list_covered(self, rule: LocatedProblem) -> Iterator[LocatedProblem]:
+        """Yield the problems whose mistake a rule reports, too."""
+        candidates = chain(
+            self._by_position.get(rule.location.position, ()),
+            *(self._by_name.get(key, ()) for key in _list_named_fields(rule.reported.problem.field)),
+        )
+        return (each for each in candidates if _is_covered(rule, each))
+
+
+def _list_named_fields(field: str) -> Iterator[tuple[str, str]]:
+    """Yield the fields around a field whose last step is a key in brackets, each with the text in the brackets."""
+    if field.endswith("]"):
+        yield from ((field[: each.start()], field[each.end() : -1]) for each in _BRACKET.finditer(field))
 
 
 def _create_key(reported: ReportedProblem) -> tuple[str, ...]:
