@@ -180,8 +180,8 @@ class UsageLister:
         membership, cap = self.find_membership(cap, key), cap.with_former(ledger.mappings)
         if membership is None:
             return None
-        pod_uids = {each.pod_uid for each in ledger.reservations.values()} | {pod_uid}
-        names = [(each.namespace, each.name) for each in ledger.reservations.values() if each.kind is ConsumerKind.POD]
+        pod_uids = {ledger.reservations[uid].pod_uid for uid in ledger.linked} | {pod_uid}
+        names = [(namespace, name) for namespace, kind, name in ledger.attempts_by_name if kind is ConsumerKind.POD]
         if created is not None:
             names.append(created)
         try:
@@ -194,8 +194,7 @@ class UsageLister:
             return None
         if self._is_inconsistent(cap, key):
             return None
-        namespaces = {reservation.namespace for reservation in ledger.reservations.values()}
-        missing = {name for name in namespaces if not self.has_namespace(name)}
+        missing = {name for name in ledger.numbers_by_namespace if not self.has_namespace(name)}
         used_by_consumer = {**count.used_by_consumer, **claims.by_uid} if claims.by_uid else count.used_by_consumer
         return UsageSnapshot(
             pods_revision=count.revision,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 import jsonschema
 import pytest
@@ -99,7 +100,8 @@ def test_a_decoded_ledger_equals_the_encoded_one(key: LedgerKey, ledger: Ledger)
 
 
 def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
-    summed = {"reserved", "reserved_by_namespace", "attempts_by_name"}  # computed from the reservations
+    summed = {"reserved", "reserved_by_namespace", "attempts_by_name"}  # computed from the reservations, as these
+    summed |= {"numbers_by_namespace", "linked"}
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
     stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished", "surge", "mappings", "remapping"}
     stored |= {"activation"}
@@ -171,12 +173,14 @@ def test_reservations_are_lines_without_default_values_below_what_they_have_in_c
         ("no uuid", create_reservation(namespace="b", name="", attempt="n1")),
         ("u3", create_reservation(attempt="5f0c-1f", **changed)),
     ]
-    assert encode(free_ledger(4).with_reservations(named))["status"]["reservations"].splitlines() == [
+    assert encode(free_ledger(4).with_reservations(named))["status"]["reservations"].split(";") == [
+        "~",
         "# requested=nvidia.com/gpu:2 attempt=5f0c-",
-        "4GxGOBMJSpC_3XDSN7esqQ p 1e",
+        ":A}[X6A4O?zuj[sH@B,*p 1e",
         "=u3 p 1f counted=x:1 attempts=several operation=update",
         "# requested=nvidia.com/gpu:2 attempt=% namespace=b",
         "=no%20uuid % n1",
+        "",
     ]
 
 
@@ -185,18 +189,55 @@ def test_names_that_begin_alike_have_a_heading_if_they_are_many() -> None:
     names = ["web-0", "web-1", "web-2", "web-3", "db-0", "db-", ""]
     pairs = [(uid, create_reservation(name=name)) for uid, name in zip(uids, names, strict=True)]
     ledger = free_ledger(4).with_reservations(pairs)
-    assert encode(ledger)["status"]["reservations"].splitlines() == [
+    assert encode(ledger)["status"]["reservations"].split(";") == [
+        "~",
         "# requested=nvidia.com/gpu:2 attempt=5f0c-",
         "=u4 db-0 1e",
         "=u5 db- 1e",
         "=u6 % 1e",
         "## web-",
         *(f"=u{number} {number} 1e" for number in range(4)),
+        "",
     ]
     assert decode(encode(ledger)) == ledger
 
 
-def test_a_thousand_reservations_take_less_than_forty_bytes_each() -> None:
+def test_the_number_of_an_attempt_is_left_out_after_the_one_before_it() -> None:
+    attempts = ["5f0c-9", "5f0c-a", "5f0c-b", "5f0c-d", "5f0c-0e", "5f0c-f", "5f0c-10"]
+    pairs = [(f"u{number}", create_reservation(attempt=each)) for number, each in enumerate(attempts)]
+    pairs.append(("u7", create_reservation(attempt="5f0c-11", single_attempt=False)))
+    pairs.append(("u8", create_reservation(attempt="5f0c-12")))
+    ledger = free_ledger(4).with_reservations(pairs)
+    assert encode(ledger)["status"]["reservations"].split(";")[2:] == [
+        "=u0 p 9",
+        "=u1 p",
+        "=u2 p",
+        "=u3 p d",
+        "=u4 p 0e",
+        "=u5 p f",
+        "=u6 p",
+        "=u7 p 11 attempts=several",
+        "=u8 p 12",
+        "",
+    ]
+    assert decode(encode(ledger)) == ledger
+
+
+def test_no_text_of_a_thousand_reservations_needs_escapes_in_json() -> None:
+    """Go escapes <, > and &, too."""
+    pairs = [(f"{UID[:-6]}{number:06x}", create_reservation(name=f"a<b>&\n{number}")) for number in range(1000)]
+    text = encode(free_ledger(4).with_reservations(pairs))["status"]["reservations"]
+    assert not set('<>&"\\\n').intersection(text)
+    assert text.isascii()
+
+
+@given(st.lists(st.uuids(), min_size=1, max_size=5, unique=True))
+def test_every_uuid_is_read_as_it_was_written(uids: list[UUID]) -> None:
+    ledger = free_ledger(4).with_reservations((str(uid), create_reservation()) for uid in uids)
+    assert decode(encode(ledger)) == ledger
+
+
+def test_a_thousand_reservations_take_less_than_thirty_bytes_each() -> None:
     """Keep them short: the time of a write grows with its bytes."""
     many = {
         f"{UID[:-4]}{number:04}": create_reservation(name=f"bench-{number}", attempt=f"{UID[:8]}-{number:x}")
@@ -204,7 +245,33 @@ def test_a_thousand_reservations_take_less_than_forty_bytes_each() -> None:
     }
     ledgers = free_ledger(4), free_ledger(4).with_reservations(many.items())
     empty, full = (len(encode_ledger(KEY, each, "here", VERSION, NOW).body) for each in ledgers)
-    assert full - empty < 40_000
+    assert full - empty < 30_000
+
+
+def test_reservations_in_lines_with_breaks_are_read() -> None:
+    object_ = encode(free_ledger(4))
+    lines = [
+        "# requested=nvidia.com/gpu:2 attempt=5f0c-",
+        "4GxGOBMJSpC_3XDSN7esqQ p 1e",
+        "## web-",
+        "=u3 x 1f counted=x:1 attempts=several operation=update",
+        "# requested=nvidia.com/gpu:2 attempt=% namespace=b",
+        "=no%20uuid % n1",
+    ]
+    object_["status"]["reservations"] = "\n".join(lines)
+    changed: dict[str, Any] = {"counted": Amounts({"x": 1}), "single_attempt": False, "operation": Operation.UPDATE}
+    assert dict(decode(object_).reservations) == {
+        UID: create_reservation(),
+        "u3": create_reservation(name="web-x", attempt="5f0c-1f", **changed),
+        "no uuid": create_reservation(namespace="b", name="", attempt="n1"),
+    }
+
+
+def test_an_earlier_version_reads_no_reservation_wrongly() -> None:
+    """It splits lines at breaks, and rejects a line before the first heading."""
+    ledger = free_ledger(4).with_reservation(UID, create_reservation())
+    (line,) = encode(ledger)["status"]["reservations"].split("\n")
+    assert not line.startswith(("{", "# ", "## "))
 
 
 def test_reservations_in_the_earlier_form_are_read() -> None:

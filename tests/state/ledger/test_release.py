@@ -42,6 +42,7 @@ def test_adding_and_removing_a_reservation_leaves_the_other_fields() -> None:
         reserved=gpus(1),
         reserved_by_namespace=MappingProxyType({"team-a": gpus(1)}),
         attempts_by_name=after.attempts_by_name,
+        numbers_by_namespace=MappingProxyType({"team-a": 1}),
     )
     assert after.with_reservation("u1", None) == ledger
 

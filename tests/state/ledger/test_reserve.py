@@ -1,5 +1,6 @@
 """Rule 2, reserve, and the prerequisites that defer it."""
 
+from collections import Counter
 from functools import partial
 from timeit import repeat
 from typing import Any
@@ -401,7 +402,21 @@ def test_a_ledger_without_its_reservations_has_only_used_amounts(ledger: Ledger)
         reserved=Amounts(),
         reserved_by_namespace=bare.reserved_by_namespace,
         attempts_by_name=bare.attempts_by_name,
+        numbers_by_namespace=bare.numbers_by_namespace,
+        linked=bare.linked,
     )
     assert not bare.attempts_by_name
+    assert not bare.numbers_by_namespace
+    assert not bare.linked
     assert not bare.reservations
     assert not bare.reserved_by_namespace
+
+
+@given(ledgers())
+def test_the_sums_of_a_ledger_are_those_of_its_reservations(ledger: Ledger) -> None:
+    by_difference = structs.replace(ledger.with_reservations(()))
+    for uid, reservation in ledger.reservations.items():
+        by_difference = by_difference.with_reservation(uid, reservation)
+    assert by_difference == ledger
+    assert ledger.numbers_by_namespace == Counter(each.namespace for each in ledger.reservations.values())
+    assert ledger.linked == {uid for uid, each in ledger.reservations.items() if each.is_linked}

@@ -90,6 +90,10 @@ class ConsumerColumns:
         index = self._index_by_uid.get(uid)
         return None if index is None else self._read(index)
 
+    def find_stored(self, uids: frozenset[str]) -> dict[str, StoredConsumer]:
+        """Return those of the pods that are stored, by UID."""
+        return {uid: self._read(self._index_by_uid[uid]) for uid in self._index_by_uid.keys() & uids}
+
     def list_all(self, namespace: str) -> Iterator[StoredConsumer]:
         """Return the pods of a namespace, in no order."""
         return map(self._read, self._indexes_by_namespace.get(namespace, ()))
@@ -98,6 +102,15 @@ class ConsumerColumns:
         """Return the pod of this name that was stored last, if it still is."""
         index = self._indexes_by_name.get(namespace, _NO_INDEXES).get(name)
         return None if index is None else self._read(index)
+
+    def find_all_named(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], StoredConsumer]:
+        """Return the pods of these namespaces and names that were stored last, if they still are."""
+        indexes = {
+            (namespace, name): index
+            for namespace, name in names
+            if (index := self._indexes_by_name.get(namespace, _NO_INDEXES).get(name)) is not None
+        }
+        return {name: self._read(index) for name, index in indexes.items()}
 
     def list_groups_by_uid(self, namespaces: Iterable[str]) -> Iterator[tuple[str, ChargeGroup]]:
         """Yield UID and charge group of the pods of these namespaces that have not ended."""

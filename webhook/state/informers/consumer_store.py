@@ -59,6 +59,10 @@ class Tombstones:
         """Return the revision of a pod's deletion, or None if there is no tombstone."""
         return self._revisions.get(uid)
 
+    def find_deleted(self, uids: frozenset[str]) -> frozenset[str]:
+        """Return those of the UIDs that have a tombstone."""
+        return frozenset(self._revisions.keys() & uids)
+
     def list_since(self, revision: int) -> DeletedConsumers:
         """Return the deletions after a revision."""
         uids: list[str] = []
@@ -181,7 +185,7 @@ class UsageInputs(NamedTuple):
     charges: GroupCharges
     members: frozenset[str]
     group_counts: Mapping[ChargeGroup, int]
-    consumers: Mapping[str, StoredConsumer | None]
+    consumers: Mapping[str, StoredConsumer]
     deleted: frozenset[str]
     holders: Mapping[ConsumerName, str]
 
@@ -335,12 +339,9 @@ class ConsumerStore:
     ) -> UsageInputs:
         """Return the inputs of `_sum_usage`. Hold the lock."""
         revision = self._require_revision()
-        consumers = {uid: self._columns.find(uid) for uid in uids}
-        holders = {}
-        for namespace, name in names:
-            if (holder := self._columns.find_named(namespace, name)) is not None:
-                holders[namespace, name] = holder.uid
-                consumers[holder.uid] = holder
+        requested = frozenset(uids)
+        holders = self._columns.find_all_named(names)
+        consumers = self._columns.find_stored(requested) | {each.uid: each for each in holders.values()}
         return UsageInputs(
             revision,
             self._last_change,
@@ -348,8 +349,8 @@ class ConsumerStore:
             members,
             self._columns.count_groups(members),
             consumers,
-            frozenset(uid for uid in consumers if self._tombstones.get_revision(uid) is not None),
-            holders,
+            self._tombstones.find_deleted(requested),
+            {name: each.uid for name, each in holders.items()},
         )
 
     def _sum_usage(self, inputs: UsageInputs) -> ConsumerUsage:
@@ -357,9 +358,7 @@ class ConsumerStore:
         charges, members = inputs.charges, inputs.members
         used, is_complete = _sum_charges(charges, inputs.group_counts)
         used_by_consumer = {
-            uid: _get_counted_amounts(consumer, charges, members)
-            for uid, consumer in inputs.consumers.items()
-            if consumer is not None
+            uid: _get_counted_amounts(consumer, charges, members) for uid, consumer in inputs.consumers.items()
         }
         invalid = () if is_complete else self._list_invalid(charges, members)
         return ConsumerUsage(

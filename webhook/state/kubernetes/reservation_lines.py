@@ -1,20 +1,27 @@
 """The reservations of a CapLedger as text: short lines without quotes, under a heading for those with much in common.
 
-    # requested=nvidia.com/gpu:1 attempt=5f0c9d1e2a3b4c5d- namespace=team-a
-    4fGWOBMJSpC_3XDSN7esqQ train-0 3e4
-    ## web-7d9f8b6c5d-
-    2_lZ4t-PT1uKqkqbqGfTzA x2x4z 3f0 operation=update counted=nvidia.com/gpu:1
+    ~;# requested=nvidia.com/gpu:1 attempt=5f0c9d1e2a3b4c5d- namespace=team-a;
+    PcM0VnZa1jZ!q@dTWk5i train-0 3e4;
+    ## web-7d9f8b6c5d-;
+    Lr^3G+vQ~sW|x0Kd9fTz x2x4z 3f0 operation=update counted=nvidia.com/gpu:1;
+    e{5Uu(nI9zRb`K4%hJwX 9kq2p
 
-A line has the UID of the consumer in base64, its name, the end of the attempt's nonce, and what differs from the usual.
-Below a heading for the begin of many names it has the rest of the name.
-The time of a write in the API server grows with the bytes of the object: a thousand reservations as JSON in a JSON
-string, where every quote is escaped, took four times as long as none (docs/design/performance.md).
+It is one line: a semicolon ends each of these, and no line break follows. A line has the UID of the consumer in base85,
+its name, the end of the attempt's nonce, and what differs from the usual. The end is left out if it is the next number
+after that of the line before, and no field follows. Below a heading for the begin of many names a line has the rest of
+the name.
+
+The time of a write in the API server grows with the bytes of the object: it decodes, encodes and copies them some ten
+times. A thousand reservations as JSON in a JSON string, where every quote is escaped, took four times as long as none
+(docs/design/performance.md). Earlier forms are read: JSON objects, and lines with a line break at the end.
 """
 
 import base64
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby, repeat
+from operator import attrgetter
 from typing import Annotated, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -27,16 +34,25 @@ from tallygate.webhook.state.ledger.ledger import Operation, Reservation
 _SAFE = "/.-_~+@()"
 _PLAIN = re.compile(r"[A-Za-z0-9/.\-_~+@()]+")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_SHORT_UID = re.compile(r"[A-Za-z0-9_-]{22}")
+_BASE64_UID = re.compile(r"[A-Za-z0-9_-]{22}")
+_UID_LENGTH = 20
+# Go escapes <, > and & in JSON; the others have a meaning here. Neither these nor what replaces them is in base85.
+_BASE85_SIGNS = str.maketrans("<>&;=", ".,/:[")
+_BASE85_SIGNS_BACK = str.maketrans(".,/:[", "<>&;=")
+_START = "~;"
+"""The begin of the present form. An earlier version takes it for a line without a heading, and reads nothing."""
+_NUMBER = re.compile(r"0|[1-9a-f][0-9a-f]{0,15}")
 _DIGITS = re.compile(r"-?[0-9]{1,64}")
 _EMPTY = "%"  # no quoted text is a lone percent sign
 _OTHER_UID = "="  # before a UID that is no UUID
 _HEADING = "# "
 _NAME_HEADING = "## "
 _MIN_NAMES = 4  # with the same begin, for a heading of their own
+_MIN_REMEMBERED = 16  # lines
 _SEVERAL = "several"
 _MAX_CACHED = 20_000
 _MAX_DECODED = 8_192  # lines
+_MAX_BLOCKS = 64
 _MAX_HEADINGS = 1_024
 _NO_AMOUNTS = Amounts()
 
@@ -91,56 +107,100 @@ class _ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, for
 _RECORD_DECODER = msgspec.json.Decoder(_ReservationRecord)
 
 
+class _Block(NamedTuple):
+    """What the lines below one heading and one begin of names have in common."""
+
+    heading: str
+    start: str
+
+
 class _Line(NamedTuple):
     """The text of a reservation, and the reservation itself, so that no other one gets its address.
 
-    `start` is the begin of the name, `short_text` the line below the heading for it.
+    `head` is the UID and the rest of its name, `end` the rest of the line. `number` is the end of the nonce if `end`
+    has only that, otherwise -1.
     """
 
-    reservation: Reservation
-    uid: str
-    heading: str
-    start: str
-    text: str
-    short_text: str
+    reservation: Reservation | None
+    uid: str | None
+    block: _Block
+    uid_text: str
+    name: str
+    end: str
+    number: int
 
+
+_get_uid: Callable[[_Line], str | None] = attrgetter("uid")
+_get_block: Callable[[_Line], _Block] = attrgetter("block")
+_share_block = lru_cache(maxsize=_MAX_DECODED)(_Block)
+"""Blocks, each as one object: equal ones are then compared by their address."""
+
+_NO_LINE = _Line(None, None, _Block("", ""), "", "", "", -1)
 
 _lines_by_address: dict[int, _Line] = {}
 """The lines of the reservations in the ledgers that were written last: most of them are in the next write, too."""
 
+_texts_by_lines: dict[tuple[int, ...], tuple[Sequence[_Line], str]] = {}
+"""The texts of the blocks that were written last, by the addresses of their lines, which they keep."""
+
 
 def encode_reservations(reservations: Mapping[str, Reservation], ledger_namespace: str) -> str:
-    """Return the reservations as lines, those with the same heading together."""
-    lines_by_heading: dict[str, dict[str, list[_Line]]] = {}
+    """Return the reservations as text, those with the same heading together; empty if there is none."""
+    if not reservations:
+        return ""
     if len(_lines_by_address) > _MAX_CACHED:
         _lines_by_address.clear()
-    for uid, reservation in reservations.items():
-        line = _lines_by_address.get(id(reservation))
-        if line is None or line.uid != uid:
-            line = _lines_by_address[id(reservation)] = _encode_reservation(uid, reservation)
-        lines_by_start = lines_by_heading.get(line.heading)
-        if lines_by_start is None:
-            lines_by_start = lines_by_heading[line.heading] = {}
-        lines = lines_by_start.get(line.start)
-        if lines is None:
-            lines = lines_by_start[line.start] = []
-        lines.append(line)
-    own, texts = f" namespace={_quote(ledger_namespace)}", list[str]()
-    for heading, lines_by_start in lines_by_heading.items():
-        texts.append(heading.removesuffix(own))
-        texts += _list_texts(lines_by_start)
-    return "\n".join(texts)
+    uids, lines = list(reservations), list(map(_lines_by_address.get, map(id, reservations.values()), repeat(_NO_LINE)))
+    for index in [index for index, line in enumerate(lines) if line is _NO_LINE]:
+        lines[index] = _remember_line(uids[index], reservations[uids[index]])
+    if list(map(_get_uid, lines)) != uids:  # one reservation of several consumers
+        lines = [_encode_reservation(uid, each) for uid, each in reservations.items()]
+    blocks: dict[str, dict[_Block, list[_Line]]] = {}
+    for block, group in groupby(lines, _get_block):
+        blocks.setdefault(block.heading, {}).setdefault(block, []).extend(group)
+    own, texts = f" namespace={_quote(ledger_namespace)}", [_START]
+    for heading, lines_by_block in blocks.items():
+        texts.append(f"{heading.removesuffix(own)};")
+        for block, group_lines in _arrange(heading, lines_by_block).items():
+            texts.append(_encode_block(block, group_lines))
+    return "".join(texts)
 
 
-def _list_texts(lines_by_start: Mapping[str, list[_Line]]) -> Iterator[str]:
-    """Yield the lines below a heading: first those with the whole name, then those whose names begin alike."""
-    for start, lines in lines_by_start.items():
-        if not start or len(lines) < _MIN_NAMES:
-            yield from (line.text for line in lines)
-    for start, lines in lines_by_start.items():
-        if start and len(lines) >= _MIN_NAMES:
-            yield f"{_NAME_HEADING}{start}"
-            yield from (line.short_text for line in lines)
+def _arrange(heading: str, lines_by_block: Mapping[_Block, list[_Line]]) -> Mapping[_Block, list[_Line]]:
+    """Return the lines below a heading: first those with the whole name, then those whose names begin alike."""
+    whole: list[_Line] = []
+    alike: dict[_Block, list[_Line]] = {}
+    for block, lines in lines_by_block.items():
+        if block.start and len(lines) >= _MIN_NAMES:
+            alike[block] = lines
+        else:
+            whole += lines
+    return {_Block(heading, ""): whole, **alike} if whole else alike
+
+
+def _encode_block(block: _Block, lines: Sequence[_Line]) -> str:
+    """Return the text of lines, which is remembered if they are many: most of them change in no write."""
+    if len(lines) < _MIN_REMEMBERED:
+        return _join_lines(block, lines)
+    key = (len(block.start), *map(id, lines))
+    remembered = _texts_by_lines.get(key)
+    if remembered is not None:
+        return remembered[1]
+    if len(_texts_by_lines) >= _MAX_BLOCKS:
+        _texts_by_lines.clear()
+    text = _join_lines(block, lines)
+    _texts_by_lines[key] = (tuple(lines), text)
+    return text
+
+
+def _join_lines(block: _Block, lines: Sequence[_Line]) -> str:
+    texts, expected = [f"{_NAME_HEADING}{block.start};" if block.start else ""], -1
+    for line in lines:
+        name = line.name if block.start else f"{line.block.start}{line.name}"
+        is_next = line.number >= 0 and line.number == expected
+        texts.append(f"{line.uid_text}{name};" if is_next else f"{line.uid_text}{name} {line.end};")
+        expected = line.number + 1 if line.number >= 0 else -1
+    return "".join(texts)
 
 
 def decode_reservations(text: str, ledger_namespace: str) -> Iterator[tuple[str, Reservation]]:
@@ -152,9 +212,40 @@ def decode_reservations(text: str, ledger_namespace: str) -> Iterator[tuple[str,
     if text.startswith("{"):
         for record in _RECORD_DECODER.decode_lines(text):
             yield record.uid, record.to_reservation(ledger_namespace)
-        return
+    elif text.startswith(_START):
+        *lines, rest = text.removeprefix(_START).split(";")
+        if rest:
+            raise ValueError(f"a line of a reservation without an end: {rest[:80]!r}")
+        yield from _decode_lines(lines, ledger_namespace)
+    elif text:
+        yield from _decode_lines_with_breaks(text.split("\n"), ledger_namespace)
+
+
+def _decode_lines(lines: Iterable[str], ledger_namespace: str) -> Iterator[tuple[str, Reservation]]:
+    heading, start, expected = "", "", -1
+    for line in lines:
+        if line.startswith((_HEADING, _NAME_HEADING)):
+            is_heading = line.startswith(_HEADING)
+            heading, start = (line, "") if is_heading else (heading, line.removeprefix(_NAME_HEADING))
+            expected = -1
+            continue
+        if not heading:
+            raise ValueError(f"a reservation without a heading: {line[:80]!r}")
+        if line.startswith(_OTHER_UID):
+            uid, _, tail = line.partition(" ")
+        else:
+            uid, tail = line[:_UID_LENGTH], line[_UID_LENGTH:]
+        name, _, rest = tail.partition(" ")
+        if not rest and expected >= 0:
+            rest = f"{expected:x}"
+        yield _decode_reservation(uid, name, rest, start, heading, ledger_namespace)
+        expected = int(rest, 16) + 1 if _NUMBER.fullmatch(rest) else -1
+
+
+def _decode_lines_with_breaks(lines: Iterable[str], ledger_namespace: str) -> Iterator[tuple[str, Reservation]]:
+    """Yield the reservations of the earlier form, with UIDs in base64 and the end of the nonce in each line."""
     heading = start = ""
-    for line in text.split("\n") if text else ():
+    for line in lines:
         if line.startswith(_HEADING):
             heading, start = line, ""
         elif line.startswith(_NAME_HEADING):
@@ -162,7 +253,13 @@ def decode_reservations(text: str, ledger_namespace: str) -> Iterator[tuple[str,
         elif not heading:
             raise ValueError(f"a reservation without a heading: {line[:80]!r}")
         else:
-            yield _decode_reservation(line, start, heading, ledger_namespace)
+            uid, name, rest = line.split(" ", 2) if line.count(" ") > 1 else ("", "", "")
+            yield _decode_reservation(uid, name, rest, start, heading, ledger_namespace)
+
+
+def _remember_line(uid: str, reservation: Reservation) -> _Line:
+    line = _lines_by_address[id(reservation)] = _encode_reservation(uid, reservation)
+    return line
 
 
 def _encode_reservation(uid: str, reservation: Reservation) -> _Line:
@@ -173,12 +270,20 @@ def _encode_reservation(uid: str, reservation: Reservation) -> _Line:
     )
     name_start, name_dash, name_end = reservation.name.rpartition("-")
     name = _quote(name_start + name_dash) if name_dash and name_end else ""
-    fields = [_quote(name_end if name else reservation.name), _quote(end)]
+    fields = [_quote(end)]
     for field, encode in _FIELDS.items():
         if value := encode(reservation):
             fields.append(f"{field}={value}")
-    short_uid, rest = _encode_uid(uid), " ".join(fields)
-    return _Line(reservation, uid, heading, name, f"{short_uid} {name}{rest}", f"{short_uid} {rest}")
+    number = int(end, 16) if len(fields) == 1 and _NUMBER.fullmatch(end) else -1
+    return _Line(
+        reservation,
+        uid,
+        _share_block(heading, name),
+        _encode_uid(uid),
+        _quote(name_end if name else reservation.name),
+        " ".join(fields),
+        number,
+    )
 
 
 def _encode_amounts(amounts: Mapping[str, int]) -> str:
@@ -200,13 +305,15 @@ _HEADING_FIELDS = frozenset({"requested", "attempt", "namespace"})
 
 
 @lru_cache(maxsize=_MAX_DECODED)
-def _decode_reservation(line: str, start: str, heading: str, ledger_namespace: str) -> tuple[str, Reservation]:
+def _decode_reservation(  # noqa: PLR0913, PLR0917  # the parts of a line
+    uid: str, name: str, rest: str, start: str, heading: str, ledger_namespace: str
+) -> tuple[str, Reservation]:
     """Return the UID and the reservation of a line; most lines of a ledger were in its last version, too."""
     namespace, requested, attempt = _decode_heading(heading, ledger_namespace)
-    uid, name, end, *rest = line.split(" ") if line.count(" ") > 1 else ("", "", "")
+    end, *others = rest.split(" ")
     if not (uid and name and end):
-        raise ValueError(f"a reservation without UID, name and attempt: {line[:80]!r}")
-    fields = _split_fields(rest, _FIELDS)
+        raise ValueError(f"a reservation without UID, name and attempt: {f'{uid} {name} {rest}'[:80]!r}")
+    fields = _split_fields(others, _FIELDS)
     if fields.get("attempts", _SEVERAL) != _SEVERAL:
         raise ValueError(f"attempts={fields['attempts']}")
     counted_pods = fields.get("countedPods", "")
@@ -262,17 +369,21 @@ def _decode_amounts(text: str) -> Amounts:
 
 
 def _encode_uid(uid: str) -> str:
+    """Return a UUID in 20 characters, and another UID with signs before and after it."""
     if not _UUID.fullmatch(uid):
-        return _OTHER_UID + _quote(uid)
-    return base64.urlsafe_b64encode(bytes.fromhex(uid.replace("-", ""))).decode()[:22]
+        return f"{_OTHER_UID}{_quote(uid)} "
+    return base64.b85encode(bytes.fromhex(uid.replace("-", ""))).decode().translate(_BASE85_SIGNS)
 
 
 def _decode_uid(text: str) -> str:
     if text.startswith(_OTHER_UID):
         return _unquote(text.removeprefix(_OTHER_UID))
-    if not _SHORT_UID.fullmatch(text):
+    if len(text) == _UID_LENGTH:
+        digits = base64.b85decode(text.translate(_BASE85_SIGNS_BACK)).hex()
+    elif _BASE64_UID.fullmatch(text):
+        digits = base64.urlsafe_b64decode(text + "==").hex()
+    else:
         raise ValueError(f"the UID of a reservation: {text[:80]!r}")
-    digits = base64.urlsafe_b64decode(text + "==").hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 

@@ -3,6 +3,7 @@
 Drift is usage that no reservation covered: pods that came under a cap without a charge to it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -82,6 +83,14 @@ class Reservation(msgspec.Struct, frozen=True):
             return None
         return self.namespace, self.kind, self.name
 
+    @property
+    def is_linked(self) -> bool:
+        """Whether a recount changes it by more than the counted amounts or the deletion of its own consumer.
+
+        It is linked to other consumers, or has amounts of an earlier count.
+        """
+        return bool(self.counted or self.pod_uid or self.workload) or self.kind is ConsumerKind.WORKLOAD
+
 
 class NameAttempts(NamedTuple):
     """The consumers with a reservation of one name, by their UIDs, and the largest amounts of these."""
@@ -140,8 +149,10 @@ class Ledger(msgspec.Struct, frozen=True):
     ledger that is not active (rule 7), and empty once it is; `activation` has more of that state. `reservations` are by
     the UID of the consumer. `reserved` is the sum of all that they add to `used`, `reserved_by_namespace` the same by
     namespace: both are updated by difference, and never summed at a write. Of several reservations of one name only the
-    largest amounts are in these sums (rule 13); `attempts_by_name` has them. `unconfirmed` is the part of `used` that
-    may be counted twice: claims that seem to be the scheduler's for pods, before the pods' statuses name them.
+    largest amounts are in these sums (rule 13); `attempts_by_name` has them. `numbers_by_namespace` are the numbers of
+    reservations, `linked` the UIDs of those that are linked; both are updated by difference, too. `unconfirmed` is the
+    part of `used` that may be counted twice: claims that seem to be the scheduler's for pods, before the pods' statuses
+    name them.
     `unpublished` are the amounts by UID of claims with devices that no slice publishes any more, under the names that
     count devices by attributes. `surge` is what pods of a controller that rolls may use above `hard`. `mappings` are
     the mappings of device classes by which it counts: those of now, and former ones as long as a consumer counts by
@@ -168,6 +179,8 @@ class Ledger(msgspec.Struct, frozen=True):
         default_factory=lambda: MappingProxyType({})
     )
     activation: Activation = NO_ACTIVATION
+    numbers_by_namespace: MappingProxyType[str, int] = msgspec.field(default_factory=lambda: MappingProxyType({}))
+    linked: frozenset[str] = frozenset()
 
     @property
     def counts_first(self) -> bool:
@@ -229,20 +242,21 @@ class Ledger(msgspec.Struct, frozen=True):
             self.remapping,
             MappingProxyType(sums.attempts_by_name),
             self.activation,
+            MappingProxyType(sums.numbers_by_namespace),
+            sums.linked,
         )
 
-    def keep_reservations(self, remaining: Mapping[str, Reservation]) -> "Ledger":
-        """Return the ledger with these of its reservations, some of which may have changed.
+    def with_changes(self, changes: Mapping[str, Reservation | None]) -> "Ledger":
+        """Return the ledger with some of its reservations replaced, or removed for None.
 
         Few change in most recounts, so the sums are updated by difference.
         """
-        changed = [(uid, each) for uid, each in self.reservations.items() if remaining.get(uid) is not each]
-        if not changed:
+        if not changes:
             return self
         sums = self._copy_sums()
-        for uid, before in changed:
-            sums.remove(uid, before)
-            if (after := remaining.get(uid)) is not None:
+        for uid, after in changes.items():
+            sums.remove(uid, self.reservations[uid])
+            if after is not None:
                 sums.add(uid, after)
         return replace(
             self,
@@ -250,12 +264,19 @@ class Ledger(msgspec.Struct, frozen=True):
             reserved=sums.reserved,
             reserved_by_namespace=MappingProxyType(sums.by_namespace),
             attempts_by_name=MappingProxyType(sums.attempts_by_name),
+            numbers_by_namespace=MappingProxyType(sums.numbers_by_namespace),
+            linked=sums.linked,
         )
 
     def _copy_sums(self) -> "_Sums":
         # dict() takes thirty times as long
         return _Sums(
-            self.reservations.copy(), self.reserved, self.reserved_by_namespace.copy(), self.attempts_by_name.copy()
+            self.reservations.copy(),
+            self.reserved,
+            self.reserved_by_namespace.copy(),
+            self.attempts_by_name.copy(),
+            self.numbers_by_namespace.copy(),
+            self.linked,
         )
 
     def with_reservations(self, reservations: Iterable[tuple[str, Reservation]]) -> "Ledger":
@@ -282,25 +303,31 @@ class Ledger(msgspec.Struct, frozen=True):
             reserved=Amounts(reserved),
             reserved_by_namespace=MappingProxyType(sums),
             attempts_by_name=MappingProxyType(attempts_by_name),
+            numbers_by_namespace=MappingProxyType(dict(Counter(each.namespace for each in by_uid.values()))),
+            linked=frozenset(uid for uid, each in by_uid.items() if each.is_linked),
         )
 
 
 class _Sums:
     """The reservations of a ledger and their sums, while one of them changes."""
 
-    __slots__ = ("attempts_by_name", "by_namespace", "reservations", "reserved")
+    __slots__ = ("attempts_by_name", "by_namespace", "linked", "numbers_by_namespace", "reservations", "reserved")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # the parts of a ledger
         self,
         reservations: dict[str, Reservation],
         reserved: Amounts,
         by_namespace: dict[str, Amounts],
         attempts_by_name: dict[SharedName, NameAttempts],
+        numbers_by_namespace: dict[str, int],
+        linked: frozenset[str],
     ) -> None:
         self.reservations = reservations
         self.reserved = reserved
         self.by_namespace = by_namespace
         self.attempts_by_name = attempts_by_name
+        self.numbers_by_namespace = numbers_by_namespace
+        self.linked = linked
 
     def remove(self, uid: str, reservation: Reservation) -> None:
         """Remove a reservation: of several of one name the largest amounts remain."""
@@ -311,6 +338,10 @@ class _Sums:
         self.reserved = _subtract(self.reserved, removed)
         in_namespace = self.by_namespace.get(reservation.namespace, _NO_AMOUNTS)
         _set_or_remove(self.by_namespace, reservation.namespace, _subtract(in_namespace, removed))
+        number = self.numbers_by_namespace.pop(reservation.namespace) - 1
+        if number:
+            self.numbers_by_namespace[reservation.namespace] = number
+        self.linked -= {uid}
 
     def add(self, uid: str, reservation: Reservation) -> None:
         """Add a reservation: of several of one name the largest amounts count."""
@@ -321,6 +352,10 @@ class _Sums:
         self.reserved = self.reserved + added
         in_namespace = self.by_namespace.get(reservation.namespace, _NO_AMOUNTS)
         _set_or_remove(self.by_namespace, reservation.namespace, in_namespace + added)
+        number = self.numbers_by_namespace.get(reservation.namespace, 0)
+        self.numbers_by_namespace[reservation.namespace] = number + 1
+        if reservation.is_linked:
+            self.linked |= {uid}
 
     def _remove_attempt(self, name: SharedName, uid: str) -> Amounts:
         """Remove an attempt of a name, and return what the name reserves less. Mostly the next one needs as much."""

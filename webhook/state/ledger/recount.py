@@ -148,7 +148,31 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
         mappings=snapshot.mappings,
         remapping=_find_remapping(ledger, snapshot),
     )
-    return end_surge(recounted.keep_reservations(dict(_select_remaining(ledger.reservations, snapshot))))
+    return end_surge(recounted.with_changes(_find_changes(ledger, snapshot)))
+
+
+def _find_changes(ledger: Ledger, snapshot: UsageSnapshot) -> dict[str, Reservation | None]:
+    """Return the reservations that a recount changes, None for those that it removes.
+
+    Most reservations change only when their own consumer is counted or deleted, or a pod of their name is stored. So
+    the recount of a ledger with a thousand of them looks at few.
+    """
+    reservations = ledger.reservations
+    if ledger.linked:
+        remaining = dict(_select_remaining(reservations, snapshot))
+        return {uid: remaining.get(uid) for uid, each in reservations.items() if remaining.get(uid) is not each}
+    removed = reservations.keys() & frozenset(snapshot.deleted)
+    concerned = reservations.keys() & snapshot.used_by_consumer.keys()
+    for namespace, name in snapshot.holders:
+        attempts = ledger.attempts_by_name.get((namespace, ConsumerKind.POD, name))
+        if attempts is not None:
+            concerned |= attempts.uids
+    changes: dict[str, Reservation | None] = dict.fromkeys(sorted(removed))
+    for uid in sorted(concerned - removed):
+        remaining_one = _recount_reservation(uid, reservations[uid], snapshot, set(), frozenset())
+        if remaining_one is not reservations[uid]:
+            changes[uid] = remaining_one
+    return changes
 
 
 def _find_remapping(ledger: Ledger, snapshot: UsageSnapshot) -> Remapping:

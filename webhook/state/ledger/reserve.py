@@ -194,7 +194,7 @@ def _find_full(ledger: Ledger, request: ReservationRequest) -> Prerequisite | No
     share = max(request.max_reservations // _NAMESPACE_SHARE, 1)
     if not request.is_shared or len(ledger.reservations) < share:
         return None
-    own = sum(each.namespace == request.namespace for each in ledger.reservations.values())
+    own = ledger.numbers_by_namespace.get(request.namespace, 0)
     return Prerequisite.SETTLE_NAMESPACE_RESERVATIONS if own >= share else None
 
 
