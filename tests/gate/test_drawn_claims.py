@@ -7,10 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.kube.resource_codec import Replaced
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.webhook.state.ports import LedgerKey
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_available, result
+from tests.calls import count_calls
 from tests.effort import examples
 from tests.gate.claim_replica import ClaimReplica
 from tests.gate.gate_fixture import GPU, SHARED
@@ -135,3 +137,20 @@ def test_what_is_counted_equals_a_plain_sum(drawn_pods: list[DrawnPod], drawn_cl
     unnamed = [pod for pod in drawn_pods if pod.claim and pod.namespace != "other"]
     unconfirmed = sum(pod.gpus for pod in unnamed if pod.has_ended or pod.claim == "unnamed")
     assert snapshot.unconfirmed.get(GPU, 0) == unconfirmed
+
+
+def test_the_work_of_a_snapshot_does_not_grow_with_the_reservations() -> None:
+    def count(number: int) -> int:
+        replica = ClaimReplica(SHARED)
+        replica.label_namespace("team-a")
+        for store in (replica.pods, replica.claims):
+            store.apply(Replaced([], 300))
+        (cap,) = replica.caps.list_caps()
+        reservation = Reservation(
+            "team-a", "p", Amounts(), Amounts({GPU: 1}), "n", single_attempt=True, operation=Operation.CREATE
+        )
+        ledger = Ledger(cap.hard).with_reservations((f"u{each}", reservation) for each in range(number))
+        replica.usage_lister.take_snapshot(cap, LedgerKey(cap.key, ""), ledger)
+        return count_calls(lambda: replica.usage_lister.take_snapshot(cap, LedgerKey(cap.key, ""), ledger))
+
+    assert count(2_000) == count(20)

@@ -62,7 +62,7 @@ class QuantityCheckResult:
 
 
 class RuleGroup:
-    """The rules for all names that the same patterns match, ordered by check. `is_empty` is true if there is none.
+    """The rules for all names that the same patterns match, ordered by check. `is_empty` is true without rules.
 
     Countable names have other defaults than the others. Quantities that pass are remembered for all names together, so
     that an object with 100,000 names costs a look-up for each.

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import jsonschema
 import pytest
@@ -15,6 +15,7 @@ from msgspec import structs
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.state.kubernetes import reservation_lines
 from tallygate.webhook.state.kubernetes.cap_ledger import (
     MAX_OBJECT_BYTES,
     StoredVersion,
@@ -33,6 +34,7 @@ from tallygate.webhook.state.ledger.ledger import (
     Surge,
 )
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
+from tests.calls import count_calls
 from tests.state.transitions import GPU, free_ledger
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
@@ -89,6 +91,13 @@ def encode(ledger: Ledger, key: LedgerKey = KEY, stored_version: StoredVersion =
     return found
 
 
+def encode_densely(ledger: Ledger, key: LedgerKey = KEY) -> dict[str, Any]:
+    """Return the encoded object as if the ledger had many reservations."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reservation_lines, "MAX_PLAIN_RESERVATIONS", 0)
+        return encode(ledger, key)
+
+
 def decode(object_: dict[str, Any], key: LedgerKey = KEY) -> Ledger:
     """Return the decoded ledger of an object."""
     return decode_ledger(json.dumps(object_).encode(), key).ledger
@@ -97,6 +106,11 @@ def decode(object_: dict[str, Any], key: LedgerKey = KEY) -> Ledger:
 @given(keys, ledgers)
 def test_a_decoded_ledger_equals_the_encoded_one(key: LedgerKey, ledger: Ledger) -> None:
     assert decode_ledger(encode_ledger(key, ledger, "here", VERSION, NOW).body, key).ledger == ledger
+
+
+@given(keys, ledgers)
+def test_a_ledger_that_is_read_from_the_dense_form_equals_the_encoded_one(key: LedgerKey, ledger: Ledger) -> None:
+    assert decode(encode_densely(ledger, key), key) == ledger
 
 
 def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
@@ -173,13 +187,20 @@ def test_reservations_are_lines_without_default_values_below_what_they_have_in_c
         ("no uuid", create_reservation(namespace="b", name="", attempt="n1")),
         ("u3", create_reservation(attempt="5f0c-1f", **changed)),
     ]
-    assert encode(free_ledger(4).with_reservations(named))["status"]["reservations"].split(";") == [
-        "~",
+    lines = [
         "# requested=nvidia.com/gpu:2 attempt=5f0c-",
-        ":A}[X6A4O?zuj[sH@B,*p 1e",
+        "4GxGOBMJSpC_3XDSN7esqQ p 1e",
         "=u3 p 1f counted=x:1 attempts=several operation=update",
         "# requested=nvidia.com/gpu:2 attempt=% namespace=b",
         "=no%20uuid % n1",
+    ]
+    ledger = free_ledger(4).with_reservations(named)
+    assert encode(ledger)["status"]["reservations"].split("\n") == lines
+    assert encode_densely(ledger)["status"]["reservations"].split(";") == [
+        "~",
+        lines[0],
+        ":A}[X6A4O?zuj[sH@B,*p 1e",
+        *lines[2:],
         "",
     ]
 
@@ -189,17 +210,17 @@ def test_names_that_begin_alike_have_a_heading_if_they_are_many() -> None:
     names = ["web-0", "web-1", "web-2", "web-3", "db-0", "db-", ""]
     pairs = [(uid, create_reservation(name=name)) for uid, name in zip(uids, names, strict=True)]
     ledger = free_ledger(4).with_reservations(pairs)
-    assert encode(ledger)["status"]["reservations"].split(";") == [
-        "~",
+    lines = [
         "# requested=nvidia.com/gpu:2 attempt=5f0c-",
         "=u4 db-0 1e",
         "=u5 db- 1e",
         "=u6 % 1e",
         "## web-",
         *(f"=u{number} {number} 1e" for number in range(4)),
-        "",
     ]
-    assert decode(encode(ledger)) == ledger
+    assert encode(ledger)["status"]["reservations"].split("\n") == lines
+    assert encode_densely(ledger)["status"]["reservations"].split(";") == ["~", *lines, ""]
+    assert decode(encode(ledger)) == decode(encode_densely(ledger)) == ledger
 
 
 def test_the_number_of_an_attempt_is_left_out_after_the_one_before_it() -> None:
@@ -208,7 +229,7 @@ def test_the_number_of_an_attempt_is_left_out_after_the_one_before_it() -> None:
     pairs.append(("u7", create_reservation(attempt="5f0c-11", single_attempt=False)))
     pairs.append(("u8", create_reservation(attempt="5f0c-12")))
     ledger = free_ledger(4).with_reservations(pairs)
-    assert encode(ledger)["status"]["reservations"].split(";")[2:] == [
+    assert encode_densely(ledger)["status"]["reservations"].split(";")[2:] == [
         "=u0 p 9",
         "=u1 p",
         "=u2 p",
@@ -220,7 +241,7 @@ def test_the_number_of_an_attempt_is_left_out_after_the_one_before_it() -> None:
         "=u8 p 12",
         "",
     ]
-    assert decode(encode(ledger)) == ledger
+    assert decode(encode_densely(ledger)) == ledger
 
 
 def test_no_text_of_a_thousand_reservations_needs_escapes_in_json() -> None:
@@ -234,7 +255,18 @@ def test_no_text_of_a_thousand_reservations_needs_escapes_in_json() -> None:
 @given(st.lists(st.uuids(), min_size=1, max_size=5, unique=True))
 def test_every_uuid_is_read_as_it_was_written(uids: list[UUID]) -> None:
     ledger = free_ledger(4).with_reservations((str(uid), create_reservation()) for uid in uids)
-    assert decode(encode(ledger)) == ledger
+    assert decode(encode_densely(ledger)) == ledger
+
+
+def test_the_work_of_the_next_encoding_grows_with_what_is_new() -> None:
+    def count(number: int) -> int:
+        pairs = {str(uuid4()): create_reservation(name=f"bench-{each}") for each in range(number)}
+        ledger = free_ledger(4).with_reservations(pairs.items())
+        encode_ledger(KEY, ledger, "here", VERSION, NOW)
+        after = ledger.with_reservation(UID, create_reservation(name="web-0"))
+        return count_calls(lambda: encode_ledger(KEY, after, "here", VERSION, NOW))
+
+    assert count(2_000) == count(300)
 
 
 def test_a_thousand_reservations_take_less_than_thirty_bytes_each() -> None:
@@ -248,30 +280,32 @@ def test_a_thousand_reservations_take_less_than_thirty_bytes_each() -> None:
     assert full - empty < 30_000
 
 
-def test_reservations_in_lines_with_breaks_are_read() -> None:
-    object_ = encode(free_ledger(4))
-    lines = [
-        "# requested=nvidia.com/gpu:2 attempt=5f0c-",
-        "4GxGOBMJSpC_3XDSN7esqQ p 1e",
-        "## web-",
-        "=u3 x 1f counted=x:1 attempts=several operation=update",
-        "# requested=nvidia.com/gpu:2 attempt=% namespace=b",
-        "=no%20uuid % n1",
-    ]
-    object_["status"]["reservations"] = "\n".join(lines)
-    changed: dict[str, Any] = {"counted": Amounts({"x": 1}), "single_attempt": False, "operation": Operation.UPDATE}
-    assert dict(decode(object_).reservations) == {
-        UID: create_reservation(),
-        "u3": create_reservation(name="web-x", attempt="5f0c-1f", **changed),
-        "no uuid": create_reservation(namespace="b", name="", attempt="n1"),
-    }
-
-
-def test_an_earlier_version_reads_no_reservation_wrongly() -> None:
-    """It splits lines at breaks, and rejects a line before the first heading."""
+def test_an_earlier_version_reads_no_dense_reservation_wrongly() -> None:
+    """Write one line without a heading: such a version splits lines at breaks, and rejects one before a heading."""
     ledger = free_ledger(4).with_reservation(UID, create_reservation())
-    (line,) = encode(ledger)["status"]["reservations"].split("\n")
+    (line,) = encode_densely(ledger)["status"]["reservations"].split("\n")
     assert not line.startswith(("{", "# ", "## "))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("~;=u p 1e;", id="no heading"),
+        pytest.param("~;# requested=x:1 attempt=a-;=u p 1e", id="no end"),
+        pytest.param("~;# requested=x:1 attempt=a-;=u p;", id="no number, and none before"),
+        pytest.param("~;# requested=x:1 attempt=a-;=u p 1;# requested=x:1 attempt=b-;=v p;", id="none below a heading"),
+        pytest.param("~;# requested=x:1 attempt=a-;=u p x;=v p;", id="no number after another text"),
+        pytest.param("~;# requested=x:1 attempt=a-;=u p 1 attempts=several;=v p;", id="no number after a field"),
+        pytest.param("~;# requested=x:1 attempt=a-;=u p 1 unknown=1;", id="an unknown field"),
+        pytest.param("~;# requested=x:1 attempt=a-;~~~~~~~~~~~~~~~~~~~~p 1;", id="no base85 of 128 bits"),
+        pytest.param("~;# requested=x:1 attempt=a-;short 1;", id="too short a UID"),
+    ],
+)
+def test_a_dense_text_with_an_error_is_not_read(text: str) -> None:
+    object_ = encode(free_ledger(4))
+    object_["status"]["reservations"] = text
+    with pytest.raises(StoreUnavailableError, match="Another version of tallygate wrote it"):
+        decode(object_)
 
 
 def test_reservations_in_the_earlier_form_are_read() -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import StaleReason, StaleSnapshot, recount
+from tests.calls import count_calls
 from tests.state.ledger.ledger_builders import (
     GPU,
     IPS,
@@ -155,3 +156,12 @@ def test_a_second_recount_from_the_same_snapshot_changes_nothing(
 ) -> None:
     once = expect_recount(ledger, create_snapshot(9, counted, deleted))
     assert expect_recount(once, create_snapshot(9, counted, deleted)) == once
+
+
+def test_the_work_of_a_recount_grows_with_what_it_changes_and_not_with_the_reservations() -> None:
+    def count(number: int) -> int:
+        reserved = expect_reserved(empty_ledger(), create_request()).reservations["u1"]
+        ledger = empty_ledger().with_reservations((f"u{each}", reserved) for each in range(number))
+        return count_calls(lambda: recount(ledger, create_snapshot(9, {"u1": 2}, {"u2"})))
+
+    assert count(2_000) == count(20)

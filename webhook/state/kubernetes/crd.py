@@ -107,7 +107,7 @@ def _create_status_schema() -> dict[str, Any]:
             "initializing": _TEXT
             | {"description": "The nonce of the creator, while the ledger reserves nothing; empty once active."},
             "reservations": _TEXT
-            | {"description": "What is not counted yet: UID in base85, name and attempt, below the requested amounts."},
+            | {"description": "What is not counted yet: UID, name and attempt, below the requested amounts."},
             "surge": _create_amounts_schema("The amounts above `hard` that pods of a controller that rolls may use."),
             "surgeSince": _TEXT
             | {"format": "date-time", "description": "The time at which such a pod exceeded `hard`, until that ends."},

@@ -1,19 +1,24 @@
 """The reservations of a CapLedger as text: short lines without quotes, under a heading for those with much in common.
 
-    ~;# requested=nvidia.com/gpu:1 attempt=5f0c9d1e2a3b4c5d- namespace=team-a;
-    PcM0VnZa1jZ!q@dTWk5i train-0 3e4;
-    ## web-7d9f8b6c5d-;
-    Lr^3G+vQ~sW|x0Kd9fTz x2x4z 3f0 operation=update counted=nvidia.com/gpu:1;
-    e{5Uu(nI9zRb`K4%hJwX 9kq2p
+    # requested=nvidia.com/gpu:1 attempt=5f0c9d1e2a3b4c5d- namespace=team-a
+    4fGWOBMJSpC_3XDSN7esqQ train-0 3e4
+    ## web-7d9f8b6c5d-
+    2_lZ4t-PT1uKqkqbqGfTzA x2x4z 3f0 operation=update counted=nvidia.com/gpu:1
 
-It is one line: a semicolon ends each of these, and no line break follows. A line has the UID of the consumer in base85,
-its name, the end of the attempt's nonce, and what differs from the usual. The end is left out if it is the next number
-after that of the line before, and no field follows. Below a heading for the begin of many names a line has the rest of
-the name.
+A line has the UID of the consumer in base64, its name, the end of the attempt's nonce, and what differs from the usual.
+Below a heading for the begin of many names it has the rest of the name.
 
 The time of a write in the API server grows with the bytes of the object: it decodes, encodes and copies them some ten
 times. A thousand reservations as JSON in a JSON string, where every quote is escaped, took four times as long as none
-(docs/design/performance.md). Earlier forms are read: JSON objects, and lines with a line break at the end.
+(docs/design/performance.md). So more than 256 reservations have the dense form, with a quarter less:
+
+    ~;# requested=nvidia.com/gpu:1 attempt=5f0c9d1e2a3b4c5d- namespace=team-a;
+    PcM0VnZa1jZ!q@dTWk5itrain-0 3e4;
+    e{5Uu(nI9zRb`K4%hJwXtrain-1;
+
+A semicolon ends each line, and no break, which JSON escapes. The UID is in base85, and the name follows at once. The
+end of the nonce is left out if it is the next number after that of the line before, and no field follows. Versions that
+do not know the dense form read all other ledgers, and reject these.
 """
 
 import base64
@@ -40,7 +45,9 @@ _UID_LENGTH = 20
 _BASE85_SIGNS = str.maketrans("<>&;=", ".,/:[")
 _BASE85_SIGNS_BACK = str.maketrans(".,/:[", "<>&;=")
 _START = "~;"
-"""The begin of the present form. An earlier version takes it for a line without a heading, and reads nothing."""
+"""The begin of the dense form. An earlier version takes it for a line without a heading, and reads nothing."""
+MAX_PLAIN_RESERVATIONS = 256
+"""The number of reservations above which a ledger is written in the dense form."""
 _NUMBER = re.compile(r"0|[1-9a-f][0-9a-f]{0,15}")
 _DIGITS = re.compile(r"-?[0-9]{1,64}")
 _EMPTY = "%"  # no quoted text is a lone percent sign
@@ -48,7 +55,6 @@ _OTHER_UID = "="  # before a UID that is no UUID
 _HEADING = "# "
 _NAME_HEADING = "## "
 _MIN_NAMES = 4  # with the same begin, for a heading of their own
-_MIN_REMEMBERED = 16  # lines
 _SEVERAL = "several"
 _MAX_CACHED = 20_000
 _MAX_DECODED = 8_192  # lines
@@ -117,14 +123,15 @@ class _Block(NamedTuple):
 class _Line(NamedTuple):
     """The text of a reservation, and the reservation itself, so that no other one gets its address.
 
-    `head` is the UID and the rest of its name, `end` the rest of the line. `number` is the end of the nonce if `end`
-    has only that, otherwise -1.
+    `name` is the rest of the name after the begin in the block, `end` the rest of the line. `number` is the end of the
+    nonce if `end` has only that, otherwise -1.
     """
 
     reservation: Reservation | None
     uid: str | None
     block: _Block
-    uid_text: str
+    plain_uid: str
+    dense_uid: str
     name: str
     end: str
     number: int
@@ -135,13 +142,13 @@ _get_block: Callable[[_Line], _Block] = attrgetter("block")
 _share_block = lru_cache(maxsize=_MAX_DECODED)(_Block)
 """Blocks, each as one object: equal ones are then compared by their address."""
 
-_NO_LINE = _Line(None, None, _Block("", ""), "", "", "", -1)
+_NO_LINE = _Line(None, None, _Block("", ""), "", "", "", "", -1)
 
 _lines_by_address: dict[int, _Line] = {}
 """The lines of the reservations in the ledgers that were written last: most of them are in the next write, too."""
 
 _texts_by_lines: dict[tuple[int, ...], tuple[Sequence[_Line], str]] = {}
-"""The texts of the blocks that were written last, by the addresses of their lines, which they keep."""
+"""The dense texts of the blocks that were written last, by the addresses of their lines, which they keep."""
 
 
 def encode_reservations(reservations: Mapping[str, Reservation], ledger_namespace: str) -> str:
@@ -158,12 +165,15 @@ def encode_reservations(reservations: Mapping[str, Reservation], ledger_namespac
     blocks: dict[str, dict[_Block, list[_Line]]] = {}
     for block, group in groupby(lines, _get_block):
         blocks.setdefault(block.heading, {}).setdefault(block, []).extend(group)
-    own, texts = f" namespace={_quote(ledger_namespace)}", [_START]
+    is_dense = len(reservations) > MAX_PLAIN_RESERVATIONS
+    own, texts = f" namespace={_quote(ledger_namespace)}", list[str]()
     for heading, lines_by_block in blocks.items():
-        texts.append(f"{heading.removesuffix(own)};")
+        texts.append(heading.removesuffix(own))
         for block, group_lines in _arrange(heading, lines_by_block).items():
-            texts.append(_encode_block(block, group_lines))
-    return "".join(texts)
+            if block.start:
+                texts.append(f"{_NAME_HEADING}{block.start}")
+            texts += (_encode_densely(block, group_lines),) if is_dense else _list_lines(block, group_lines)
+    return ";".join(["~", *texts, ""]) if is_dense else "\n".join(texts)
 
 
 def _arrange(heading: str, lines_by_block: Mapping[_Block, list[_Line]]) -> Mapping[_Block, list[_Line]]:
@@ -178,29 +188,29 @@ def _arrange(heading: str, lines_by_block: Mapping[_Block, list[_Line]]) -> Mapp
     return {_Block(heading, ""): whole, **alike} if whole else alike
 
 
-def _encode_block(block: _Block, lines: Sequence[_Line]) -> str:
-    """Return the text of lines, which is remembered if they are many: most of them change in no write."""
-    if len(lines) < _MIN_REMEMBERED:
-        return _join_lines(block, lines)
+def _list_lines(block: _Block, lines: Iterable[_Line]) -> Iterator[str]:
+    for line in lines:
+        start = "" if block.start else line.block.start
+        yield f"{line.plain_uid} {start}{line.name} {line.end}"
+
+
+def _encode_densely(block: _Block, lines: Sequence[_Line]) -> str:
+    """Return the text of lines, which is remembered: most of them change in no write."""
     key = (len(block.start), *map(id, lines))
     remembered = _texts_by_lines.get(key)
     if remembered is not None:
         return remembered[1]
     if len(_texts_by_lines) >= _MAX_BLOCKS:
         _texts_by_lines.clear()
-    text = _join_lines(block, lines)
-    _texts_by_lines[key] = (tuple(lines), text)
-    return text
-
-
-def _join_lines(block: _Block, lines: Sequence[_Line]) -> str:
-    texts, expected = [f"{_NAME_HEADING}{block.start};" if block.start else ""], -1
+    texts, expected = list[str](), -1
     for line in lines:
         name = line.name if block.start else f"{line.block.start}{line.name}"
         is_next = line.number >= 0 and line.number == expected
-        texts.append(f"{line.uid_text}{name};" if is_next else f"{line.uid_text}{name} {line.end};")
+        texts.append(f"{line.dense_uid}{name}" if is_next else f"{line.dense_uid}{name} {line.end}")
         expected = line.number + 1 if line.number >= 0 else -1
-    return "".join(texts)
+    text = ";".join(texts)
+    _texts_by_lines[key] = (tuple(lines), text)
+    return text
 
 
 def decode_reservations(text: str, ledger_namespace: str) -> Iterator[tuple[str, Reservation]]:
@@ -216,12 +226,12 @@ def decode_reservations(text: str, ledger_namespace: str) -> Iterator[tuple[str,
         *lines, rest = text.removeprefix(_START).split(";")
         if rest:
             raise ValueError(f"a line of a reservation without an end: {rest[:80]!r}")
-        yield from _decode_lines(lines, ledger_namespace)
+        yield from _decode_dense_lines(lines, ledger_namespace)
     elif text:
-        yield from _decode_lines_with_breaks(text.split("\n"), ledger_namespace)
+        yield from _decode_lines(text.split("\n"), ledger_namespace)
 
 
-def _decode_lines(lines: Iterable[str], ledger_namespace: str) -> Iterator[tuple[str, Reservation]]:
+def _decode_dense_lines(lines: Iterable[str], ledger_namespace: str) -> Iterator[tuple[str, Reservation]]:
     heading, start, expected = "", "", -1
     for line in lines:
         if line.startswith((_HEADING, _NAME_HEADING)):
@@ -242,8 +252,7 @@ def _decode_lines(lines: Iterable[str], ledger_namespace: str) -> Iterator[tuple
         expected = int(rest, 16) + 1 if _NUMBER.fullmatch(rest) else -1
 
 
-def _decode_lines_with_breaks(lines: Iterable[str], ledger_namespace: str) -> Iterator[tuple[str, Reservation]]:
-    """Yield the reservations of the earlier form, with UIDs in base64 and the end of the nonce in each line."""
+def _decode_lines(lines: Iterable[str], ledger_namespace: str) -> Iterator[tuple[str, Reservation]]:
     heading = start = ""
     for line in lines:
         if line.startswith(_HEADING):
@@ -280,6 +289,7 @@ def _encode_reservation(uid: str, reservation: Reservation) -> _Line:
         uid,
         _share_block(heading, name),
         _encode_uid(uid),
+        _encode_uid_densely(uid),
         _quote(name_end if name else reservation.name),
         " ".join(fields),
         number,
@@ -369,6 +379,12 @@ def _decode_amounts(text: str) -> Amounts:
 
 
 def _encode_uid(uid: str) -> str:
+    if not _UUID.fullmatch(uid):
+        return _OTHER_UID + _quote(uid)
+    return base64.urlsafe_b64encode(bytes.fromhex(uid.replace("-", ""))).decode()[:22]
+
+
+def _encode_uid_densely(uid: str) -> str:
     """Return a UUID in 20 characters, and another UID with signs before and after it."""
     if not _UUID.fullmatch(uid):
         return f"{_OTHER_UID}{_quote(uid)} "
