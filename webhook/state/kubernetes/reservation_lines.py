@@ -241,15 +241,27 @@ def _decode_dense_lines(lines: Iterable[str], ledger_namespace: str) -> Iterator
             continue
         if not heading:
             raise ValueError(f"a reservation without a heading: {line[:80]!r}")
-        if line.startswith(_OTHER_UID):
-            uid, _, tail = line.partition(" ")
-        else:
-            uid, tail = line[:_UID_LENGTH], line[_UID_LENGTH:]
-        name, _, rest = tail.partition(" ")
-        if not rest and expected >= 0:
-            rest = f"{expected:x}"
-        yield _decode_reservation(uid, name, rest, start, heading, ledger_namespace)
-        expected = int(rest, 16) + 1 if _NUMBER.fullmatch(rest) else -1
+        uid, reservation, expected = _decode_dense_line(line, expected, start, heading, ledger_namespace)
+        yield uid, reservation
+
+
+@lru_cache(maxsize=_MAX_DECODED)
+def _decode_dense_line(
+    line: str, expected: int, start: str, heading: str, ledger_namespace: str
+) -> tuple[str, Reservation, int]:
+    """Return the UID and the reservation of a line, and the number that the next line has without the end of a nonce.
+
+    `expected` is that number for this line; -1 if there is no such number.
+    """
+    if line.startswith(_OTHER_UID):
+        uid, _, tail = line.partition(" ")
+    else:
+        uid, tail = line[:_UID_LENGTH], line[_UID_LENGTH:]
+    name, _, rest = tail.partition(" ")
+    if not rest and expected >= 0:
+        rest = f"{expected:x}"
+    reservation = _create_reservation(name, rest, start, heading, ledger_namespace)
+    return _decode_uid(uid), reservation, int(rest, 16) + 1 if _NUMBER.fullmatch(rest) else -1
 
 
 def _decode_lines(lines: Iterable[str], ledger_namespace: str) -> Iterator[tuple[str, Reservation]]:
@@ -262,8 +274,7 @@ def _decode_lines(lines: Iterable[str], ledger_namespace: str) -> Iterator[tuple
         elif not heading:
             raise ValueError(f"a reservation without a heading: {line[:80]!r}")
         else:
-            uid, name, rest = line.split(" ", 2) if line.count(" ") > 1 else ("", "", "")
-            yield _decode_reservation(uid, name, rest, start, heading, ledger_namespace)
+            yield _decode_line(line, start, heading, ledger_namespace)
 
 
 def _remember_line(uid: str, reservation: Reservation) -> _Line:
@@ -315,19 +326,24 @@ _HEADING_FIELDS = frozenset({"requested", "attempt", "namespace"})
 
 
 @lru_cache(maxsize=_MAX_DECODED)
-def _decode_reservation(  # noqa: PLR0913, PLR0917  # the parts of a line
-    uid: str, name: str, rest: str, start: str, heading: str, ledger_namespace: str
-) -> tuple[str, Reservation]:
+def _decode_line(line: str, start: str, heading: str, ledger_namespace: str) -> tuple[str, Reservation]:
     """Return the UID and the reservation of a line; most lines of a ledger were in its last version, too."""
+    uid, name, rest = line.split(" ", 2) if line.count(" ") > 1 else ("", "", "")
+    reservation = _create_reservation(name, rest, start, heading, ledger_namespace)
+    return _decode_uid(uid), reservation
+
+
+def _create_reservation(name: str, rest: str, start: str, heading: str, ledger_namespace: str) -> Reservation:
+    """Return the reservation of a line: `rest` is what follows the name."""
     namespace, requested, attempt = _decode_heading(heading, ledger_namespace)
     end, *others = rest.split(" ")
-    if not (uid and name and end):
-        raise ValueError(f"a reservation without UID, name and attempt: {f'{uid} {name} {rest}'[:80]!r}")
+    if not (name and end):
+        raise ValueError(f"a reservation without UID, name and attempt: {f'{name} {rest}'[:80]!r}")
     fields = _split_fields(others, _FIELDS)
     if fields.get("attempts", _SEVERAL) != _SEVERAL:
         raise ValueError(f"attempts={fields['attempts']}")
     counted_pods = fields.get("countedPods", "")
-    reservation = Reservation(
+    return Reservation(
         namespace,
         _unquote(start + name),
         _decode_amounts(fields["counted"]) if "counted" in fields else _NO_AMOUNTS,
@@ -342,7 +358,6 @@ def _decode_reservation(  # noqa: PLR0913, PLR0917  # the parts of a line
         _decode_amounts(fields["taken"]) if "taken" in fields else _NO_AMOUNTS,
         frozenset(map(_unquote, counted_pods.split(","))) if counted_pods else frozenset(),
     )
-    return _decode_uid(uid), reservation
 
 
 @lru_cache(maxsize=_MAX_HEADINGS)
