@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ledger.recount import StaleReason, StaleSnapshot, recount
+from tallygate.webhook.state.ledger.recount import StaleReason, StaleSnapshot, _select_remaining, recount
 from tests.calls import count_calls
 from tests.state.ledger.ledger_builders import (
     GPU,
@@ -158,10 +159,23 @@ def test_a_second_recount_from_the_same_snapshot_changes_nothing(
     assert expect_recount(once, create_snapshot(9, counted, deleted)) == once
 
 
+@given(draw_ledgers(), USED_BY_POD, st.sets(st.sampled_from("abcdef")), st.none() | st.sampled_from("xyz"))
+def test_a_recount_changes_what_a_look_at_every_reservation_changes(
+    ledger: Ledger, counted: dict[str, int], deleted: set[str], holder: str | None
+) -> None:
+    snapshot = create_snapshot(9, counted, deleted - counted.keys())
+    names = {(each.namespace, each.name): holder for each in ledger.reservations.values()} if holder else {}
+    snapshot = structs.replace(snapshot, holders=names)
+    expected = dict(_select_remaining(ledger.reservations, snapshot))
+    assert expect_recount(ledger, snapshot).reservations == expected
+
+
 def test_the_work_of_a_recount_grows_with_what_it_changes_and_not_with_the_reservations() -> None:
     def count(number: int) -> int:
         reserved = expect_reserved(empty_ledger(), create_request()).reservations["u1"]
-        ledger = empty_ledger().with_reservations((f"u{each}", reserved) for each in range(number))
+        ledger = empty_ledger().with_reservations(
+            (f"u{each}", structs.replace(reserved, name=f"p{each}")) for each in range(number)
+        )
         return count_calls(lambda: recount(ledger, create_snapshot(9, {"u1": 2}, {"u2"})))
 
     assert count(2_000) < count(20) + 100

@@ -50,7 +50,7 @@ def _cover(ledger: Ledger, parts: Mapping[str, CountedPod]) -> Ledger:
         for uid, pod in parts.items()
         if uid in ledger.reservations
     }
-    return ledger.keep_reservations({**ledger.reservations, **covered})
+    return ledger.with_changes(covered)
 
 
 def _recount_without_holders(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:

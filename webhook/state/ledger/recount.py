@@ -157,22 +157,21 @@ def _find_changes(ledger: Ledger, snapshot: UsageSnapshot) -> dict[str, Reservat
     Most reservations change only when their own consumer is counted or deleted, or a pod of their name is stored. So
     the recount of a ledger with a thousand of them looks at few.
     """
+    concerned = ledger.reservations if ledger.linked else _select_concerned(ledger, snapshot)
+    remaining = dict(_select_remaining(concerned, snapshot))
+    return {uid: remaining.get(uid) for uid, each in concerned.items() if remaining.get(uid) is not each}
+
+
+def _select_concerned(ledger: Ledger, snapshot: UsageSnapshot) -> Mapping[str, Reservation]:
+    """Return the reservations of the consumers and names in a snapshot, for a ledger in which none is linked."""
     reservations = ledger.reservations
-    if ledger.linked:
-        remaining = dict(_select_remaining(reservations, snapshot))
-        return {uid: remaining.get(uid) for uid, each in reservations.items() if remaining.get(uid) is not each}
-    removed = reservations.keys() & frozenset(snapshot.deleted)
-    concerned = reservations.keys() & snapshot.used_by_consumer.keys()
-    for namespace, name in snapshot.holders:
-        attempts = ledger.attempts_by_name.get((namespace, ConsumerKind.POD, name))
-        if attempts is not None:
-            concerned |= attempts.uids
-    changes: dict[str, Reservation | None] = dict.fromkeys(sorted(removed))
-    for uid in sorted(concerned - removed):
-        remaining_one = _recount_reservation(uid, reservations[uid], snapshot, set(), frozenset())
-        if remaining_one is not reservations[uid]:
-            changes[uid] = remaining_one
-    return changes
+    uids = reservations.keys() & frozenset(snapshot.deleted)
+    uids |= reservations.keys() & snapshot.used_by_consumer.keys()
+    names = {(namespace, ConsumerKind.POD, name) for namespace, name in snapshot.holders}
+    names.update(name for uid in uids if (name := reservations[uid].shared_name) is not None)
+    for name in names & ledger.attempts_by_name.keys():
+        uids |= ledger.attempts_by_name[name].uids
+    return {uid: reservations[uid] for uid in sorted(uids)}
 
 
 def _find_remapping(ledger: Ledger, snapshot: UsageSnapshot) -> Remapping:

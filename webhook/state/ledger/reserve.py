@@ -291,7 +291,7 @@ def _uncover_names(ledger: Ledger, pod_uid: str) -> Ledger:
         for uid, each in ledger.reservations.items()
         if each.pod_uid == pod_uid and not each.is_of_pod
     }
-    return ledger.keep_reservations({**ledger.reservations, **uncovered}) if uncovered else ledger
+    return ledger.with_changes(uncovered)
 
 
 def _is_covered(ledger: Ledger, request: ReservationRequest, increase: Amounts, covered: Amounts) -> bool:
