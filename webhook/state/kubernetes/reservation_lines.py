@@ -152,7 +152,7 @@ _texts_by_lines: dict[tuple[int, ...], tuple[Sequence[_Line], str]] = {}
 
 
 def encode_reservations(reservations: Mapping[str, Reservation], ledger_namespace: str) -> str:
-    """Return the reservations as text, those with the same heading together; empty if there is none."""
+    """Return the reservations as text, those with the same heading together."""
     if not reservations:
         return ""
     if len(_lines_by_address) > _MAX_CACHED:
