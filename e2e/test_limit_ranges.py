@@ -9,6 +9,7 @@ import pytest
 import tests.accounting
 from e2e.api import api
 from e2e.namespaces import new_namespace
+from e2e.pods import make_deployment
 from e2e.ports import Cluster
 from e2e.waiting import until
 
@@ -55,3 +56,16 @@ def _read_resources(content: str) -> dict[str, Any]:
         "resources": {each["name"]: each["resources"] for each in containers},
         "annotation": pod["metadata"].get("annotations", {}).get("kubernetes.io/limit-ranger", ""),
     }
+
+
+def test_the_api_server_stores_a_template_of_which_it_rejects_the_pods(cluster: Cluster, namespace: str) -> None:
+    """Create pods whose limit stands for a missing request, with a pod level that requests less than that."""
+    containers = [{"name": "a", "image": "x", "resources": {"limits": {"memory": "1Gi"}}}]
+    spec = {"containers": containers, "resources": {"requests": {"memory": "64Mi"}}}
+    ours, query = api(cluster.kubeconfig), {"dryRun": "All"}
+    deployments, pods = f"/apis/apps/v1/namespaces/{namespace}/deployments", f"/api/v1/namespaces/{namespace}/pods"
+    stored = ours.ask("POST", deployments, make_deployment("web", 1, spec), query=query)
+    assert stored.is_done, stored.rejection
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+    rejected = ours.ask("POST", pods, pod, query=query)
+    assert "must be greater than or equal to aggregate container requests of 1Gi" in rejected.rejection
