@@ -383,6 +383,8 @@ def test_no_denial_hangs_on_a_runtime_class_that_is_unknown(defaults: PodDefault
         pytest.param(None, FixedSnapshot(cluster(4, 4)), "", id="two nodes"),
         pytest.param(None, FixedSnapshot(cluster()), "", id="no node"),
         pytest.param(None, None, "counts one pod of a DaemonSet", id="the nodes are not known"),
+        pytest.param(2, None, "", id="a change that requests no more on unknown nodes"),
+        pytest.param(1, None, "counts one pod of a DaemonSet", id="a change that requests more on unknown nodes"),
         pytest.param(2, FixedSnapshot(cluster(4, 4, 4)), "", id="a change that requests no more"),
         pytest.param(1, FixedSnapshot(cluster(4, 4, 4)), "3 pods request 6", id="a change that requests more"),
     ],

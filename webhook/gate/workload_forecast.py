@@ -8,6 +8,7 @@ ResourceQuotas.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import Charge
@@ -404,13 +405,16 @@ def describe_unknown_defaults(
 def describe_unknown_count(
     workload: ForecastWorkload, caps: Iterable[ActiveCap], compute_charge: Callable[[ActiveCap, Pod], Charge]
 ) -> str:
-    """Return a message if caps count the pods of a workload whose number is not known; else an empty text."""
+    """Return a message if caps count the pods of a workload whose number is not known; else an empty text.
+
+    A change of a workload whose pods request no more than before needs no forecast.
+    """
     if not workload.uncounted_kind:
         return ""
     names = [
         cap.definition.name
         for cap in caps
-        if any(compute_charge(cap, pods.template).amounts for pods in workload.pod_sets)
+        if any(_requests_more(pods, partial(compute_charge, cap)) for pods in workload.pod_sets)
     ]
     if not names:
         return ""
@@ -418,6 +422,12 @@ def describe_unknown_count(
         f"the forecast of cap {', '.join(names)} counts one pod of a {workload.uncounted_kind}, which has one on each "
         "of its nodes: these are not known here"
     )
+
+
+def _requests_more(pods: ForecastPods, compute_charge: Callable[[Pod], Charge]) -> bool:
+    """Return whether a pod counts more than one of the template that its template replaces."""
+    before = compute_charge(pods.old_template).amounts if pods.old_template is not None else _NO_AMOUNTS
+    return any(amount > before.get(name, 0) for name, amount in compute_charge(pods.template).amounts.items())
 
 
 def _may_be_overhead(name: str) -> bool:
