@@ -183,6 +183,8 @@ REJECTED: dict[str, tuple[str, ErrorKind, tuple[int, int]]] = {
     "no key in a block": (": b\n", ErrorKind.FEATURE, (1, 1)),
     "two colons": ("a: b: c\n", ErrorKind.SYNTAX, (1, 5)),
     "an unknown escape": ('a: "\\q"\n', ErrorKind.SYNTAX, (1, 6)),
+    "an error after other line breaks": ("a: b\r\u2028\x85]\n", ErrorKind.SYNTAX, (4, 1)),
+    "an indentation after other line breaks": ("a:\r\u2028\x85  b: 1\n c: 2\n", ErrorKind.SYNTAX, (5, 2)),
     "another version of YAML": ("%YAML 3.0\n---\na: b\n", ErrorKind.SYNTAX, (1, 1)),
 }
 
@@ -191,6 +193,14 @@ REJECTED: dict[str, tuple[str, ErrorKind, tuple[int, int]]] = {
 def test_an_error_has_kind_and_position(text: str, kind: ErrorKind, position: tuple[int, int]) -> None:
     _, findings = _compose(text)
     assert [(finding.kind, finding.position) for finding in findings] == [(kind, position)]
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n", "\x85", "\u2028", "\u2029"])
+def test_the_document_after_an_error_is_read_whatever_ends_a_line(line_break: str) -> None:
+    documents, findings = _compose(line_break.join(["# x", "a:", "  b: 1", " c: 2", "---", "d: [", "---", "e: f", ""]))
+    assert [each.value for each in documents] == [{"e": "f"}]
+    assert [finding.position for finding in findings] == [(4, 2), (7, 1)]
+    assert "line 4 is indented by 1, line 3 by 2" in findings[0].message
 
 
 def test_a_quoted_merge_key_is_a_key() -> None:

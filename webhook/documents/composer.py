@@ -8,6 +8,7 @@ keys, and aliases without an anchor.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar
@@ -35,6 +36,8 @@ _TAG = "tag:yaml.org,2002:"
 _STRING_TAGS = frozenset({"!", f"{_TAG}str", f"{_TAG}map", f"{_TAG}seq"})
 _TAG_TYPES = {"int": int, "float": float, "bool": bool, "null": type(None)}
 _MAX_SYNTAX_ERRORS = 20
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as both parsers count lines (YAML 1.1, section 4.2)
+_DOCUMENT_START = re.compile("---(?:[ \t\n\r\x85\u2028\u2029]|\\Z)")
 
 
 class _ManifestComposer:
@@ -355,7 +358,7 @@ def _describe_syntax_error(error: yaml.MarkedYAMLError, offset: int, text: str) 
     """
     begin: Any = error.context_mark
     if error.problem_mark is not None:
-        lines, number = text.split("\n"), error.problem_mark.line
+        lines, number = _LINE_BREAK.split(text), error.problem_mark.line
         line = lines[number] if number < len(lines) else ""
         if "\t" in line[: _measure_indentation(line)]:
             return "not YAML: a tab cannot indent a line: use spaces"
@@ -396,10 +399,10 @@ def _measure_indentation(line: str) -> int:
 
 def _find_next_document(text: str, line: int) -> tuple[int, str] | None:
     """Return the number of lines to skip and the text from the next document on, at or after the invalid line."""
-    lines = text.split("\n")
-    for index in range(max(line - 1, 1), len(lines)):
-        if lines[index].rstrip("\r") == "---" or lines[index].startswith(("--- ", "---\t")):
-            return index, "\n".join(lines[index:])
+    starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
+    for index in range(max(line - 1, 1), len(starts)):
+        if _DOCUMENT_START.match(text, starts[index]):
+            return index, text[starts[index] :]
     return None
 
 
