@@ -159,6 +159,7 @@ def bench_cluster(cluster: LocalCluster) -> Iterator[BenchCluster]:
             until(f"pods of {variant.namespace} are created as they should be", _PodIsStored(bench, variant), _WITHIN)
         for variant in REFUSING:
             until(f"pods of {variant.full} are rejected", partial(_is_rejected, bench, variant), _WITHIN)
+        until("all ledgers are active", partial(_are_active, cluster), _WITHIN)
         bench.clear()
         yield bench
 
@@ -196,6 +197,13 @@ class _PodIsStored:
 def _is_rejected(bench: BenchCluster, variant: Variant) -> bool:
     (body,) = bench.pods(1)
     return bench.client.create(variant.full, body).status == _FORBIDDEN
+
+
+def _are_active(cluster: LocalCluster) -> bool:
+    """Return whether the gate enforces its caps: those that are new count first, and are not what is compared."""
+    ledgers = [each for each in list_ledgers(cluster, _GATE_NAME) if each["spec"]["cap"] != "floor"]
+    counted = {each["spec"].get("namespace") for each in ledgers if not each["status"].get("initializing")}
+    return counted >= {variant.namespace for variant in _CAPS} and len(counted) == len(ledgers)
 
 
 def _policies(variant: Variant, *caps: dict[str, Any]) -> dict[str, str]:
