@@ -151,10 +151,17 @@ def test_a_problem_whose_message_names_the_resource_with_spaces_is_merged() -> N
     assert merge(rule, from_server) == [("TG104", "rule r and the API server")]
 
 
-def test_the_work_of_merging_grows_with_the_number_of_problems() -> None:
+@pytest.mark.parametrize("has_lines", [True, False], ids=["on lines of their own", "on one line"])
+def test_the_work_of_merging_grows_with_the_number_of_problems(*, has_lines: bool) -> None:
     def count(number: int) -> int:
         located = [
-            create_problem(f"{around}[a/{each}]", code, by, line=each, message=f"a limit of a/{each} must be set")
+            create_problem(
+                f"{around}[a/{each}]",
+                code,
+                by,
+                line=each if has_lines else 1,
+                message=f"a limit of a/{each} must be set",
+            )
             for each in range(number)
             for around, code, by in (
                 ("spec.containers[0].resources.limits", "TG102", "rule r"),

@@ -72,7 +72,13 @@ def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem
         (each for each in candidates if each.reported.problem.rule),
         [each for each in candidates if each.reported.reporter == API_SERVER],
     )
-    covered = {id(other) for rule in rule_problems for other in by_rules.list_covered(rule)}
+    # rules of one code at one position cover the same problems there: a missing list has one position for all its names
+    first_at_position = {
+        (each.location.position, each.reported.problem.code, each.reported.severity): each
+        for each in reversed(rule_problems)
+    }
+    covered = {id(other) for rule in first_at_position.values() for other in by_rules.list_covered(rule)}
+    covered |= {id(other) for rule in rule_problems for other in by_rules.list_covered_by_name(rule)}
     for candidate in candidates:
         if candidate.reported.problem.rule:
             reported = candidate.reported
@@ -103,11 +109,13 @@ class _PlaceIndex:
 
     def list_covered(self, rule: LocatedProblem) -> Iterator[LocatedProblem]:
         """Yield the problems whose mistake a rule reports, too."""
-        candidates = chain(
-            self._by_position.get(rule.location.position, ()),
-            *(self._by_name.get(key, ()) for key in _list_named_fields(rule.reported.problem.field)),
-        )
-        return (each for each in candidates if _is_covered(rule, each))
+        at_position = self._by_position.get(rule.location.position, ())
+        return chain((each for each in at_position if _is_covered(rule, each)), self.list_covered_by_name(rule))
+
+    def list_covered_by_name(self, rule: LocatedProblem) -> Iterator[LocatedProblem]:
+        """Yield those of them whose messages have the resource name."""
+        keys = _list_named_fields(rule.reported.problem.field)
+        return (each for key in keys for each in self._by_name.get(key, ()) if _is_covered(rule, each))
 
 
 def _list_named_fields(field: str) -> Iterator[tuple[str, str]]:
