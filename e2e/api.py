@@ -18,7 +18,7 @@ from urllib3 import BaseHTTPResponse, Retry, Timeout
 from urllib3.exceptions import HTTPError
 
 from e2e.errors import ClusterError
-from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.kube.config import load_kubeconfig
 
 Object = dict[str, Any]
 

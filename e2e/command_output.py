@@ -43,7 +43,7 @@ def run_tallygate(
         TimeoutError: if it does not end.
     """
     whole = {**os.environ, **cluster.environment, **(environment or {})}
-    return run("tallygate.webhook.cli", arguments, stdin=stdin, cwd=cwd, environment=whole, timeout=_WITHIN)
+    return run("tallygate.cli", arguments, stdin=stdin, cwd=cwd, environment=whole, timeout=_WITHIN)
 
 
 def get_raw(cluster: Cluster, path: str) -> str:

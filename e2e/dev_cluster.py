@@ -22,7 +22,7 @@ from e2e.namespaces import gates_namespace
 from e2e.policy_files import SHIPPED_FILES
 from e2e.self_registration import leave_to_gate, read_registration
 from e2e.waiting import until
-from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _NODES = (
     node("gpus", {"nvidia.com/gpu": "8"}),

@@ -13,7 +13,7 @@ import yaml
 
 from e2e.command_output import run_kubectl
 from e2e.ports import Cluster
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget
+from tallygate.admission.webhook_configuration import ServiceTarget
 
 _ROOT = Path(__file__).parents[1]
 _BASE = _ROOT / "deploy" / "kustomize" / "base"

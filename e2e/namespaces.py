@@ -10,7 +10,7 @@ from e2e.api import api
 from e2e.command_output import run_kubectl
 from e2e.ports import Cluster
 from e2e.waiting import until
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 CASES = "case-"
 """The prefix of the names of cases' namespaces."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.policy.load import SHIPPED_POLICIES
 
 _FOLDER = Path(__file__).parent / "policies"
 

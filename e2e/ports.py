@@ -7,7 +7,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, Protocol
 
-from tallygate.webhook.admission.webhook_configuration import WebhookTarget
+from tallygate.admission.webhook_configuration import WebhookTarget
 
 
 class NotHereError(Exception):

@@ -13,18 +13,18 @@ from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
-from tallygate.certs.ca_bundle import publish_bundle as publish_trust
-from tallygate.certs.ca_bundle import read_ca_bundle
-from tallygate.certs.cluster_access import create_client
-from tallygate.certs.errors import CertsError
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.admission.webhook_configuration import (
+from tallygate.admission.request import Phase
+from tallygate.admission.webhook_configuration import (
     CONFIGURATION_NAME,
     WebhookTarget,
     create_webhook_configurations,
 )
-from tallygate.webhook.admission.workload_resources import WorkloadResource
-from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.admission.workload_resources import WorkloadResource
+from tallygate.kube.config import load_kubeconfig
+from tallygate_certs.ca_bundle import publish_bundle as publish_trust
+from tallygate_certs.ca_bundle import read_ca_bundle
+from tallygate_certs.cluster_access import create_client
+from tallygate_certs.errors import CertsError
 
 CONFIGURATIONS = {
     kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{CONFIGURATION_NAME}"

@@ -17,7 +17,7 @@ from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import register, unregister
 from e2e.stress.replicas import Front, Replicas
 from e2e.waiting import until
-from tallygate.certs.renewal import renew
+from tallygate_certs.renewal import renew
 
 MEANWHILE: Final = 50
 """Pods that are created before the next step."""

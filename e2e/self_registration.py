@@ -11,8 +11,8 @@ from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import CONFIGURATIONS, unregister
 from e2e.service_account import gates_account
 from e2e.waiting import until
-from tallygate.webhook.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION, URL_ANNOTATION
-from tallygate.webhook.admission.webhook_configuration import create_webhook_configurations
+from tallygate.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION, URL_ANNOTATION
+from tallygate.admission.webhook_configuration import create_webhook_configurations
 
 _WITHIN = 120.0
 

@@ -11,7 +11,7 @@ from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.ports import Cluster
 from e2e.service_account import gates_account
-from tallygate.certs.secret_state import SecretState, parse_secret_state
+from tallygate_certs.secret_state import SecretState, parse_secret_state
 
 OWN = "tallygate-system"
 SECRET = "tallygate-tls"  # noqa: S105  its name

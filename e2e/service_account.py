@@ -12,7 +12,7 @@ from e2e.command_output import run_kubectl
 from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster
 from e2e.waiting import until
-from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 _KUSTOMIZE = Path(__file__).parents[1] / "deploy" / "kustomize"
 _WITHIN = 240.0  # seconds

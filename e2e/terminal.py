@@ -24,7 +24,7 @@ class Terminal:
         self.folder = folder
         self._programs = {
             "kubectl": (str(site.cluster.kubectl_program),),
-            "tallygate": (sys.executable, "-m", "tallygate.webhook.cli"),
+            "tallygate": (sys.executable, "-m", "tallygate.cli"),
         }
         kubeconfig = folder / ".kubeconfig"
         shutil.copyfile(site.cluster.kubeconfig, kubeconfig)

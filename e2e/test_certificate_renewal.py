@@ -14,10 +14,10 @@ from e2e.ports import Gate, Site
 from e2e.registering import keep_registered, publish
 from e2e.rolling import create_dongle_pods, find_failed
 from e2e.waiting import until
-from tallygate.certs.authority import CA_LIFETIME, create_ca, create_serving_certificate
-from tallygate.certs.cert_files import read_serving_pair, write_ca, write_serving_pair
-from tallygate.certs.certificate_names import read_names
-from tallygate.certs.renewal import renew
+from tallygate_certs.authority import CA_LIFETIME, create_ca, create_serving_certificate
+from tallygate_certs.cert_files import read_serving_pair, write_ca, write_serving_pair
+from tallygate_certs.certificate_names import read_names
+from tallygate_certs.renewal import renew
 
 _WITHIN = 240.0  # seconds, until the clients have progressed
 _MEANWHILE = 100  # pods that are created before the next step

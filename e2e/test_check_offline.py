@@ -15,8 +15,8 @@ from e2e.api import Answer, Object, api
 from e2e.command_output import run_kubectl, run_tallygate
 from e2e.namespaces import new_namespace
 from e2e.ports import Cluster
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import QuantityError
 
 _FILES = sorted((Path(__file__).parent / "cases" / "checked").iterdir())
 

@@ -19,7 +19,7 @@ from e2e.ports import Cluster, Site
 from e2e.registering import CONFIGURATIONS, unregister
 from e2e.self_registration import define, leave_to_gate, read_registration, run_registering_gate
 from e2e.waiting import until
-from tallygate.webhook.admission.workload_resources import ServedResources, read_registered
+from tallygate.admission.workload_resources import ServedResources, read_registered
 
 _EXAMPLE = Path(__file__).parents[1] / "policies" / "examples" / "gang-jobs.yaml"
 _TEXT = _EXAMPLE.read_text().replace("nvidia.com/gpu", "example.com/dongle").replace("nvidia.com/", "example.com/")

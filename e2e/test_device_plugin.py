@@ -74,7 +74,7 @@ class _Node:
         (self.root / "run" / f"dongle{number}.ok").touch()
 
     def start_plugin(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "tallygate.webhook.cli", "device-plugin", f"--config={self.root}/devices.json"]
+        command = [sys.executable, "-m", "tallygate.cli", "device-plugin", f"--config={self.root}/devices.json"]
         folders = [f"--kubelet-folder={self.sockets}", f"--host-root={self.root}"]
         with self.log.open("ab") as log:
             return subprocess.Popen([*command, *folders, *arguments], stderr=log)  # noqa: S603  a program of ours

@@ -26,9 +26,9 @@ from e2e.ports import Cluster, Site
 from e2e.registering import CONFIGURATIONS, keep_registered, register, unregister
 from e2e.service_account import as_service_account, gates_account
 from e2e.waiting import until
-from tallygate.certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
-from tallygate.certs.cert_files import read_ca, write_serving_pair
-from tallygate.certs.certificate_names import parse_names
+from tallygate_certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
+from tallygate_certs.cert_files import read_ca, write_serving_pair
+from tallygate_certs.certificate_names import parse_names
 
 _ROOT = Path(__file__).parents[1]
 _OWN = "tallygate-system"

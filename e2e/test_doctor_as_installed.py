@@ -11,7 +11,7 @@ from e2e.gates.process import GateProcess
 from e2e.ledgers import delete_leases
 from e2e.ports import Gate, Site
 from e2e.waiting import until
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget
+from tallygate.admission.webhook_configuration import ServiceTarget
 
 _ROOT = Path(__file__).parents[1]
 _WITHIN = 120.0
@@ -24,7 +24,7 @@ def _run_doctor(site: Site) -> dict[str, Any]:
         [
             sys.executable,
             "-m",
-            "tallygate.webhook.cli",
+            "tallygate.cli",
             "doctor",
             f"--kubeconfig={site.cluster.kubeconfig}",
             "-o",

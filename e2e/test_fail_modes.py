@@ -17,7 +17,7 @@ from e2e.pods import create, list_stored, pod, submit
 from e2e.ports import Cluster, Gate, Site
 from e2e.registering import keep_registered
 from e2e.waiting import until
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE, UrlTarget
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE, UrlTarget
 
 _BAD_NAME = "Bad_Name!"  # for a resource; Kubernetes stores it in a node
 _WITHIN = 240.0  # seconds, for the gate to answer again

@@ -20,10 +20,10 @@ from e2e.node_resources import read_advertised
 from e2e.ports import Cluster, Site
 from e2e.service_account import gates_account
 from e2e.waiting import until
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.kube.informer import Informer
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, WatchEvent
-from tallygate.webhook.state.informers.node_records import OWNED_NODE_CODEC, OwnedNodeRecord
+from tallygate.kube.config import load_kubeconfig
+from tallygate.kube.informer import Informer
+from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, WatchEvent
+from tallygate.state.informers.node_records import OWNED_NODE_CODEC, OwnedNodeRecord
 
 _WITHIN = 240.0  # seconds, until a node has what it should have
 _STORM_NODES = 200

@@ -24,11 +24,11 @@ from e2e.ports import Cluster, Gate, NotHereError, Site
 from e2e.registering import CONFIGURATIONS, keep_registered, unregister
 from e2e.self_signed_gates import SelfSignedGate, prepare_account, read_secret, request_renewal
 from e2e.waiting import until
-from tallygate.certs.secret_state import SecretState, compute_fingerprint, encode_pem
-from tallygate.webhook.admission.webhook_configuration import create_webhook_configurations
-from tallygate.webhook.cli.lint import lint
-from tallygate.webhook.cli.sources.options import load_usable_policies
-from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.admission.webhook_configuration import create_webhook_configurations
+from tallygate.cli.lint import lint
+from tallygate.cli.sources.options import load_usable_policies
+from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate_certs.secret_state import SecretState, compute_fingerprint, encode_pem
 
 _DOCS = Path(__file__).parents[1] / "docs"
 _WITHIN = 120.0  # seconds

@@ -16,7 +16,7 @@ from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster, Gate
 from e2e.registering import CONFIGURATIONS, unregister
 from e2e.waiting import until
-from tallygate.webhook.admission.webhook_configuration import create_webhook_configurations
+from tallygate.admission.webhook_configuration import create_webhook_configurations
 
 _BASE = Path(__file__).parent.parent / "deploy" / "kustomize" / "base"
 _UNREACHABLE_PROXY = "http://127.0.0.1:9"

@@ -16,9 +16,9 @@ from e2e.namespaces import new_namespace
 from e2e.pods import DONGLE, Pod, list_stored, pod, submit
 from e2e.ports import Site
 from e2e.waiting import until
-from tallygate.webhook.state.kubernetes.cap_ledger import decode_ledger
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.state.kubernetes.cap_ledger import decode_ledger
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 
 _WITHIN = 240.0  # seconds
 _SHARE = 750

@@ -28,10 +28,10 @@ from e2e.rolling import MEANWHILE, clients_under, create_dongle_pods, find_faile
 from e2e.service import Service
 from e2e.stress.replicas import Replicas
 from e2e.tcp_proxy import TcpProxy, pass_all
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.renewal import issue
-from tallygate.webhook.admission.webhook_configuration import UrlTarget
-from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.admission.webhook_configuration import UrlTarget
+from tallygate.kube.config import load_kubeconfig
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 
 _PHASE = "validate"
 _USUAL_TIMEOUT = 5  # seconds, as registered

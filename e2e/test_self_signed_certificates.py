@@ -33,10 +33,10 @@ from e2e.self_signed_gates import (
 )
 from e2e.tcp_proxy import TcpProxy
 from e2e.waiting import until
-from tallygate.certs.certificate_names import parse_names, read_names
-from tallygate.certs.renewal import issue
-from tallygate.certs.secret_state import SecretState, compute_fingerprint, encode_pem
-from tallygate.webhook.admission.webhook_configuration import UrlTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import UrlTarget, create_webhook_configurations
+from tallygate_certs.certificate_names import parse_names, read_names
+from tallygate_certs.renewal import issue
+from tallygate_certs.secret_state import SecretState, compute_fingerprint, encode_pem
 
 _WITHIN = 120.0
 _ROTATIONS = 10

@@ -17,23 +17,23 @@ from e2e.ledgers import define_ledgers, delete_ledgers
 from e2e.ports import Cluster
 from e2e.tcp_proxy import TcpProxy, fail_once, fail_randomly
 from e2e.waiting import until
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
-from tallygate.webhook.gate.charging import ChargeResult, charge_consumer
-from tallygate.webhook.kube.client import ApiClient, ClientConfig
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.policy.parse import parse
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers
-from tallygate.webhook.state.kubernetes.cap_ledger import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.admission.cap_index import CapIndex
+from tallygate.gate.charge_transitions import CapCharge, ChargedConsumer
+from tallygate.gate.charging import ChargeResult, charge_consumer
+from tallygate.kube.client import ApiClient, ClientConfig
+from tallygate.kube.config import load_kubeconfig
+from tallygate.policy.parse import parse
+from tallygate.state.batched_ledgers import BatchedLedgers
+from tallygate.state.kubernetes.cap_ledger import (
     MAX_OBJECT_BYTES,
     StoredVersion,
     encode_ledger,
     get_object_name,
 )
-from tallygate.webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
+from tallygate.state.kubernetes.ledger_store import KubernetesLedgerStore
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from tests.state.contract import LedgerCreator, LedgersContract, compute_deadline
 from tests.state.transitions import GPU, Put, Read, Take, free_ledger
 

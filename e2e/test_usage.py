@@ -246,7 +246,7 @@ def test_watch_shows_a_change_and_ends_by_an_interrupt(
     shown, usage = tmp_path / "shown", _command(site.cluster, ledger_gate, "usage")
     with shown.open("w") as output:
         watching = subprocess.Popen(  # noqa: S603  ours, and no shell
-            [sys.executable, "-m", "tallygate.webhook.cli", *usage, "--watch", "--namespace", three, "-o", "json"],
+            [sys.executable, "-m", "tallygate.cli", *usage, "--watch", "--namespace", three, "-o", "json"],
             env={**os.environ, **site.cluster.environment, "PYTHONPATH": str(_ROOT)},
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -17,16 +17,16 @@ from e2e.namespaces import label, new_namespace
 from e2e.ports import Cluster, NotHereError
 from e2e.service_account import as_service_account
 from e2e.waiting import until
-from tallygate.webhook.kube.api_errors import ApiErrorReason
-from tallygate.webhook.kube.client import ApiClient
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.kube.informer import InformerStatus
-from tallygate.webhook.kube.reflector import Reflector, WatchTimeouts
-from tallygate.webhook.kube.resource_codec import Replaced, WatchEvent, create_response_error, parse_revision
-from tallygate.webhook.kube.transport import Response, WatchStream
-from tallygate.webhook.state.informers.cluster_informers import ClusterInformers
-from tallygate.webhook.state.informers.pod_records import PodRecord
-from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.client import ApiClient
+from tallygate.kube.config import load_kubeconfig
+from tallygate.kube.informer import InformerStatus
+from tallygate.kube.reflector import Reflector, WatchTimeouts
+from tallygate.kube.resource_codec import Replaced, WatchEvent, create_response_error, parse_revision
+from tallygate.kube.transport import Response, WatchStream
+from tallygate.state.informers.cluster_informers import ClusterInformers
+from tallygate.state.informers.pod_records import PodRecord
+from tallygate.state.informers.pod_store import PodStore
 
 _WITHIN = 240.0  # seconds
 _AT_ONCE = 20.0  # seconds; a watch lasts for minutes

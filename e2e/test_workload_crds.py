@@ -20,10 +20,10 @@ from e2e.registering import CONFIGURATIONS
 from e2e.waiting import until
 from e2e.workload_kinds.examples import list_files, read_objects
 from e2e.workload_kinds.modules import read_definitions
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from tallygate.webhook.admission.workload_resources import select_resources
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import WorkloadKind
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.workload_resources import select_resources
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.workload_kinds import WorkloadKind
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _WITHIN = 480.0  # seconds: an API server that is busy needs minutes for sixty definitions

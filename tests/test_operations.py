@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.state.ledger.reserve import Prerequisite
+from tallygate.state.ledger.reserve import Prerequisite
 from tests.logged_events import find_events, list_logged_events
 from tests.server.all_metrics import list_metrics
 

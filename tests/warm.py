@@ -26,16 +26,16 @@ from typing import Any
 
 _IMPORTED = (
     *(
-        f"tallygate.webhook.cli.{name}.command"
+        f"tallygate.cli.{name}.command"
         for name in ("check", "scenarios", "predict", "usage", "audit", "doctor", "certs")
     ),
-    *(f"tallygate.webhook.cli.{name}" for name in ("app", "lint", "explain", "headroom", "snapshot", "schema_files")),
-    "tallygate.webhook.cli.certs.cluster_commands",
-    "tallygate.webhook.cli.demo.demonstration",
-    "tallygate.webhook.cli.serve.certificate_controller",
-    "tallygate.webhook.cli.serve.command",
-    "tallygate.webhook.server.serve_with_cluster",
-    "tallygate.webhook.kube.config",
+    *(f"tallygate.cli.{name}" for name in ("app", "lint", "explain", "headroom", "snapshot", "schema_files")),
+    "tallygate.cli.certs.cluster_commands",
+    "tallygate.cli.demo.demonstration",
+    "tallygate.cli.serve.certificate_controller",
+    "tallygate.cli.serve.command",
+    "tallygate.server.serve_with_cluster",
+    "tallygate.kube.config",
 )
 _ROOT = Path(__file__).parents[1]
 _START_SECONDS = 120.0  # for the imports, on a machine that is busy with four workers and the linters

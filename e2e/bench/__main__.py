@@ -27,7 +27,7 @@ from e2e.bench.table import format_rejection_table, format_table
 from e2e.errors import BuildError, ClusterError
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
-from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 
 @click.command()

@@ -39,10 +39,10 @@ from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.service_account import as_service_account
 from e2e.waiting import until
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.renewal import issue
-from tallygate.webhook.state.kubernetes.cap_ledger import StoredVersion, decode_ledger, encode_ledger
-from tallygate.webhook.state.ports import LedgerKey, VersionedLedger
+from tallygate.state.kubernetes.cap_ledger import StoredVersion, decode_ledger, encode_ledger
+from tallygate.state.ports import LedgerKey, VersionedLedger
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 
 _WITHIN = 240.0  # seconds until a policy is active; a cap in the cluster takes the in-flight bound of 40 s and more
 _CREATED = 201

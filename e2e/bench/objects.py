@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.server.interfaces import create_nonce_source
-from tallygate.webhook.state.kubernetes import cap_ledger
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.amounts import Amounts
+from tallygate.server.interfaces import create_nonce_source
+from tallygate.state.kubernetes import cap_ledger
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ports import LedgerKey
 
 PLENTY = 1_000_000_000
 """A number of GPUs that is never reached."""

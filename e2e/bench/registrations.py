@@ -9,7 +9,7 @@ import base64
 from typing import Any
 
 from e2e.bench.variants import FLOOR_HTTP2, FLOOR_KEPT, PHASES, Variant
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 SERVERS = "bench-servers"
 """The namespace of the Services."""

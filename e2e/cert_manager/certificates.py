@@ -13,8 +13,8 @@ from e2e.command_output import run_kubectl
 from e2e.load import Answer, until_more
 from e2e.ports import Cluster
 from e2e.waiting import until
-from tallygate.certs.secret_state import compute_fingerprint
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate_certs.secret_state import compute_fingerprint
 
 SERVED: Final = "tallygate-tls"
 """The Secret of the certificate that the gate serves with."""

@@ -18,9 +18,9 @@ from e2e.installing import Installed
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster
 from e2e.waiting import until
-from tallygate.certs.cert_files import CHAIN_FILE, KEY_FILE
-from tallygate.certs.certificate_names import create_service_names
-from tallygate.certs.renewal import issue
+from tallygate_certs.cert_files import CHAIN_FILE, KEY_FILE
+from tallygate_certs.certificate_names import create_service_names
+from tallygate_certs.renewal import issue
 
 _WITHIN = 180  # seconds, until containers run or have ended, or something written is reloaded; a busy machine is slow
 _POKED = 2.0  # seconds between pokes: the kubelet may sync a pod before it has seen what was written

@@ -18,7 +18,7 @@ _FOREVER = 1e6  # seconds
 _ONE_AT_A_TIME = Lock()
 
 
-TALLYGATE: Final = (sys.executable, "-m", "tallygate.webhook.cli")
+TALLYGATE: Final = (sys.executable, "-m", "tallygate.cli")
 """The beginning of a command line where no `tallygate` is on PATH."""
 
 
@@ -34,9 +34,7 @@ class ForkedProcess:
         """Start it; its output goes to the end of `log`, in whose folder it runs."""
         with log.open("ab") as output, _ONE_AT_A_TIME:
             streams = {"stdout": output.fileno(), "stderr": output.fileno()}
-            self._program = Program(
-                "tallygate.webhook.cli", arguments, cwd=log.parent, environment=environment, **streams
-            )
+            self._program = Program("tallygate.cli", arguments, cwd=log.parent, environment=environment, **streams)
         self._arguments = tuple(arguments)
 
     @property

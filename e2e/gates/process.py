@@ -12,9 +12,9 @@ from e2e.local.component import start_new_process
 from e2e.local.ports import free_ports
 from e2e.policy_files import SHIPPED_FILES, put
 from e2e.waiting import until
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.renewal import issue
-from tallygate.webhook.admission.webhook_configuration import UrlTarget
+from tallygate.admission.webhook_configuration import UrlTarget
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 
 
 class GateProcess(RunningGate):

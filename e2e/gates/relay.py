@@ -23,7 +23,7 @@ from e2e.gates.running import LOOPBACK, ROOT, WITHIN
 from e2e.local.component import Component, Launch
 from e2e.local.ports import free_ports
 from e2e.waiting import until
-from tallygate.certs.cert_files import read_serving_pair
+from tallygate_certs.cert_files import read_serving_pair
 
 PEERS_NAME: Final = "tallygate.test"
 """The name in the certificate of gates that are each other's peers: HAProxy compares names, and no addresses."""

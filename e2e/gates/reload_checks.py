@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tallygate.certs.cert_files import read_serving_pair
-from tallygate.webhook.policy.load import load_policies
+from tallygate.policy.load import load_policies
+from tallygate_certs.cert_files import read_serving_pair
 
 Readiness = dict[str, Any]
 

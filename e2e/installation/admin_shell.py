@@ -14,7 +14,7 @@ from e2e.ports import Cluster
 
 _ROOT: Final = Path(__file__).parents[2]
 _WITHIN: Final = 600.0  # seconds for a command; a rollout on a busy machine takes minutes
-_TALLYGATE: Final = '#!/bin/sh\nexec "{python}" -m tallygate.webhook.cli "$@"\n'
+_TALLYGATE: Final = '#!/bin/sh\nexec "{python}" -m tallygate.cli "$@"\n'
 
 
 class AdminShell:

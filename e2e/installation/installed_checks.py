@@ -15,7 +15,7 @@ from e2e.load import STORED, Answer, Clients
 from e2e.pods import pod
 from e2e.ports import Cluster, Site
 from e2e.waiting import until
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 WITHIN: Final = 240.0
 """Seconds until something is so; a busy machine is slow, and a new ledger reserves nothing for forty seconds."""

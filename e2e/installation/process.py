@@ -18,7 +18,7 @@ from e2e.local.ports import free_ports
 from e2e.policy_files import put
 from e2e.ports import Cluster
 from e2e.service_account import as_service_account
-from tallygate.webhook.admission.self_registration import URL_ANNOTATION
+from tallygate.admission.self_registration import URL_ANNOTATION
 
 _POLICIES, _TLS = "policies", "tls"
 """Volumes of the pod; a folder of this name stands for each."""

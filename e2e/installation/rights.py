@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from e2e.installation.rendered import Object
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.known_kinds import KNOWN_KINDS
 
 _CREATED = 201  # also the answer to an update of what was not there, which takes the right to create beside
 _DECISION = "authorization.k8s.io/decision"

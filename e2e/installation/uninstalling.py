@@ -6,7 +6,7 @@ from e2e.command_output import run_kubectl
 from e2e.installation.rendered import KUSTOMIZE, is_registration, render_own_overlay, to_list
 from e2e.ledgers import delete_ledgers
 from e2e.ports import Cluster
-from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 _COMPONENTS: Final = ("ha", "self-signed", "network", "flow-control", "dashboard", "audit", "token")
 """All components whose kinds every cluster knows."""

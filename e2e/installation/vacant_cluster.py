@@ -14,8 +14,8 @@ from e2e.installation.uninstalling import uninstall
 from e2e.installing import install
 from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import unregister
-from tallygate.certs.cert_files import CHAIN_FILE, KEY_FILE
-from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate_certs.cert_files import CHAIN_FILE, KEY_FILE
 
 
 @dataclass(frozen=True, slots=True)

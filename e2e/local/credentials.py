@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tallygate.certs.authority import KeyPair, create_ca, create_serving_certificate
-from tallygate.certs.cert_files import write_ca, write_serving_pair
-from tallygate.certs.certificate_names import CertificateNames
+from tallygate_certs.authority import KeyPair, create_ca, create_serving_certificate
+from tallygate_certs.cert_files import write_ca, write_serving_pair
+from tallygate_certs.certificate_names import CertificateNames
 
 _NAMES = CertificateNames(("localhost", "kubernetes.default.svc"), (ip_address("127.0.0.1"),))
 _LIFETIME = timedelta(days=7)  # a development cluster may run over a weekend

@@ -15,7 +15,7 @@ from e2e.gates.process import GateProcess
 from e2e.installing import install_temporarily
 from e2e.ports import Gate, NotHereError, Site
 from e2e.registering import unregister
-from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 _REGISTRATIONS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
 

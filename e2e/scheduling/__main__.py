@@ -20,7 +20,7 @@ from e2e.scheduling.draw.cluster_parts import DrawnCase
 from e2e.scheduling.plane import plane
 from e2e.scheduling.reasons import table
 from e2e.scheduling.recorded_case import RecordedCase, open_case_writer, read_cases
-from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.cli.framework import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _EVERY = 2.0  # seconds between progress messages
 _FILE = click.Path(dir_okay=False, path_type=Path)

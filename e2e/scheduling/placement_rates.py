@@ -29,13 +29,13 @@ from e2e.local.build import kubernetes_version
 from e2e.scheduling.api import Api, Object, RejectedError
 from e2e.scheduling.plane import Plane, plane
 from e2e.waiting import until
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
-from tallygate.webhook.cli.connection import Connection
-from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
-from tallygate.webhook.cli.predict.cluster_input import read_cluster
-from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.objects.scheduling import SchedulingPod
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.remaining_capacity import compute_remaining_capacity
+from tallygate.cli.connection import Connection
+from tallygate.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.cli.predict.cluster_input import read_cluster
+from tallygate.cli.sources.cluster_source import ClusterSource
+from tallygate.objects.scheduling import SchedulingPod
 
 CONTROLLER = "resourceclaim-controller"
 """The controller that makes claims from templates."""
@@ -136,7 +136,7 @@ def _choose_median(costs: list[Cost]) -> Cost:
 
 
 def _run_headroom(kubeconfig: Path, written: str) -> str:
-    command = (sys.executable, "-m", "tallygate.webhook.cli", "headroom", "-", "-o", "json")
+    command = (sys.executable, "-m", "tallygate.cli", "headroom", "-", "-o", "json")
     return subprocess.run(  # noqa: S603  ours, and no shell
         [*command, f"--kubeconfig={kubeconfig}"], input=written, capture_output=True, text=True, check=True
     ).stdout

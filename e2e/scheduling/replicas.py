@@ -25,7 +25,7 @@ from e2e.scheduling.plane import plane
 from e2e.scheduling.recorded_case import open_case_writer
 from e2e.scheduling.scheduler_dumps import CacheDump, SchedulerDumps
 from e2e.scheduling.stored_cluster import StoredCluster, create_cluster
-from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _ABOUT = ("resources", "resources", "resources", "preemption", "taints", "ports", "company")
 _CONTROLLERS = ("deployment-controller", "replicaset-controller")

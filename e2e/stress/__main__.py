@@ -14,7 +14,7 @@ from e2e.stress.environment import prepare_environment
 from e2e.stress.outcome import Outcome
 from e2e.stress.runs import STRESS_RUNS
 from e2e.stress.table import format_table
-from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.cli.framework import EXIT_FINDINGS, EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 
 @click.command()

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from e2e.stress.pod_usage import THOUSANDTHS, Limit, count_thousandths
-from tallygate.webhook.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
+from tallygate.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 
 
 class _Part(NamedTuple):

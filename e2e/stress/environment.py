@@ -17,7 +17,7 @@ from e2e.policy_files import SHIPPED_FILES
 from e2e.registering import register, unregister
 from e2e.stress.replicas import Replicas
 from e2e.tcp_proxy import TcpProxy
-from tallygate.webhook.admission.workload_resources import WorkloadResource
+from tallygate.admission.workload_resources import WorkloadResource
 
 _HOME = "tallygate-system"
 

@@ -21,8 +21,8 @@ from e2e.stress.pod_usage import Limit, PodUsage
 from e2e.stress.watcher import Watcher
 from e2e.workload_kinds.controllers.projects import JOBSET
 from e2e.workload_kinds.controllers.running import run_controller
-from tallygate.webhook.admission.workload_resources import WorkloadResource, select_resources
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.admission.workload_resources import WorkloadResource, select_resources
+from tallygate.policy.known_kinds import KNOWN_KINDS
 
 _BOUND = 8.0  # seconds
 _HARD, _GANG, _CLIENTS, _ROUNDS, _JOBS = 20, 8, 16, 4, 32

@@ -14,7 +14,7 @@ from e2e.waiting import until
 
 _BOUND = 8.0  # seconds
 _GATES = 3
-_LEASE = 18.0  # seconds that a lease lasts, and the pause between two looks at it (webhook/gate/leader_election.py)
+_LEASE = 18.0  # seconds that a lease lasts, and the pause between two looks at it (gate.leader_election)
 _QUOTA_SHARE = 4
 
 

@@ -11,9 +11,9 @@ from e2e.gates.process import GateProcess
 from e2e.gates.relay import PEERS_NAME, RelayedGate
 from e2e.gates.running import HERE, LOOPBACK
 from e2e.tcp_proxy import TcpProxy
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.renewal import issue
-from tallygate.webhook.admission.webhook_configuration import UrlTarget
+from tallygate.admission.webhook_configuration import UrlTarget
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 
 Front = Callable[[Sequence[GateProcess]], TcpProxy]
 """Makes the proxy that passes connections on to these gates."""

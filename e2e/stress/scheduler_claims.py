@@ -23,7 +23,7 @@ from e2e.stress.objects import creates, delete, patch
 from e2e.stress.outcome import Outcome, compute_outcome
 from e2e.stress.overload import Size
 from e2e.waiting import until
-from tallygate.webhook.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
+from tallygate.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 
 _SCHEDULER = "system:kube-scheduler"
 _PROTECTION = "resource.kubernetes.io/delete-protection"

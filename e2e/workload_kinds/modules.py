@@ -109,7 +109,7 @@ MODULES = (
     *(RAY, ROLLOUTS, WORKFLOWS, KSERVE, SPARK, KNATIVE),
     *(SANDBOX, AIBRIX, DISAGGREGATED, KRUISE, TEKTON),
 )
-"""Every module of kinds with pods; the sources in `webhook/policy/known_kinds.py` name the same versions."""
+"""Every module of kinds with pods; the sources in `webhook/tallygate/policy/known_kinds.py` name the same versions."""
 
 
 def read_definitions_of(module: Module) -> list[Object]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterable
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import compute_charge
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import compute_charge
+from tallygate.objects.core import Pod
 
 
 def sum_charges(pods: Iterable[Pod], names: Collection[str]) -> Amounts:

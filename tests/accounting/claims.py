@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.objects.devices import ResourceClaim
 
 CLASS = "gpu.example.com"
 

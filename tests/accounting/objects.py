@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.objects.core import LimitRange, Node, Pod, PodSpec, PodStatus, ResourceQuota
+from tallygate.objects.core import LimitRange, Node, Pod, PodSpec, PodStatus, ResourceQuota
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.amounts import (
+from tallygate.accounting.amounts import (
     Amounts,
     format_amount,
     is_milli,
@@ -15,7 +15,7 @@ from tallygate.webhook.accounting.amounts import (
     round_up_to_unit,
     share_amounts,
 )
-from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.accounting.quantity import Quantity
 
 NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods")
 AMOUNTS = st.dictionaries(st.sampled_from(NAMES), st.integers(-(10**20), 10**20)).map(Amounts)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.charge import compute_charge, compute_hard_limits
-from tallygate.webhook.accounting.pod_requests import compute_pod_requests
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.accounting.resized_requests import compute_resized_amounts
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.charge import compute_charge, compute_hard_limits
+from tallygate.accounting.pod_requests import compute_pod_requests
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.accounting.resized_requests import compute_resized_amounts
+from tallygate.objects.core import Pod
 from tests.accounting.charges import sum_charges
 from tests.accounting.objects import container, container_status, pod, sidecar
 

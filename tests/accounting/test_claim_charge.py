@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.charge import compute_charge
-from tallygate.webhook.accounting.claim_charge import (
+from tallygate.accounting.charge import compute_charge
+from tallygate.accounting.claim_charge import (
     MAX_DEVICES,
     compute_claim_charge,
     compute_least_devices,
     find_device_sources,
 )
-from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.objects.devices import ResourceClaim
 from tests.accounting.claims import CLASS, Object, claim, exactly, first_available, result
 from tests.accounting.objects import container
 from tests.accounting.objects import pod as pod_of

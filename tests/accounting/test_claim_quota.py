@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from tallygate.webhook.accounting.claim_charge import list_device_resources
-from tallygate.webhook.accounting.resource_quota import (
+from tallygate.accounting.claim_charge import list_device_resources
+from tallygate.accounting.resource_quota import (
     compute_claim_quota_charge,
     compute_scheduler_claim_charge,
     is_claim_key,
     requests_any,
 )
-from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.objects.core import Pod
+from tallygate.objects.devices import ResourceClaim
 from tests.accounting.claims import CLASS, claim, exactly, first_available, result
 from tests.accounting.objects import container, pod, sidecar
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tallygate.webhook.accounting.kubernetes_codes import CODES
-from tallygate.webhook.accounting.problem import Code
+from tallygate.accounting.kubernetes_codes import CODES
+from tallygate.accounting.problem import Code
 
 
 def test_numbers_and_slugs_are_unique_and_in_order() -> None:

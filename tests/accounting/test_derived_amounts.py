@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.charge import Charge, compute_charge, explain_derived
-from tallygate.webhook.accounting.claim_charge import compute_claim_charge, compute_least_devices
-from tallygate.webhook.accounting.derived_amounts import Product, WeightedSum, create_product, create_weighted_sum
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.charge import Charge, compute_charge, explain_derived
+from tallygate.accounting.claim_charge import compute_claim_charge, compute_least_devices
+from tallygate.accounting.derived_amounts import Product, WeightedSum, create_product, create_weighted_sum
+from tallygate.objects.core import Pod
 from tests.accounting.claims import CLASS, claim, exactly, first_available, result
 from tests.accounting.objects import Json, container, container_status, pod, sidecar
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.devices.device_meter import (
+from tallygate.accounting.devices.device_meter import (
     AllocatedDevice,
     DeviceId,
     DeviceMeter,

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.pod_requests import (
+from tallygate.accounting.pod_requests import (
     EffectiveRequest,
     compute_pod_limits,
     compute_pod_requests,
     explain_request,
 )
-from tallygate.webhook.accounting.pod_resources import ContainerRole
+from tallygate.accounting.pod_resources import ContainerRole
 from tests.accounting.objects import container, pod_spec, sidecar
 
 GPU = "nvidia.com/gpu"

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import Charge, compute_charge, explain_derived
-from tallygate.webhook.accounting.derived_amounts import WeightedSum, create_product, create_weighted_sum
-from tallygate.webhook.accounting.gpu_annotations import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import Charge, compute_charge, explain_derived
+from tallygate.accounting.derived_amounts import WeightedSum, create_product, create_weighted_sum
+from tallygate.accounting.gpu_annotations import (
     GpuAnnotation,
     RequestedAmount,
     compute_requested,
     list_requested,
     select_gpu_annotations,
 )
-from tallygate.webhook.objects.core import Pod
+from tallygate.objects.core import Pod
 from tests.accounting.objects import container, pod
 
 FRACTION, MEMORY, COUNT = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"

@@ -1,6 +1,6 @@
 """Memoized results: short texts only, and a limited number."""
 
-from tallygate.webhook.accounting.result_cache import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
+from tallygate.accounting.result_cache import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
 
 
 class Counter:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting import names
-from tallygate.webhook.accounting.name_rules import NameContext, _find_other_problems
-from tallygate.webhook.accounting.names import (
+from tallygate.accounting import names
+from tallygate.accounting.name_rules import NameContext, _find_other_problems
+from tallygate.accounting.names import (
     OPAQUE_PREFIX,
     Family,
     _classify_other_name,

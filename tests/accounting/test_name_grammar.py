@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.names import find_qualified_name_errors
+from tallygate.accounting.names import find_qualified_name_errors
 
 EMPTY_DOMAIN = "prefix part must be non-empty"
 LONG_DOMAIN = "prefix part must be no more than 253 bytes"

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.kubernetes_codes import CODES
-from tallygate.webhook.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
-from tallygate.webhook.accounting.names import Family, classify_name
-from tallygate.webhook.accounting.problem import Reason
+from tallygate.accounting.kubernetes_codes import CODES
+from tallygate.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
+from tallygate.accounting.names import Family, classify_name
+from tallygate.accounting.problem import Reason
 
 # The beginning of the message of each rule.
 STANDARD = "must be a standard resource type or fully qualified"

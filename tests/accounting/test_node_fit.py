@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.node_fit import Shortfall, find_shortfalls
-from tallygate.webhook.objects.core import Node, Pod
+from tallygate.accounting.node_fit import Shortfall, find_shortfalls
+from tallygate.objects.core import Node, Pod
 from tests.accounting.objects import container, container_status, node, pod, sidecar
 
 GPU = "example.com/gpu"

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.pod_defaults import (
+from tallygate.accounting.pod_defaults import (
     UNKNOWN_POD_DEFAULTS,
     PodDefaults,
     create_pod_defaults,
 )
-from tallygate.webhook.objects.core import LimitRange, Pod
-from tallygate.webhook.objects.scheduling import PriorityClass
+from tallygate.objects.core import LimitRange, Pod
+from tallygate.objects.scheduling import PriorityClass
 
 GPU = "nvidia.com/gpu"
 

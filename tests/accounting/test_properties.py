@@ -6,23 +6,23 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.amounts import round_up_to_unit
-from tallygate.webhook.accounting.charge import compute_charge
-from tallygate.webhook.accounting.node_fit import find_shortfalls
-from tallygate.webhook.accounting.pod_requests import (
+from tallygate.accounting.amounts import round_up_to_unit
+from tallygate.accounting.charge import compute_charge
+from tallygate.accounting.node_fit import find_shortfalls
+from tallygate.accounting.pod_requests import (
     compute_limits,
     compute_pod_limits,
     compute_pod_requests,
     compute_requests,
     explain_request,
 )
-from tallygate.webhook.accounting.pod_resources import parse_pod_resources
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.resource_quota import compute_quota_charge
-from tallygate.webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
-from tallygate.webhook.accounting.validation.node_and_quota import validate_node, validate_quota
-from tallygate.webhook.accounting.validation.pods import check_pod_strictly, validate_pod
-from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.accounting.pod_resources import parse_pod_resources
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.resource_quota import compute_quota_charge
+from tallygate.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from tallygate.accounting.validation.node_and_quota import validate_node, validate_quota
+from tallygate.accounting.validation.pods import check_pod_strictly, validate_pod
+from tallygate.objects.core import Pod, PodSpec
 from tests.accounting.charges import sum_charges
 from tests.accounting.objects import Json, container, limit_range, node, pod, quota, sidecar
 

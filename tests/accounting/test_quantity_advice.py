@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.validation.pods import validate_pod
-from tallygate.webhook.accounting.validation.unreadable import suggest_quantities
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.validation.pods import validate_pod
+from tallygate.accounting.validation.unreadable import suggest_quantities
+from tallygate.objects.core import Pod
 
 TABLE = (
     ("bytes are left off", "1GB", ("1G", "1Gi")),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import INT64_MAX, Format
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import INT64_MAX, Format
 
 SI, BIN, EXP = Format.DECIMAL_SI, Format.BINARY_SI, Format.DECIMAL_EXPONENT
 

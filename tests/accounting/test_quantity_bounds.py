@@ -5,14 +5,14 @@ import time
 
 import pytest
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import (
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import (
     MAX_MAGNITUDE,
     MAX_QUANTITY_LENGTH,
     QuantityError,
     QuantityTooLargeError,
 )
-from tallygate.webhook.accounting.result_cache import MAX_TEXT_LENGTH
+from tallygate.accounting.result_cache import MAX_TEXT_LENGTH
 
 TOO_LARGE = (
     ("a huge exponent", "1e999999999"),

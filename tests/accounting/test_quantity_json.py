@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import (
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import (
     FORMAT_WRONG,
     SUFFIX_WRONG,
     QuantityError,

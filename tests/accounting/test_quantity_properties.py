@@ -7,8 +7,8 @@ from math import ceil, floor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import INT64_MAX, Format, QuantityError
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import INT64_MAX, Format, QuantityError
 from tests.conformance.integer_overflow import parse_exactly
 
 SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

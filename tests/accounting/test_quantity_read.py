@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import (
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import (
     FORMAT_WRONG,
     INT64_MAX,
     NUMERIC_WRONG,

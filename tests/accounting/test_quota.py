@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.resource_quota import (
+from tallygate.accounting.resource_quota import (
     compute_quota_charge,
     is_best_effort,
     is_counted_key,
     is_in_scope,
     is_terminating,
 )
-from tallygate.webhook.objects.core import Pod, PodSpec, ResourceQuotaSpec
+from tallygate.objects.core import Pod, PodSpec, ResourceQuotaSpec
 from tests.accounting.objects import container, container_status, pod, quota, sidecar
 
 GPU = "example.com/gpu"

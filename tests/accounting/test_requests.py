@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.pod_requests import compute_pod_limits, compute_pod_requests
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.objects.core import PodSpec
+from tallygate.accounting.pod_requests import compute_pod_limits, compute_pod_requests
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.objects.core import PodSpec
 from tests.accounting.objects import container, pod_spec, sidecar
 
 GPU = "example.com/gpu"

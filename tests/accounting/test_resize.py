@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.pod_requests import (
+from tallygate.accounting.pod_requests import (
     ResizeView,
     apply_status,
     compute_limits,
@@ -12,8 +12,8 @@ from tallygate.webhook.accounting.pod_requests import (
     compute_pod_requests,
     compute_requests,
 )
-from tallygate.webhook.accounting.pod_resources import parse_pod_resources
-from tallygate.webhook.objects.core import PodSpec, PodStatus
+from tallygate.accounting.pod_resources import parse_pod_resources
+from tallygate.objects.core import PodSpec, PodStatus
 from tests.accounting.objects import container, container_status, pod_spec, sidecar, status
 
 INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]

@@ -9,17 +9,17 @@ import msgspec
 import pytest
 import yaml
 
-from tallygate.webhook.accounting import kubernetes_codes, lenient_codes
-from tallygate.webhook.accounting.problem import Code, Problem
-from tallygate.webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
-from tallygate.webhook.accounting.validation.node_and_quota import (
+from tallygate.accounting import kubernetes_codes, lenient_codes
+from tallygate.accounting.problem import Code, Problem
+from tallygate.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from tallygate.accounting.validation.node_and_quota import (
     check_node_strictly,
     check_quota_strictly,
     validate_node,
     validate_quota,
 )
-from tallygate.webhook.accounting.validation.pods import check_pod_strictly, validate_pod
-from tallygate.webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
+from tallygate.accounting.validation.pods import check_pod_strictly, validate_pod
+from tallygate.objects.core import LimitRange, Node, Pod, ResourceQuota
 
 ALL = kubernetes_codes.CODES
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache, compute_fingerprint, share_text
-from tallygate.webhook.objects.core import PodSpec
+from tallygate.accounting.result_cache import Fingerprint, FingerprintCache, compute_fingerprint, share_text
+from tallygate.objects.core import PodSpec
 
 _BOTH = '{"requests": {"nvidia.com/gpu": "1", "cpu": "2"}, "limits": {"nvidia.com/gpu": "1"}}'
 _PLAIN = f'{{"containers": [{{"name": "main", "resources": {_BOTH}}}]}}'

@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.pod_defaults import (
+from tallygate.accounting.pod_defaults import (
     NO_POD_DEFAULTS,
     UNKNOWN_POD_DEFAULTS,
     PodDefaults,
     create_pod_defaults,
 )
-from tallygate.webhook.accounting.runtime_classes import find_class_problem
-from tallygate.webhook.objects.core import Pod, PodSpec
-from tallygate.webhook.objects.scheduling import RuntimeClass, SchedulingPod
+from tallygate.accounting.runtime_classes import find_class_problem
+from tallygate.objects.core import Pod, PodSpec
+from tallygate.objects.scheduling import RuntimeClass, SchedulingPod
 
 KATA = {
     "metadata": {"name": "kata"},

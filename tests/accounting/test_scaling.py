@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.quantity_parser import power_of_ten, round_as_decimal, round_down, round_up
+from tallygate.accounting.quantity_parser import power_of_ten, round_as_decimal, round_down, round_up
 
 MANTISSAS = st.integers(-(10**25), 10**25)
 SCALES = st.integers(-12, 12)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.selectors import (
+from tallygate.accounting.selectors import (
     MATCH_EVERYTHING,
     MATCH_NOTHING,
     Selector,
@@ -14,7 +14,7 @@ from tallygate.webhook.accounting.selectors import (
     create_selector,
     parse_selector,
 )
-from tallygate.webhook.objects.meta import LabelSelector
+from tallygate.objects.meta import LabelSelector
 
 _CONSIST = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "

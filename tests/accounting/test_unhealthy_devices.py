@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.node_fit import UnhealthyDevices, count_unhealthy, format_unhealthy
-from tallygate.webhook.objects.core import Node
+from tallygate.accounting.node_fit import UnhealthyDevices, count_unhealthy, format_unhealthy
+from tallygate.objects.core import Node
 
 GPU = "example.com/gpu"
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-x"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.quantity import Quantity, format_decimal_point, suggest_whole
+from tallygate.accounting.quantity import Quantity, format_decimal_point, suggest_whole
 
 _WRITTEN = ["1.5", "0.5", "1.2Gi", "0.3Ki", "1500m", "2.50", "1e3", "+4", "1024Mi", "-1.5Gi", "0.0", "0.5k"]
 

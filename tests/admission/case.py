@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
-from tallygate.webhook.accounting.problem import Problem
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.request import AdmissionRequest, Phase, UserInfo, Verdict
-from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.policy.lint_findings import Severity
-from tallygate.webhook.policy.model import PolicySet
-from tallygate.webhook.policy.parse import parse
+from tallygate.accounting.problem import Problem
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.request import AdmissionRequest, Phase, UserInfo, Verdict
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.policy.lint_findings import Severity
+from tallygate.policy.model import PolicySet
+from tallygate.policy.parse import parse
 
 FOLDER = Path(__file__).parent / "cases"
 _GROUPS = {"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps", "DaemonSet": "apps"} | {

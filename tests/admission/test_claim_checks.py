@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.claim_checks import compute_possible_amounts
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.request import Phase, ReviewError
-from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.admission.claim_checks import compute_possible_amounts
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.request import Phase, ReviewError
+from tallygate.admission.rule_index import RuleIndex
 from tests.admission.case import create_request, describe_verdict, parse_policies
 from tests.effort import examples
 

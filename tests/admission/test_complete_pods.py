@@ -12,9 +12,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.validation.pods import validate_pod
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.validation.pods import validate_pod
+from tallygate.admission.request import Phase
+from tallygate.objects.core import Pod
 from tests.admission.complete import is_complete
 from tests.admission.test_match_conditions import EVERY_RULE
 from tests.effort import examples

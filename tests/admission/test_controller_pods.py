@@ -13,7 +13,7 @@ import pytest
 
 from e2e.workload_kinds.controllers.counting import Case, list_cases
 from e2e.workload_kinds.controllers.projects import PROJECTS
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.admission.kinds import REVIEW_TARGETS
 
 TABLES = Path(__file__).parent / "controller_pods"
 RECORDS = [

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.kinds import decode_object, list_review_targets
-from tallygate.webhook.admission.object_values import MAX_ITEMS, TooManyItemsError
-from tallygate.webhook.admission.pod_sets import CustomWorkload, read_custom_workload
-from tallygate.webhook.admission.request import CREATE, AdmissionRequest, ReviewError
-from tallygate.webhook.policy.parse import parse
-from tallygate.webhook.policy.workload_kinds import PathStep, Wildcard, WorkloadKind
+from tallygate.admission.kinds import decode_object, list_review_targets
+from tallygate.admission.object_values import MAX_ITEMS, TooManyItemsError
+from tallygate.admission.pod_sets import CustomWorkload, read_custom_workload
+from tallygate.admission.request import CREATE, AdmissionRequest, ReviewError
+from tallygate.policy.parse import parse
+from tallygate.policy.workload_kinds import PathStep, Wildcard, WorkloadKind
 from tests.admission.case import parse_policies
 
 GROUP = "batch.example.com"

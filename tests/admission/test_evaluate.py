@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.quantity_parser import INT64_MAX
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.object_checks import MAX_VIOLATIONS, RuleViolation, ViolationCollector
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.accounting.quantity_parser import INT64_MAX
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.object_checks import MAX_VIOLATIONS, RuleViolation, ViolationCollector
+from tallygate.admission.request import Phase
+from tallygate.admission.rule_index import RuleIndex
 from tests.admission.case import Case, create_request, describe_verdict, parse_policies, read_cases
 
 CASES = read_cases()

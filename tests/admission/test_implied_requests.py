@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.pod_requests import compute_pod_limits, compute_pod_requests
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
-from tallygate.webhook.admission.request import CREATE, AdmissionRequest, Phase, Verdict
-from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.cli.check.api_validation import apply_patch
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.pod_requests import compute_pod_limits, compute_pod_requests
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.kinds import BUILT_IN_TARGETS
+from tallygate.admission.request import CREATE, AdmissionRequest, Phase, Verdict
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.cli.check.api_validation import apply_patch
+from tallygate.objects.core import Pod
 from tests.admission.case import parse_policies
 from tests.effort import examples
 

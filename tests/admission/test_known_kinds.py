@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.validation.pods import validate_pod
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.admission.pod_sets import CustomWorkload
-from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
-from tallygate.webhook.admission.request import AdmissionRequest, Phase
-from tallygate.webhook.admission.resource_fields import list_resource_fields
-from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.parse import parse
+from tallygate.accounting.validation.pods import validate_pod
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.admission.pod_sets import CustomWorkload
+from tallygate.admission.pod_view import PodView, ReplicaCount
+from tallygate.admission.request import AdmissionRequest, Phase
+from tallygate.admission.resource_fields import list_resource_fields
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.parse import parse
 from tests.admission.kinds_reference import DOCUMENT, update_kinds
 from tests.admission.test_pod_sets import GPU, create_template
 

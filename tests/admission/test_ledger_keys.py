@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.policy.parse import parse
+from tallygate.admission.cap_index import CapIndex
+from tallygate.policy.parse import parse
 
 _SELECTOR = "{matchLabels: {tier: batch}, matchExpressions: [{key: team, operator: In, values: [b, a]}]}"
 

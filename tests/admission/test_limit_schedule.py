@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.admission.limit_schedule import LimitSchedule
-from tallygate.webhook.policy.globs import matches
-from tallygate.webhook.policy.model import LimitOverride, PolicySet
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.quantity import Quantity
+from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.limit_schedule import LimitSchedule
+from tallygate.policy.globs import matches
+from tallygate.policy.model import LimitOverride, PolicySet
 from tests.admission.case import parse_policies
 
 GPU = "nvidia.com/gpu"

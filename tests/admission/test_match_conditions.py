@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from tallygate.webhook.admission.workload_resources import find_resource
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
+from tallygate.admission.request import Phase
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.workload_resources import find_resource
+from tallygate.policy.known_kinds import KNOWN_KINDS
 from tests.admission.test_workload_resources import EVERYTHING_SERVED
 from tests.effort import examples
 from tests.gate.gate_fixture import GateFixture, response

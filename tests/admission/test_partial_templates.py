@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.admission.request import AdmissionRequest, Phase
-from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.cli.check.api_validation import find_accepted_problems, validate_object
-from tallygate.webhook.policy.parse import parse
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.admission.request import AdmissionRequest, Phase
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.cli.check.api_validation import find_accepted_problems, validate_object
+from tallygate.policy.parse import parse
 from tests.admission.test_pod_sets import GPU
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-x"

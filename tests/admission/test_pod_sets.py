@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.admission.request import AdmissionRequest, Phase
-from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.policy.parse import parse
-from tallygate.webhook.policy.workload_kinds import FieldPath, PathError, Wildcard
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.admission.request import AdmissionRequest, Phase
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.policy.parse import parse
+from tallygate.policy.workload_kinds import FieldPath, PathError, Wildcard
 
 GPU = "nvidia.com/gpu"
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.request import Phase, ReviewError, Verdict
-from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.request import Phase, ReviewError, Verdict
+from tallygate.admission.rule_index import RuleIndex
 from tests.admission.case import create_request, describe_verdict, parse_policies
 from tests.effort import examples
 

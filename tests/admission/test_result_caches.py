@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.result_cache import compute_fingerprint
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.admission.rule_index import RuleIndex, RuleSelection
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.result_cache import compute_fingerprint
+from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.request import Phase
+from tallygate.admission.rule_index import RuleIndex, RuleSelection
+from tallygate.objects.core import Pod
 from tests.admission.case import create_request, parse_policies
 
 WHOLE = """

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.problem import Problem, Reason
-from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, Verdict, decode_review
-from tallygate.webhook.admission.response import (
+from tallygate.accounting.problem import Problem, Reason
+from tallygate.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, Verdict, decode_review
+from tallygate.admission.response import (
     ResponseSubject,
     create_denial_status,
     create_retry_status,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.self_registration import (
+from tallygate.admission.self_registration import (
     EXEMPT_ANNOTATION,
     FAILURE_POLICY_ANNOTATION,
     REGISTRATION_ANNOTATION,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.policy.known_kinds import KNOWN_KINDS
 from tests.admission.test_pod_sets import create_template
 
 POD = create_template()["spec"]

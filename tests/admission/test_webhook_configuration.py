@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
-from tallygate.webhook.admission.request import AdmissionRequest
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, UrlTarget, create_webhook_configurations
+from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
+from tallygate.admission.request import AdmissionRequest
+from tallygate.admission.webhook_configuration import ServiceTarget, UrlTarget, create_webhook_configurations
 
 SERVICE = ServiceTarget("gates", "gate", 8443)
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.admission.workflow_pods import WorkflowPods, count_workflow_pods
+from tallygate.admission.workflow_pods import WorkflowPods, count_workflow_pods
 from tests.admission.test_known_kinds import read_views
 from tests.admission.test_pod_sets import create_template
 

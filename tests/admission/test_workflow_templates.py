@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.validation.pods import validate_pod
-from tallygate.webhook.admission.merged_values import UnknownPatchError, merge_values
-from tallygate.webhook.admission.pod_view import Completeness, PodView
+from tallygate.accounting.validation.pods import validate_pod
+from tallygate.admission.merged_values import UnknownPatchError, merge_values
+from tallygate.admission.pod_view import Completeness, PodView
 from tests.admission.test_known_kinds import locate_amounts, read_views
 from tests.admission.test_pod_sets import GPU
 

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from tallygate.webhook.admission.workload_resources import (
+from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.workload_resources import (
     ServedResources,
     WorkloadResource,
     read_registered,
     select_resources,
 )
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import CountField, FieldPath, PodSetDefinition, WorkloadKind
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.workload_kinds import CountField, FieldPath, PodSetDefinition, WorkloadKind
 
 EVERYTHING_SERVED = {
     (kind.group, version, kind.resource): kind.is_namespaced for kind in KNOWN_KINDS for version in kind.versions

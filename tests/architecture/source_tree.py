@@ -23,8 +23,8 @@ class Module:
 
     @cached_property
     def name(self) -> str:
-        """The dotted name below `tallygate`, as installed; that of a package for its `__init__`."""
-        return "tallygate." + self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        """The dotted name by which it is imported; that of a package for its `__init__`."""
+        return self.path.partition("/")[2].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @property
     def package(self) -> str:

@@ -9,11 +9,11 @@ from tests.architecture.source_tree import Module
 _MIN_LINES_OF_ONE_IMPORTER = 60
 _MAX_MODULE_LINES = 800
 _MAX_FUNCTION_LINES = 50
-_RUN_BY_NAME = {"webhook/server/https/certificate_trial.py"}  # started with -m, so that nothing imports it
+_RUN_BY_NAME = {"webhook/tallygate/server/https/certificate_trial.py"}  # started with -m, so that nothing imports it
 _LAZY_IMPORTS = {
-    "webhook/cli/": "tests/cli/test_command.py has the modules that a command does not load",
-    "webhook/server/serve.py": "tests/server/test_start.py shows that a gate without a cluster loads no client",
-    "webhook/kube/config.py": "tests/cli/test_command.py: the official client takes 0.7 s to load",
+    "webhook/tallygate/cli/": "tests/cli/test_command.py has the modules that a command does not load",
+    "webhook/tallygate/server/serve.py": "tests/server/test_start.py: a gate without a cluster loads no client",
+    "webhook/tallygate/kube/config.py": "tests/cli/test_command.py: the official client takes 0.7 s to load",
 }
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.output.code_catalog import ALL_CODES
-from tallygate.webhook.server.settings.table import OPTIONS
-from tallygate.webhook.state.kubernetes.crd import create_crd
+from tallygate.cli.app import root
+from tallygate.cli.output.code_catalog import ALL_CODES
+from tallygate.server.settings.table import OPTIONS
+from tallygate.state.kubernetes.crd import create_crd
 from tests.logged_events import list_logged_events
 from tests.server.all_metrics import list_metrics
 

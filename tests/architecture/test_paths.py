@@ -6,10 +6,10 @@ from tests.paths.runs import RUNS, run_cold
 
 # The report is `python -m tests.paths`. A recorder that sees nothing, or one thread of several only, fails here.
 _KNOWN_MODULES = {
-    "create": {"webhook/gate/gate.py", "webhook/gate/charging.py", "webhook/state/ledger/reserve.py"},
-    "predict": {"webhook/cli/predict/command.py", "webhook/accounting/scheduling/prediction.py"},
-    "policy-edit": {"webhook/policy/load.py", "webhook/server/policy_reloader.py"},
-    "ledger-write": {"webhook/state/batched_ledgers.py", "webhook/state/kubernetes/cap_ledger.py"},
+    "create": {"tallygate/gate/gate.py", "tallygate/gate/charging.py", "tallygate/state/ledger/reserve.py"},
+    "predict": {"tallygate/cli/predict/command.py", "tallygate/accounting/scheduling/prediction.py"},
+    "policy-edit": {"tallygate/policy/load.py", "tallygate/server/policy_reloader.py"},
+    "ledger-write": {"tallygate/state/batched_ledgers.py", "tallygate/state/kubernetes/cap_ledger.py"},
 }
 
 

@@ -1,8 +1,8 @@
 """Findings to keep and to report."""
 
-from tallygate.webhook.accounting.problem import Problem, Reason
-from tallygate.webhook.audit.audit_findings import AuditFinding, ObjectRef
-from tallygate.webhook.policy.model import Enforcement
+from tallygate.accounting.problem import Problem, Reason
+from tallygate.audit.audit_findings import AuditFinding, ObjectRef
+from tallygate.policy.model import Enforcement
 
 
 def create_finding(

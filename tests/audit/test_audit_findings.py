@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.audit.audit_findings import ENFORCEMENTS_BY_STRICTNESS, AuditFindings, PolicyKey
-from tallygate.webhook.policy.model import Enforcement
+from tallygate.audit.audit_findings import ENFORCEMENTS_BY_STRICTNESS, AuditFindings, PolicyKey
+from tallygate.policy.model import Enforcement
 from tests.audit.findings import create_finding
 
 NAMESPACES = st.sampled_from(["", "team-a", "team-b"])

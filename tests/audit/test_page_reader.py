@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from tallygate.webhook.audit.listing import AuditError, PageReader
-from tallygate.webhook.kube.client import ApiClient
+from tallygate.audit.listing import AuditError, PageReader
+from tallygate.kube.client import ApiClient
 from tests.state.kubernetes.scripted_api_server import Responder, hang_up, respond, respond_json, server
 
 PATH = "/apis/apps/v1/deployments"

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.audit.policy_report import (
+from tallygate.audit.policy_report import (
     DIGEST_ANNOTATION,
     MAX_RESULT_BYTES,
     MAX_RESULTS,
@@ -17,7 +17,7 @@ from tallygate.webhook.audit.policy_report import (
     create_report,
     create_result_key,
 )
-from tallygate.webhook.policy.model import Enforcement
+from tallygate.policy.model import Enforcement
 from tests.audit.findings import create_finding
 
 NEWER, OLDER = REPORT_APIS

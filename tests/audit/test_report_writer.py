@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tallygate.webhook.audit.audit_findings import AuditFindings
-from tallygate.webhook.audit.policy_report import DIGEST_ANNOTATION, REPORT_APIS, ReportApi, create_content
-from tallygate.webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter
+from tallygate.audit.audit_findings import AuditFindings
+from tallygate.audit.policy_report import DIGEST_ANNOTATION, REPORT_APIS, ReportApi, create_content
+from tallygate.audit.report_writer import ReportCounts, ReportsError, ReportWriter
 from tests.audit.findings import create_finding
 from tests.state.kubernetes.scripted_api_server import (
     Responder,

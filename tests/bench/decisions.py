@@ -4,12 +4,12 @@ import itertools
 import statistics
 import time
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.policy.load import SHIPPED_POLICIES, load_policies
-from tallygate.webhook.policy.model import PolicySet
-from tallygate.webhook.policy.parse import parse
-from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
+from tallygate.admission.request import Phase
+from tallygate.gate.gate import Gate
+from tallygate.policy.load import SHIPPED_POLICIES, load_policies
+from tallygate.policy.model import PolicySet
+from tallygate.policy.parse import parse
+from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.bench.comparison import REVIEW
 
 _RULE = """

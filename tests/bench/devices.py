@@ -18,19 +18,19 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
-from tallygate.webhook.accounting.scheduling.schedule import schedule_one
-from tallygate.webhook.admission.kinds import DecodedRequest
-from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
-from tallygate.webhook.gate.schedulability import check_schedulability
-from tallygate.webhook.objects.scheduling import SchedulingPod
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.device_index import DeviceIndex
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.cluster.storage_index import StorageIndex
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.schedule import schedule_one
+from tallygate.admission.kinds import DecodedRequest
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.gate.cluster_snapshot import FixedSnapshot
+from tallygate.gate.schedulability import check_schedulability
+from tallygate.objects.scheduling import SchedulingPod
 from tests.admission.case import parse_policies
 from tests.bench.headroom import RUNS, run_command
 from tests.bench.schedulability import RULE, RequestedPod, create_request

@@ -6,15 +6,15 @@ import time
 
 import msgspec
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.kube.resource_codec import Replaced
-from tallygate.webhook.policy.model import PolicySet
-from tallygate.webhook.state.in_memory import MemoryLedgers
-from tallygate.webhook.state.informers.named_stores import NamespaceRecord, NamespaceStore
-from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.admission.request import Phase
+from tallygate.gate.gate import Gate
+from tallygate.gate.ledger_reconciler import LedgerReconciler
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.kube.resource_codec import Replaced
+from tallygate.policy.model import PolicySet
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.informers.named_stores import NamespaceRecord, NamespaceStore
+from tallygate.state.informers.pod_store import PodStore
 from tests.bench.comparison import REVIEW
 from tests.bench.decisions import parse_policies
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
-from tallygate.webhook.objects.scheduling import SchedulingPod
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.remaining_capacity import compute_remaining_capacity
+from tallygate.objects.scheduling import SchedulingPod
 from tests.bench.scheduling import PODS, WORKLOADS, create_cluster, create_node, create_pod, get_anti_affinity
 
 _SIZES = ((500, 2_000), (5_000, 100_000))
@@ -108,7 +108,7 @@ def run_command(arguments: Sequence[str]) -> tuple[float, float, float]:
 
     Linux passes the peak memory of a process on to every process that it starts.
     """
-    command = [sys.executable, "-c", _STARTER, sys.executable, "-m", "tallygate.webhook.cli", *arguments]
+    command = [sys.executable, "-c", _STARTER, sys.executable, "-m", "tallygate.cli", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)  # noqa: S603 -- ours, and no shell
     seconds, cpu, peak = map(float, done.stdout.split())
     return seconds, cpu, peak

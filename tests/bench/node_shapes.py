@@ -9,14 +9,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.node_shape import ZONE
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
-from tallygate.webhook.admission.request import AdmissionRequest, decode_review
-from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
-from tallygate.webhook.gate.schedulability import check_schedulability
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.node_shape import ZONE
+from tallygate.admission.kinds import REVIEW_TARGETS, DecodedRequest
+from tallygate.admission.request import AdmissionRequest, decode_review
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.gate.cluster_snapshot import FixedSnapshot
+from tallygate.gate.schedulability import check_schedulability
 from tests.accounting.scheduling.clusters import create_cluster
 from tests.admission.case import parse_policies
 from tests.bench.schedulability import RULE

@@ -25,7 +25,7 @@ def create_serve_arguments(folder: Path) -> list[str]:
     listen = ["--listen", "127.0.0.1:0", "--monitor", "127.0.0.1:0"]
     return [
         "-m",
-        "tallygate.webhook.cli",
+        "tallygate.cli",
         "serve",
         *listen,
         "--tls-cert",

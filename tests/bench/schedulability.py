@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.pod_info import PodInfo
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
-from tallygate.webhook.admission.request import AdmissionRequest, Verdict, decode_review
-from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
-from tallygate.webhook.gate.schedulability import check_schedulability
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.pod_info import PodInfo
+from tallygate.admission.kinds import REVIEW_TARGETS, DecodedRequest
+from tallygate.admission.request import AdmissionRequest, Verdict, decode_review
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.gate.cluster_snapshot import FixedSnapshot
+from tallygate.gate.schedulability import check_schedulability
 from tests.admission.case import parse_policies
 from tests.bench.scheduling import (
     HOST,

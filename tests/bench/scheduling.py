@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.columns import NodeIndices
-from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.objects.scheduling import SchedulingNode, SchedulingPod
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.columns import NodeIndices
+from tallygate.accounting.cluster.pod_info import PodInfo, create_pod_info
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.objects.scheduling import SchedulingNode, SchedulingPod
 
 NODES, WORKLOADS, PODS, NAMESPACES = 5_000, 10_000, 100_000, 500
 _ZONES, _RACKS, _TIERS, _EXTENDED = 10, 200, 4, 18

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.renewal import issue
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 
 _PORT = re.compile(rb'"port": ?(\d+)')
 _TICKS = os.sysconf("SC_CLK_TCK")

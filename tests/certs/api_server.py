@@ -19,8 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.renewal import issue
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 
 _MAX_ENDLESS_BYTES = 256 << 20  # so that a client that reads everything fails its case and not the machine
 _PREFIX = "/apis/admissionregistration.k8s.io/v1/"

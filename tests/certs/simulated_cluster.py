@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from tallygate.certs.certificate_names import CertificateNames, parse_names
-from tallygate.certs.certificate_reconciler import (
+from tallygate_certs.certificate_names import CertificateNames, parse_names
+from tallygate_certs.certificate_reconciler import (
     PROPAGATION_DELAY_SECONDS,
     CertificateReconciler,
     ChangedError,
@@ -17,7 +17,7 @@ from tallygate.certs.certificate_reconciler import (
     Timing,
     WebhookTrust,
 )
-from tallygate.certs.secret_state import SecretState, ServingCertificate, parse_ca_certificates
+from tallygate_certs.secret_state import SecretState, ServingCertificate, parse_ca_certificates
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MAX_LAG_SECONDS = PROPAGATION_DELAY_SECONDS * 0.9

@@ -10,9 +10,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tallygate.certs.authority import CLOCK_SKEW, SERVING_LIFETIME, KeyPair, create_ca, create_serving_certificate
-from tallygate.certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE, write_ca, write_serving_pair
-from tallygate.certs.certificate_names import parse_names
+from tallygate_certs.authority import CLOCK_SKEW, SERVING_LIFETIME, KeyPair, create_ca, create_serving_certificate
+from tallygate_certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE, write_ca, write_serving_pair
+from tallygate_certs.certificate_names import parse_names
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 NAMES = parse_names(["gate.tally.svc", "localhost", "127.0.0.1", "::1"])

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from tallygate.certs.authority import CA_LIFETIME, create_ca
-from tallygate.certs.ca_bundle import PublishOutcome, publish_bundle, read_ca_bundle
-from tallygate.certs.cert_files import write_ca_certificates
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.cluster_access import create_client
-from tallygate.certs.errors import CertsError
-from tallygate.certs.renewal import issue, renew
-from tallygate.webhook.kube.config import ClientConfigError, load_kubeconfig
+from tallygate.kube.config import ClientConfigError, load_kubeconfig
+from tallygate_certs.authority import CA_LIFETIME, create_ca
+from tallygate_certs.ca_bundle import PublishOutcome, publish_bundle, read_ca_bundle
+from tallygate_certs.cert_files import write_ca_certificates
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.cluster_access import create_client
+from tallygate_certs.errors import CertsError
+from tallygate_certs.renewal import issue, renew
 from tests.certs.api_server import CertificateApiServer, run_api_server, write_kubeconfig
 
 NOW = datetime.now(UTC)

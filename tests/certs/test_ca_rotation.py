@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tallygate.certs.authority import CA_LIFETIME, create_ca, create_serving_certificate
-from tallygate.certs.ca_rotation import (
+from tallygate_certs.authority import CA_LIFETIME, create_ca, create_serving_certificate
+from tallygate_certs.ca_rotation import (
     RotationAction,
     RotationInput,
     choose_step,
     find_request_error,
     get_retirement_time,
 )
-from tallygate.certs.certificate_names import CertificateNames, parse_names, read_names
-from tallygate.certs.secret_state import MAX_CA_CERTIFICATES, SecretState, convert_key_pair
+from tallygate_certs.certificate_names import CertificateNames, parse_names, read_names
+from tallygate_certs.secret_state import MAX_CA_CERTIFICATES, SecretState, convert_key_pair
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = parse_names(["gate.tally.svc"])

@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from tallygate.certs.certificate_names import CertificateNames, create_service_names, parse_names
-from tallygate.certs.errors import CertsError
+from tallygate_certs.certificate_names import CertificateNames, create_service_names, parse_names
+from tallygate_certs.errors import CertsError
 
 GOOD = {
     "a word": ("gate", CertificateNames(("gate",))),

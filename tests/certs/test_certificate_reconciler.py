@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from tallygate.certs.authority import KeyPair, create_ca, create_serving_certificate
-from tallygate.certs.ca_rotation import RotationAction
-from tallygate.certs.certificate_reconciler import (
+from tallygate_certs.authority import KeyPair, create_ca, create_serving_certificate
+from tallygate_certs.ca_rotation import RotationAction
+from tallygate_certs.certificate_reconciler import (
     PROPAGATION_DELAY_SECONDS,
     CertificateReconciler,
     Timing,
     WebhookTrust,
 )
-from tallygate.certs.secret_state import SecretState, ServingCertificate, convert_key_pair, encode_pem
+from tallygate_certs.secret_state import SecretState, ServingCertificate, convert_key_pair, encode_pem
 from tests.certs.simulated_cluster import NAMES, START, SimulatedCluster
 
 OLD, NEW, FOREIGN = (create_ca(START) for _ in range(3))

@@ -10,10 +10,10 @@ from threading import Event
 
 import pytest
 
-from tallygate.certs import secret_store
-from tallygate.certs.cluster_access import create_client
-from tallygate.certs.secret_store import CertificateWatch
-from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.kube.config import load_kubeconfig
+from tallygate_certs import secret_store
+from tallygate_certs.cluster_access import create_client
+from tallygate_certs.secret_store import CertificateWatch
 from tests.certs.api_server import CertificateApiServer, run_api_server
 from tests.server.process import eventually
 

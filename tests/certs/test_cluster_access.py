@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from urllib3 import PoolManager
 
-from tallygate.certs import cluster_access
-from tallygate.certs.cluster_access import (
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.client import ApiClient, ClientConfig, ResponseLimits
+from tallygate.kube.config import load_kubeconfig
+from tallygate_certs import cluster_access
+from tallygate_certs.cluster_access import (
     create_client,
     create_object,
     patch_object,
     read_object,
     replace_object,
 )
-from tallygate.certs.errors import CertsError
-from tallygate.certs.secret_store import KubernetesCertificateStore
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.kube.client import ApiClient, ClientConfig, ResponseLimits
-from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate_certs.errors import CertsError
+from tallygate_certs.secret_store import KubernetesCertificateStore
 from tests.certs import api_server
 from tests.server.process import eventually
 
@@ -190,7 +190,7 @@ def test_every_name_is_one_segment_of_the_path(
 def test_no_typed_class_of_the_client_is_loaded() -> None:
     """Avoid these modules, whose import takes longer than the rest of a start."""
     program = (
-        "import sys; import tallygate.certs.ca_bundle, tallygate.certs.secret_store, tallygate.certs.secret_store;"
+        "import sys; import tallygate_certs.ca_bundle, tallygate_certs.secret_store, tallygate_certs.secret_store;"
     )
     program += "typed = ('kubernetes.client.api.', 'kubernetes.client.models.');"
     program += "print([each for each in sys.modules if each.startswith(typed)])"

@@ -10,12 +10,12 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.certs.authority import CA_LIFETIME, SERVING_LIFETIME, create_ca, create_serving_certificate
-from tallygate.certs.cert_files import CA_KEY_FILE, CHAIN_FILE, KEY_FILE, read_ca_certificates, read_serving_pair
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.certificate_status import find_chain_problem, inspect_certificates
-from tallygate.certs.errors import CertsError
-from tallygate.certs.renewal import get_renewal_reason, is_ca_due, issue, renew, select_trusted_cas
+from tallygate_certs.authority import CA_LIFETIME, SERVING_LIFETIME, create_ca, create_serving_certificate
+from tallygate_certs.cert_files import CA_KEY_FILE, CHAIN_FILE, KEY_FILE, read_ca_certificates, read_serving_pair
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.certificate_status import find_chain_problem, inspect_certificates
+from tallygate_certs.errors import CertsError
+from tallygate_certs.renewal import get_renewal_reason, is_ca_due, issue, renew, select_trusted_cas
 from tests.effort import examples
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tallygate.certs import ca_rotation, certificate_reconciler, secret_state
-from tallygate.certs.certificate_reconciler import PROPAGATION_DELAY_SECONDS, CertificateReconciler
-from tallygate.certs.secret_state import ServingCertificate
+from tallygate_certs import ca_rotation, certificate_reconciler, secret_state
+from tallygate_certs.certificate_reconciler import PROPAGATION_DELAY_SECONDS, CertificateReconciler
+from tallygate_certs.secret_state import ServingCertificate
 from tests.certs import simulated_cluster
 from tests.certs.simulated_cluster import Replica, SimulatedCluster, request_renewal
 

@@ -12,11 +12,11 @@ from cryptography.x509.oid import NameOID
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tallygate.certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
-from tallygate.certs.ca_rotation import RotationInput, choose_step
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.certificate_status import create_status
-from tallygate.certs.secret_state import (
+from tallygate_certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
+from tallygate_certs.ca_rotation import RotationInput, choose_step
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.certificate_status import create_status
+from tallygate_certs.secret_state import (
     SINCE_ANNOTATION,
     SecretState,
     compute_fingerprint,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.certs.authority import create_ca, create_serving_certificate
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.certificate_reconciler import ChangedError
-from tallygate.certs.cluster_access import create_client
-from tallygate.certs.errors import CertsError
-from tallygate.certs.secret_state import SecretState, convert_key_pair
-from tallygate.certs.secret_store import KubernetesCertificateStore
-from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.kube.config import load_kubeconfig
+from tallygate_certs.authority import create_ca, create_serving_certificate
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.certificate_reconciler import ChangedError
+from tallygate_certs.cluster_access import create_client
+from tallygate_certs.errors import CertsError
+from tallygate_certs.secret_state import SecretState, convert_key_pair
+from tallygate_certs.secret_store import KubernetesCertificateStore
 from tests.certs.api_server import CertificateApiServer, run_api_server
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

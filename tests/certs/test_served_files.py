@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.errors import CertsError
-from tallygate.certs.secret_state import ServingCertificate, convert_key_pair, parse_serving_certificate
-from tallygate.certs.served_files import ServedFiles
+from tallygate_certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.errors import CertsError
+from tallygate_certs.secret_state import ServingCertificate, convert_key_pair, parse_serving_certificate
+from tallygate_certs.served_files import ServedFiles
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CA = create_ca(NOW)

@@ -6,7 +6,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 
 CAP = """\
 apiVersion: tallygate.dev/v1alpha1

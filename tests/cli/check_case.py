@@ -14,7 +14,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 
 CASES = Path(__file__).parent / "cases"
 FORMATS = ("table", "json", "yaml", "github", "sarif")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from tallygate.webhook.accounting.problem import Code
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.framework import Command, Group
-from tallygate.webhook.cli.output import code_catalog
+from tallygate.accounting.problem import Code
+from tallygate.cli.app import root
+from tallygate.cli.framework import Command, Group
+from tallygate.cli.output import code_catalog
 
 DOCS = Path(__file__).parents[2] / "docs"
 

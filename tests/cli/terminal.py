@@ -30,9 +30,7 @@ def run_in_terminal(arguments: list[str], columns: int, folder: Path, command: s
             env=inherited,
         )
     else:
-        process = Program(
-            "tallygate.webhook.cli", arguments, stdout=slave, stderr=slave, cwd=folder, environment=inherited
-        )
+        process = Program("tallygate.cli", arguments, stdout=slave, stderr=slave, cwd=folder, environment=inherited)
     os.close(slave)
     data = b""
     while more := _read(master):

@@ -10,12 +10,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.sources.options import load_usable_policies
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.policy.load import SHIPPED_POLICIES
-from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
+from tallygate.admission.request import Phase
+from tallygate.cli.app import root
+from tallygate.cli.sources.options import load_usable_policies
+from tallygate.gate.gate import Gate
+from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.conformance.errors import is_resource_field
 from tests.conformance.sums import find_wrapping_names
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from tallygate.certs.secret_state import compute_fingerprint, encode_pem, parse_secret_state
-from tallygate.certs.served_files import ServedFiles
-from tallygate.webhook.cli.serve import certificate_controller
-from tallygate.webhook.cli.serve.certificate_controller import run_certificate_controller
-from tallygate.webhook.server.interfaces import ServerSetup
-from tallygate.webhook.server.lifecycle import ServeError
-from tallygate.webhook.server.settings.table import Settings
-from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
+from tallygate.cli.serve import certificate_controller
+from tallygate.cli.serve.certificate_controller import run_certificate_controller
+from tallygate.server.interfaces import ServerSetup
+from tallygate.server.lifecycle import ServeError
+from tallygate.server.settings.table import Settings
+from tallygate.server.telemetry.metrics import ServerMetrics, Telemetry
+from tallygate_certs.secret_state import compute_fingerprint, encode_pem, parse_secret_state
+from tallygate_certs.served_files import ServedFiles
 from tests.certs.api_server import CertificateApiServer, run_api_server
 from tests.server.app_harness import Log
 from tests.server.process import eventually

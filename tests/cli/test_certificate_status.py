@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.certs.authority import create_ca, create_serving_certificate
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.secret_state import (
+from tallygate.cli.app import root
+from tallygate_certs.authority import create_ca, create_serving_certificate
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.secret_state import (
     SecretState,
     compute_fingerprint,
     convert_key_pair,
@@ -20,7 +21,6 @@ from tallygate.certs.secret_state import (
     encode_data,
     encode_pem,
 )
-from tallygate.webhook.cli.app import root
 from tests.certs.api_server import CertificateApiServer, run_api_server
 
 PATH = "/api/v1/namespaces/tallygate-system/secrets/tallygate-tls"

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner, Result
 from cryptography import x509
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.check_case import change_directory
 
 

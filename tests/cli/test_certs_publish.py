@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.certs.certificate_names import create_service_names
-from tallygate.certs.renewal import issue
-from tallygate.webhook.admission.self_registration import REGISTRATION_ANNOTATION
-from tallygate.webhook.admission.workload_resources import read_registered
-from tallygate.webhook.cli.app import root
+from tallygate.admission.self_registration import REGISTRATION_ANNOTATION
+from tallygate.admission.workload_resources import read_registered
+from tallygate.cli.app import root
+from tallygate_certs.certificate_names import create_service_names
+from tallygate_certs.renewal import issue
 from tests.admission.test_self_registration import KINDS
 from tests.certs.api_server import CertificateApiServer, run_api_server
 from tests.kube.test_discovery import JOB_SET_GROUP, JOB_SETS, WHOLE, discovery, version
@@ -202,8 +202,8 @@ def test_an_invalid_folder_fails_before_any_request(api: CertificateApiServer, k
 
 def test_other_commands_do_not_load_the_client() -> None:
     """Avoid the client, whose import takes longer than all others together."""
-    program = "import sys; from tallygate.webhook.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
-    program += "assert 'tallygate.webhook.cli.certs.command' in sys.modules; sys.exit('kubernetes' in sys.modules)"
+    program = "import sys; from tallygate.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
+    program += "assert 'tallygate.cli.certs.command' in sys.modules; sys.exit('kubernetes' in sys.modules)"
     for arguments in (["certs", "issue", "--help"], ["certs", "show", "--help"]):
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, check=False)  # noqa: S603  ourselves, no shell
         assert done.returncode == 0, done.stderr

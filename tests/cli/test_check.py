@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.check_case import Case, change_directory, list_cases, list_expectations
 
 
@@ -113,7 +113,7 @@ def test_invalid_arguments_are_a_usage_error(arguments: tuple[str, ...], sentenc
 
 def test_a_check_without_a_snapshot_does_not_load_numpy() -> None:
     """Load numpy only for placements, since its import takes as long as all others together."""
-    program = "import sys; from tallygate.webhook.cli.app import root; root(['check', '-'], standalone_mode=False)"
+    program = "import sys; from tallygate.cli.app import root; root(['check', '-'], standalone_mode=False)"
     program += "; sys.exit('numpy' in sys.modules)"
     whole = json.dumps({**POD, "spec": {"containers": [{"name": "a"}]}}).encode()
     done = subprocess.run([sys.executable, "-c", program], input=whole, capture_output=True, check=False)  # noqa: S603  ourselves, no shell

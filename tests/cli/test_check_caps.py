@@ -8,9 +8,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.sources import snapshot_reader
-from tallygate.webhook.documents.syntax_tree import Limits
+from tallygate.cli.app import root
+from tallygate.cli.sources import snapshot_reader
+from tallygate.documents.syntax_tree import Limits
 from tests.cli.cap_checks import CAP, check, namespaces, pod, workload
 
 NO_LIMIT_RANGES: dict[str, Any] = {"apiVersion": "v1", "kind": "LimitRangeList", "items": []}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.cap_checks import CAP, check, claim, device_class, namespaces, workload
 
 CLUSTER = [*namespaces(a="yes"), device_class()]

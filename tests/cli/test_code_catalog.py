@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tallygate.webhook.accounting.problem import Code
-from tallygate.webhook.cli.output import code_catalog
+from tallygate.accounting.problem import Code
+from tallygate.cli.output import code_catalog
 
 
 def test_numbers_are_unique_and_in_order() -> None:

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tallygate.webhook.accounting.problem import Code
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.output import code_catalog
-from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.accounting.problem import Code
+from tallygate.cli.app import root
+from tallygate.cli.output import code_catalog
+from tallygate.policy.load import SHIPPED_POLICIES
 
 _CONTAINER = {"resources"}
 _QUOTA = {"hard", "scopes", "scopeSelector"}

@@ -12,9 +12,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.framework import Command, Group, RootGroup
-from tallygate.webhook.errors import TallygateError
+from tallygate.cli.app import root
+from tallygate.cli.framework import Command, Group, RootGroup
+from tallygate.errors import TallygateError
 
 
 def list_commands(command: click.Command = root, name: str = "tallygate") -> Iterator[tuple[str, click.Command]]:
@@ -62,7 +62,7 @@ def test_every_command_is_listed_with_a_sentence(words: list[str]) -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["certs", "--help"]])
 def test_the_help_does_not_load_every_command(arguments: list[str]) -> None:
-    program = "import sys; from tallygate.webhook.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
+    program = "import sys; from tallygate.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
     program += "loaded = [each for each in ('numpy', 'flask', 'kubernetes', 'jsonschema') if each in sys.modules];"
     program += "print(loaded, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
@@ -167,7 +167,7 @@ def start_tallygate(
 ) -> subprocess.Popen[bytes]:
     """Start a real process."""
     return subprocess.Popen(  # noqa: S603 -- this very program, no shell
-        [sys.executable, "-m", "tallygate.webhook.cli", *arguments],
+        [sys.executable, "-m", "tallygate.cli", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=stdout,
         stderr=subprocess.PIPE,
@@ -186,7 +186,7 @@ def test_a_closed_output_is_no_error() -> None:
 
 
 def test_the_module_is_the_installed_command() -> None:
-    """Run `python -m tallygate.webhook.cli` in place of `tallygate`."""
+    """Run `python -m tallygate.cli` in place of `tallygate`."""
     process = start_tallygate("check", str(Path(__file__).parent / "missing.yaml"))
     out, error = process.communicate(timeout=120)
     assert process.returncode == 2
@@ -196,14 +196,14 @@ def test_the_module_is_the_installed_command() -> None:
 
 @pytest.mark.parametrize("command", ["check", "usage", "doctor"])
 def test_commands_without_nodes_and_watches_do_not_load_their_modules(command: str) -> None:
-    program = f"import sys, tallygate.webhook.cli.{command}.command; unasked = ('numpy', 'kubernetes', 'watchfiles');"
+    program = f"import sys, tallygate.cli.{command}.command; unasked = ('numpy', 'kubernetes', 'watchfiles');"
     program += "print([each for each in unasked if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_numpy_starts_no_thread_for_each_core() -> None:
-    program = "import os, sys; from tallygate.webhook.cli import app; from contextlib import suppress;\n"
+    program = "import os, sys; from tallygate.cli import app; from contextlib import suppress;\n"
     program += "with suppress(SystemExit): app.main()\n"
     program += "print('numpy' in sys.modules, len(os.listdir('/proc/self/task')), file=sys.stderr)"
     unset = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}

@@ -14,8 +14,8 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from tallygate.webhook.cli import completions
-from tallygate.webhook.cli.app import root
+from tallygate.cli import completions
+from tallygate.cli.app import root
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.state.kubernetes.scripted_api_server import Responder, respond_json, server
 from tests.warm import run
@@ -40,7 +40,7 @@ def test_bash_can_read_the_script() -> None:
 def complete(words: str, index: int) -> list[str]:
     """Return the completions that bash gets for a word of a line."""
     environment = {"_TALLYGATE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(index)}
-    result = run("tallygate.webhook.cli", [], environment={**os.environ, **environment})
+    result = run("tallygate.cli", [], environment={**os.environ, **environment})
     assert result.returncode == 0
     return [line.partition(",")[2] for line in result.stdout.splitlines()]
 

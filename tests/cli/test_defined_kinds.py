@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.usage.clusters import GPU, namespace, write_snapshot
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.small_cluster import run_small_cluster

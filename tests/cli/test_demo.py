@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 240.0
 def run_demo(folder: Path, port: str) -> Iterator[subprocess.Popen[str]]:
     """Run the program as `make run` does, and kill it at the end."""
     process = subprocess.Popen(  # noqa: S603 -- this very program, no shell
-        [sys.executable, "-m", "tallygate.webhook.cli.demo.__main__", str(folder)],
+        [sys.executable, "-m", "tallygate.cli.demo.__main__", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -41,9 +41,7 @@ def run_demo(folder: Path, port: str) -> Iterator[subprocess.Popen[str]]:
 
 def run_until_failure(folder: Path, port: str) -> str:
     """Return its standard error after a usage error, without any standard output."""
-    result = run(
-        "tallygate.webhook.cli.demo.__main__", [str(folder)], environment={**os.environ, "TALLYGATE_PORT": port}
-    )
+    result = run("tallygate.cli.demo.__main__", [str(folder)], environment={**os.environ, "TALLYGATE_PORT": port})
     assert (result.returncode, result.stdout) == (2, "")
     return result.stderr
 

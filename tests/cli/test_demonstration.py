@@ -11,16 +11,16 @@ from threading import Thread
 import pytest
 import yaml
 
-from tallygate.certs.certificate_names import CertificateNames
-from tallygate.certs.renewal import issue
-from tallygate.webhook.admission.request import CREATE, decode_review
-from tallygate.webhook.cli.demo.demo_files import DEMO_PODS, DemoFiles
-from tallygate.webhook.cli.demo.demonstration import (
+from tallygate.admission.request import CREATE, decode_review
+from tallygate.cli.demo.demo_files import DEMO_PODS, DemoFiles
+from tallygate.cli.demo.demonstration import (
     Demonstration,
     NoDecisionError,
     create_review,
     format_kubectl_output,
 )
+from tallygate_certs.certificate_names import CertificateNames
+from tallygate_certs.renewal import issue
 
 
 def create_invalid_response(*messages: str) -> dict[str, object]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 
 _CONFIG = """\
 apiVersion: tallygate.dev/v1alpha1

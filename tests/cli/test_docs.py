@@ -11,9 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.output import code_catalog
-from tallygate.webhook.server.settings.table import OPTIONS
+from tallygate.cli.app import root
+from tallygate.cli.output import code_catalog
+from tallygate.server.settings.table import OPTIONS
 from tests.cli.docs import DOCS, create_pages
 from tests.cli.test_command import COMMANDS
 

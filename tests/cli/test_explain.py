@@ -8,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.output import code_catalog
+from tallygate.cli.app import root
+from tallygate.cli.output import code_catalog
 
 WORKLOAD = """\
 apiVersion: apps/v1

@@ -15,8 +15,8 @@ from typing import NoReturn
 
 import pytest
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.framework import format_installation
+from tallygate.cli.app import root
+from tallygate.cli.framework import format_installation
 from tests.cli.test_command import list_commands
 
 _ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def list_modules(extra: str) -> list[str]:
 def run_without(modules: Iterable[str], *arguments: str, folder: Path = _ROOT) -> subprocess.CompletedProcess[str]:
     """Run a command where these modules cannot be imported."""
     program = f"import sys; sys.modules.update(dict.fromkeys({list(modules)}));"
-    program += "from tallygate.webhook.cli.app import main; main()"
+    program += "from tallygate.cli.app import main; main()"
     run = [sys.executable, "-c", program, *arguments]
     return subprocess.run(run, capture_output=True, text=True, check=False, cwd=folder)  # noqa: S603  ourselves, no shell
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.sources import snapshot_reader
-from tallygate.webhook.policy.schema import read_schema_text
+from tallygate.cli.app import root
+from tallygate.cli.sources import snapshot_reader
+from tallygate.policy.schema import read_schema_text
 from tests.cli.usage.clusters import GPU, Object, namespace, pod, write_snapshot
 
 _BIN = Path(sys.executable).parent

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.test_known_kinds import UNKNOWN_DEFAULTS
 
 IP = "example.com/ip"

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.cli.app import root
+from tallygate.policy.known_kinds import KNOWN_KINDS
 from tests.cli.test_explain import UNKNOWN_LIMIT_RANGES
 from tests.cli.usage.clusters import GPU, namespace, write_snapshot
 

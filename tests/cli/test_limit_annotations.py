@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.sources import snapshot_items
-from tallygate.webhook.kube.resource_codec import Changed
-from tallygate.webhook.objects.core import Namespace
-from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.cli.app import root
+from tallygate.cli.sources import snapshot_items
+from tallygate.kube.resource_codec import Changed
+from tallygate.objects.core import Namespace
+from tallygate.objects.meta import ObjectMeta
 
 GPU = "nvidia.com/gpu"
 CAP = """\

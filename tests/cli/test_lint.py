@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.policy.load import SHIPPED_POLICIES
-from tallygate.webhook.policy.schema import read_schema_text
+from tallygate.cli.app import root
+from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate.policy.schema import read_schema_text
 from tests.cli.check_case import change_directory
 
 GOOD = """\

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import FieldPath
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.cli.app import root
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.workload_kinds import FieldPath
 from tests.cli.test_known_kinds import KINDS, create_object
 from tests.cli.usage.clusters import GPU, namespace, write_snapshot
 from tests.gate.gate_fixture import GateFixture, response

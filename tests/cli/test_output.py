@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft4Validator
 
-from tallygate.webhook.accounting.problem import Code
-from tallygate.webhook.cli.output import ci_formats, code_catalog
-from tallygate.webhook.cli.output.findings import (
+from tallygate.accounting.problem import Code
+from tallygate.cli.output import ci_formats, code_catalog
+from tallygate.cli.output.findings import (
     Finding,
     FindingSeverity,
     FindingSubject,
@@ -22,7 +22,7 @@ from tallygate.webhook.cli.output.findings import (
     is_failure,
     summary_to_dict,
 )
-from tallygate.webhook.cli.output.tables import create_console
+from tallygate.cli.output.tables import create_console
 from tests.cli.check_case import CASES, Case
 from tests.cli.terminal import run_in_terminal
 

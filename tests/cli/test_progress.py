@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.cli import progress
+from tallygate.cli import progress
 from tests.cli.terminal import run_in_terminal
 
 SLOW = """\
-from tallygate.webhook.cli import progress; from tallygate.webhook.cli.app import main
+from tallygate.cli import progress; from tallygate.cli.app import main
 import sys
 progress._SHOW_AFTER_SECONDS = -1.0
 sys.argv = ["tallygate", "check", "."]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.usage.clusters import namespace, pod, write_snapshot
 
 CAP = """\

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.server.settings.table import OPTIONS
+from tallygate.cli.app import root
+from tallygate.server.settings.table import OPTIONS
 from tests import warm
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a process that is expected to end by itself."""
-    return warm.run("tallygate.webhook.cli", ["serve", *arguments], environment={**os.environ, **environment})
+    return warm.run("tallygate.cli", ["serve", *arguments], environment={**os.environ, **environment})
 
 
 def list_messages(result: subprocess.CompletedProcess[str]) -> list[str]:
@@ -66,7 +66,7 @@ def test_a_flag_overrides_the_settings_file(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
     config.write_text("log_level: error\ntls_cert: missing.crt\ntls_key: missing.key\nlisten: 127.0.0.1:0\n")
     result = subprocess.run(  # noqa: S603 -- this very program, begun from nothing
-        [sys.executable, "-m", "tallygate.webhook.cli", "serve", "--config", str(config)],
+        [sys.executable, "-m", "tallygate.cli", "serve", "--config", str(config)],
         capture_output=True,
         text=True,
         timeout=120,

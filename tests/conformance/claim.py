@@ -9,11 +9,11 @@ several classes have one extended resource, the devices of one of them only.
 from collections.abc import Iterator
 from typing import Any
 
-from tallygate.webhook.accounting.claim_charge import MAX_DEVICES, compute_claim_charge, find_device_sources
-from tallygate.webhook.accounting.names import DEVICES_SUFFIX, REQUESTS_PREFIX
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.resource_quota import compute_claim_quota_charge
-from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.accounting.claim_charge import MAX_DEVICES, compute_claim_charge, find_device_sources
+from tallygate.accounting.names import DEVICES_SUFFIX, REQUESTS_PREFIX
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.resource_quota import compute_claim_quota_charge
+from tallygate.objects.devices import ResourceClaim
 from tests.conformance.case import Case, Outcome
 from tests.conformance.typed_objects import decode_object
 

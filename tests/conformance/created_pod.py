@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tallygate.webhook.accounting.pod_defaults import PodDefaults, create_pod_defaults
-from tallygate.webhook.accounting.pod_resources import Quantities, parse_pod_resources, parse_resource_list
-from tallygate.webhook.accounting.problem import Problem
-from tallygate.webhook.accounting.validation.pods import validate_pod
-from tallygate.webhook.admission.created_pods import find_rejections
-from tallygate.webhook.admission.implied_requests import ImpliedRequests
-from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
-from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, add_affinities
-from tallygate.webhook.gate.quota_forecast import QuotaForecaster
-from tallygate.webhook.objects.core import LimitRange, Pod, PodSpec, ResourceQuota
-from tallygate.webhook.objects.scheduling import PriorityClass, RuntimeClass
-from tallygate.webhook.state.informers.namespaced_stores import QuotaStore
+from tallygate.accounting.pod_defaults import PodDefaults, create_pod_defaults
+from tallygate.accounting.pod_resources import Quantities, parse_pod_resources, parse_resource_list
+from tallygate.accounting.problem import Problem
+from tallygate.accounting.validation.pods import validate_pod
+from tallygate.admission.created_pods import find_rejections
+from tallygate.admission.implied_requests import ImpliedRequests
+from tallygate.admission.pod_view import PodView, ReplicaCount
+from tallygate.gate.applied_workload import ForecastPods, ForecastWorkload, add_affinities
+from tallygate.gate.quota_forecast import QuotaForecaster
+from tallygate.objects.core import LimitRange, Pod, PodSpec, ResourceQuota
+from tallygate.objects.scheduling import PriorityClass, RuntimeClass
+from tallygate.state.informers.namespaced_stores import QuotaStore
 from tests.conformance.case import Case, Outcome
 from tests.conformance.typed_objects import decode_object
 

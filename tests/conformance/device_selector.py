@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.cel.syntax import ExpressionError
-from tallygate.webhook.accounting.devices.device_values import Device
-from tallygate.webhook.accounting.devices.expression import CompiledSelector, UndecidedMatchError, compile_selector
+from tallygate.accounting.cel.syntax import ExpressionError
+from tallygate.accounting.devices.device_values import Device
+from tallygate.accounting.devices.expression import CompiledSelector, UndecidedMatchError, compile_selector
 from tests.conformance.case import Case, Outcome
 
 _COST_OF_FAILURES = 10

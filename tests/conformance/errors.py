@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from tallygate.webhook.accounting.problem import Problem
+from tallygate.accounting.problem import Problem
 
 # The fields of resources in any kind: `resources` of containers and pods, overhead, a node's status, a quota's keys and
 # scopes, a LimitRange's entries. A resource name may contain anything, so only the beginning of the path is matched.

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tallygate.webhook.accounting.node_fit import find_shortfalls
-from tallygate.webhook.objects.core import Node, Pod
+from tallygate.accounting.node_fit import find_shortfalls
+from tallygate.objects.core import Node, Pod
 from tests.conformance.case import Case, Outcome
 from tests.conformance.sums import find_wrapping_names
 from tests.conformance.typed_objects import decode_object

@@ -1,7 +1,7 @@
 """Resource names: Kubernetes' predicates, and its validation in each context."""
 
-from tallygate.webhook.accounting import name_rules, names
-from tallygate.webhook.accounting.name_rules import NameContext
+from tallygate.accounting import name_rules, names
+from tallygate.accounting.name_rules import NameContext
 from tests.conformance.case import Case, Outcome
 
 _PREDICATES = {

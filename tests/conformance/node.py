@@ -1,7 +1,7 @@
 """Nodes: the API server's errors about their resources."""
 
-from tallygate.webhook.accounting.validation.node_and_quota import validate_node
-from tallygate.webhook.objects.core import Node
+from tallygate.accounting.validation.node_and_quota import validate_node
+from tallygate.objects.core import Node
 from tests.conformance.case import Case, Outcome
 from tests.conformance.errors import compare_errors
 from tests.conformance.sums import find_wrapping_names

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from tallygate.webhook.accounting.pod_requests import compute_pod_limits, compute_pod_requests
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.resource_quota import compute_quota_charge
-from tallygate.webhook.accounting.validation.pods import validate_pod
-from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.accounting.pod_requests import compute_pod_limits, compute_pod_requests
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.resource_quota import compute_quota_charge
+from tallygate.accounting.validation.pods import validate_pod
+from tallygate.objects.core import Pod, PodSpec
 from tests.conformance.case import Case, Outcome
 from tests.conformance.errors import compare_errors
 from tests.conformance.sums import find_wrapping_names

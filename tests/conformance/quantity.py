@@ -4,8 +4,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, trunc
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import QuantityError, QuantityTooLargeError
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import QuantityError, QuantityTooLargeError
 from tests.conformance.case import Case, Outcome
 from tests.conformance.integer_overflow import decimal_wraps, exponent_wraps, milli_wraps, parse_exactly, value_wraps
 

@@ -1,10 +1,10 @@
 """Resizes: the requests of a pod that is being resized, as the scheduler of Kubernetes 1.37 counts them."""
 
-from tallygate.webhook.accounting.amounts import Amounts, round_up_to_unit
-from tallygate.webhook.accounting.node_fit import select_scheduler_resources
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.resized_requests import compute_resized_amounts
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.amounts import Amounts, round_up_to_unit
+from tallygate.accounting.node_fit import select_scheduler_resources
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.resized_requests import compute_resized_amounts
+from tallygate.objects.core import Pod
 from tests.conformance.case import Case, Outcome
 from tests.conformance.typed_objects import decode_object
 

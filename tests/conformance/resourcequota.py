@@ -1,7 +1,7 @@
 """ResourceQuotas: the API server's errors about their keys, values and scopes."""
 
-from tallygate.webhook.accounting.validation.node_and_quota import validate_quota
-from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.accounting.validation.node_and_quota import validate_quota
+from tallygate.objects.core import ResourceQuota
 from tests.conformance.case import Case, Outcome
 from tests.conformance.errors import compare_errors
 from tests.conformance.sums import find_wrapping_names

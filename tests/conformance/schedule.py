@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
-from tallygate.webhook.accounting.cluster.scheduler_version import SchedulerVersion, parse_minor, select_version
+from tallygate.accounting.cluster.scheduler_version import SchedulerVersion, parse_minor, select_version
 from tests.accounting.scheduling.product_scheduler import (
     create_full_cluster,
     decide,

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tallygate.webhook.accounting.problem import Problem, format_cause_message
-from tallygate.webhook.accounting.validation.limit_ranges import validate_limit_range
-from tallygate.webhook.accounting.validation.node_and_quota import validate_node, validate_quota
-from tallygate.webhook.accounting.validation.pods import validate_pod
-from tallygate.webhook.objects.apps import CronJob, PodTemplate, Workload
-from tallygate.webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
+from tallygate.accounting.problem import Problem, format_cause_message
+from tallygate.accounting.validation.limit_ranges import validate_limit_range
+from tallygate.accounting.validation.node_and_quota import validate_node, validate_quota
+from tallygate.accounting.validation.pods import validate_pod
+from tallygate.objects.apps import CronJob, PodTemplate, Workload
+from tallygate.objects.core import LimitRange, Node, Pod, ResourceQuota
 from tests.conformance.case import Case, Outcome
 from tests.conformance.errors import is_resource_field, mentions
 from tests.conformance.sums import find_wrapping_names

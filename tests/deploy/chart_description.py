@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import yaml
 
-from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.state.kubernetes import cap_ledger
 
 _OLDEST_KUBERNETES: Final = ">=1.30.0-0"  # matchConditions; -0 accepts versions of providers, such as v1.34.1-gke.2
 ICON: Final = "icon.svg"  # in the chart's folder; docs/site puts it at the top of the site

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
-from tallygate.webhook.cli.serve.command import serve
-from tallygate.webhook.server.settings.sources import load_settings
-from tallygate.webhook.server.settings.table import Settings
-from tallygate.webhook.server.settings.value_types import ADDRESS, Address, parse_duration
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.cli.serve.command import serve
+from tallygate.server.settings.sources import load_settings
+from tallygate.server.settings.table import Settings
+from tallygate.server.settings.value_types import ADDRESS, Address, parse_duration
 from tests.deploy.rendering import Object, Objects
 
 _VARIABLE = "TALLYGATE_NAMESPACE"

@@ -10,11 +10,11 @@ from typing import Final
 
 import yaml
 
-from tallygate.webhook.admission.kinds import SCALABLE_KINDS
-from tallygate.webhook.admission.self_registration import REGISTRATION_ANNOTATION
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import WorkloadKind
+from tallygate.admission.kinds import SCALABLE_KINDS
+from tallygate.admission.self_registration import REGISTRATION_ANNOTATION
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.workload_kinds import WorkloadKind
 from tests.deploy.chart_description import describe_chart
 from tests.deploy.dashboard import render_dashboard
 from tests.deploy.values_table import update_values_table
@@ -35,7 +35,7 @@ HAPROXY: Final = COMPONENTS / "relay" / "haproxy.cfg"
 
 _MADE = "# Made by `python -m tests.deploy.generate`; "
 _WEBHOOKS = f"""\
-{_MADE}webhook/admission/webhook_configuration.py says why it is so.
+{_MADE}webhook/tallygate/admission/webhook_configuration.py says why it is so.
 # Without caBundle, which the gate or `tallygate certs publish` fills in, and without the annotation for the gate.
 """
 _POLICIES = f"{_MADE}the original is policies/default.yaml."

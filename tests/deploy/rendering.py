@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from e2e.helm.build import find_built_helm
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tests.deploy.generate import BASE, CHART, COMPONENTS
 
 Object = dict[str, Any]

@@ -10,8 +10,8 @@ import click
 import pytest
 import yaml
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.doctor.command import doctor
+from tallygate.cli.app import root
+from tallygate.cli.doctor.command import doctor
 from tests.deploy.chart_description import ICON, describe_chart
 from tests.deploy.container_settings import get_container, get_pod
 from tests.deploy.generate import CHART, ROOT

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tallygate.webhook.admission.self_registration import RegistrationChoices, parse_choices
+from tallygate.admission.self_registration import RegistrationChoices, parse_choices
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings, read_relay_settings
 from tests.deploy.generate import CHART
 from tests.deploy.rendering import Object, Objects, create_helm_command, render_chart

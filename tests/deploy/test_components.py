@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tallygate.webhook.admission.self_registration import RegistrationChoices, is_left_to_gate, parse_choices
-from tallygate.webhook.admission.webhook_configuration import (
+from tallygate.admission.self_registration import RegistrationChoices, is_left_to_gate, parse_choices
+from tallygate.admission.webhook_configuration import (
     DEFAULT_NAMESPACE,
     ServiceTarget,
     create_webhook_configurations,
 )
-from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.state.kubernetes import cap_ledger
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings
 from tests.deploy.generate import COMPONENTS, KUSTOMIZE
 from tests.deploy.rendering import compose_objects, run_kustomize

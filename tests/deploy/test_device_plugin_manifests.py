@@ -6,8 +6,8 @@ import pytest
 import yaml
 from click import Context
 
-from tallygate.webhook.cli.device_plugin import device_plugin
-from tallygate.webhook.device_plugin.device_config_reader import read_device_config
+from tallygate.cli.device_plugin import device_plugin
+from tallygate.device_plugin.device_config_reader import read_device_config
 from tests.deploy.generate import COMPONENTS
 from tests.deploy.rendering import Objects, compose_objects, render_chart
 

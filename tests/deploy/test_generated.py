@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tests.deploy.generate import BASE, COMPONENTS, ROOT, generate_files
 
 

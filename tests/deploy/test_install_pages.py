@@ -10,14 +10,14 @@ import click
 import pytest
 import yaml
 
-from tallygate.webhook.admission.self_registration import (
+from tallygate.admission.self_registration import (
     EXEMPT_ANNOTATION,
     FAILURE_POLICY_ANNOTATION,
     URL_ANNOTATION,
     parse_choices,
 )
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from tallygate.webhook.cli.app import root
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.cli.app import root
 from tests.deploy.container_settings import get_pod
 from tests.deploy.generate import BASE, CHART, COMPONENTS, KUSTOMIZE, ROOT
 from tests.deploy.manifests import KUSTOMIZATION, get_container, get_pod_template, list_manifests

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tallygate.certs.certificate_names import create_service_names
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
-from tallygate.webhook.cli.serve.command import serve
-from tallygate.webhook.policy.load import load_policies
-from tallygate.webhook.server.settings.sources import load_settings
-from tallygate.webhook.server.settings.table import Settings
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
+from tallygate.cli.serve.command import serve
+from tallygate.policy.load import load_policies
+from tallygate.server.settings.sources import load_settings
+from tallygate.server.settings.table import Settings
+from tallygate_certs.certificate_names import create_service_names
 from tests.deploy.generate import BASE
 from tests.deploy.manifests import (
     KUSTOMIZATION,

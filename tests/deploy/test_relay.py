@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.certs.certificate_names import create_service_names
-from tallygate.webhook.admission.webhook_configuration import (
+from tallygate.admission.webhook_configuration import (
     DEFAULT_NAMESPACE,
     ServiceTarget,
     create_webhook_configurations,
 )
+from tallygate_certs.certificate_names import create_service_names
 from tests.deploy.container_settings import (
     get_container,
     get_pod,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tallygate.webhook.server.telemetry.metrics import REASONS
+from tallygate.server.telemetry.metrics import REASONS
 from tests.deploy.generate import ROOT
 from tests.deploy.panels import ROWS
 from tests.deploy.prometheus import find_promtool

@@ -2,15 +2,15 @@
 
 import pytest
 
-from tallygate.webhook.device_plugin.container_allocation import (
+from tallygate.device_plugin.container_allocation import (
     ContainerAllocation,
     ContainerMount,
     DeviceNode,
     DeviceRefusedError,
     allocate_devices,
 )
-from tallygate.webhook.device_plugin.device_config import ContainerTemplate, MountTemplate
-from tallygate.webhook.device_plugin.device_inventory import FoundDevice, OfferedDevice
+from tallygate.device_plugin.device_config import ContainerTemplate, MountTemplate
+from tallygate.device_plugin.device_inventory import FoundDevice, OfferedDevice
 
 _A, _B, _SEAT = FoundDevice("a", "/dev/a"), FoundDevice("b", "/dev/b"), FoundDevice("seat")
 _OFFERED = {

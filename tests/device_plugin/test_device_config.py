@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.device_plugin.device_config import (
+from tallygate.device_plugin.device_config import (
     ContainerTemplate,
     DeviceResource,
     DeviceSource,
     HealthCheck,
     MountTemplate,
 )
-from tallygate.webhook.device_plugin.device_config_reader import get_device_schema, read_device_config
+from tallygate.device_plugin.device_config_reader import get_device_schema, read_device_config
 
 _CASES = Path(__file__).parent / "cases" / "configs.txt"
 _HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: DevicePluginConfig\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.device_plugin.device_config import DeviceResource, DeviceSource
-from tallygate.webhook.device_plugin.device_discovery import HostFiles
-from tallygate.webhook.device_plugin.device_inventory import FoundDevice
+from tallygate.device_plugin.device_config import DeviceResource, DeviceSource
+from tallygate.device_plugin.device_discovery import HostFiles
+from tallygate.device_plugin.device_inventory import FoundDevice
 
 
 def _make_device(root: Path, path: str, target: str = "/dev/null") -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.device_plugin.device_config import MAX_DEVICES, MAX_REPLICAS, DeviceResource, HealthCheck
-from tallygate.webhook.device_plugin.device_inventory import (
+from tallygate.device_plugin.device_config import MAX_DEVICES, MAX_REPLICAS, DeviceResource, HealthCheck
+from tallygate.device_plugin.device_inventory import (
     DEVICE_ID,
     MAX_ID_LENGTH,
     MISSING_SECONDS,
@@ -17,7 +17,7 @@ from tallygate.webhook.device_plugin.device_inventory import (
     observe_devices,
     record_check,
 )
-from tallygate.webhook.device_plugin.health_transitions import HealthResult
+from tallygate.device_plugin.health_transitions import HealthResult
 
 _DONGLES = DeviceResource("example.com/dongle", ())
 _CHECKED = DeviceResource("example.com/dongle", (), health=HealthCheck(file="/run/{id}", failures=2))

@@ -40,7 +40,7 @@ def url() -> Iterator[str]:
             f"--monitor=127.0.0.1:{port}",
         ]
         with (folder / "log").open("wb") as log:
-            process = Program("tallygate.webhook.cli", arguments, cwd=ROOT, stderr=log.fileno())
+            process = Program("tallygate.cli", arguments, cwd=ROOT, stderr=log.fileno())
         try:
             assert eventually(lambda: is_alive(f"http://127.0.0.1:{port}")), (folder / "log").read_text()
             yield f"http://127.0.0.1:{port}"

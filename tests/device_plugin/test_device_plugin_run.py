@@ -13,20 +13,20 @@ from typing import Any
 import grpc
 import pytest
 
-from tallygate.webhook.device_plugin.device_config import MAX_DEVICES, DeviceResource, DeviceSource, HealthCheck
-from tallygate.webhook.device_plugin.device_discovery import HostFiles
-from tallygate.webhook.device_plugin.device_metrics import DeviceMetrics, DeviceTelemetry
-from tallygate.webhook.device_plugin.device_plugin_run import LOOK_SECONDS, PluginSettings, ResourceControl
-from tallygate.webhook.device_plugin.kubelet_registration import FOLLOW_SECONDS
-from tallygate.webhook.device_plugin.plugin_messages import (
+from tallygate.device_plugin.device_config import MAX_DEVICES, DeviceResource, DeviceSource, HealthCheck
+from tallygate.device_plugin.device_discovery import HostFiles
+from tallygate.device_plugin.device_metrics import DeviceMetrics, DeviceTelemetry
+from tallygate.device_plugin.device_plugin_run import LOOK_SECONDS, PluginSettings, ResourceControl
+from tallygate.device_plugin.kubelet_registration import FOLLOW_SECONDS
+from tallygate.device_plugin.plugin_messages import (
     PLUGIN_SERVICE,
     REGISTRATION_SERVICE,
     create_message,
     decode_message,
     encode_message,
 )
-from tallygate.webhook.device_plugin.resource_server import name_socket
-from tallygate.webhook.server.telemetry.json_log import LineWriter, create_logger
+from tallygate.device_plugin.resource_server import name_socket
+from tallygate.server.telemetry.json_log import LineWriter, create_logger
 
 _NAME = "example.com/dongle"
 _GLOB = DeviceResource(_NAME, (DeviceSource(path="/dev/d*"),))

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.device_plugin.device_config import HealthCheck
-from tallygate.webhook.device_plugin.device_discovery import HostFiles
-from tallygate.webhook.device_plugin.device_inventory import FoundDevice
-from tallygate.webhook.device_plugin.health_probes import HealthProbes
+from tallygate.device_plugin.device_config import HealthCheck
+from tallygate.device_plugin.device_discovery import HostFiles
+from tallygate.device_plugin.device_inventory import FoundDevice
+from tallygate.device_plugin.health_probes import HealthProbes
 
 _DEVICE = FoundDevice("front", "/dev/front")
 

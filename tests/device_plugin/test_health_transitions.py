@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.device_plugin.device_config import HealthCheck
-from tallygate.webhook.device_plugin.health_transitions import HealthResult, HealthState, record_result
+from tallygate.device_plugin.device_config import HealthCheck
+from tallygate.device_plugin.health_transitions import HealthResult, HealthState, record_result
 
 _PASSED, _FAILED = HealthResult(), HealthResult("broken")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.device_plugin.kubelet_registration import (
+from tallygate.device_plugin.kubelet_registration import (
     FOLLOW_SECONDS,
     KubeletState,
     SocketIdentity,

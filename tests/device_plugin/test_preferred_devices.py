@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.device_plugin.device_inventory import FoundDevice, OfferedDevice
-from tallygate.webhook.device_plugin.preferred_devices import choose_devices
+from tallygate.device_plugin.device_inventory import FoundDevice, OfferedDevice
+from tallygate.device_plugin.preferred_devices import choose_devices
 
 
 def _offer(nodes: Mapping[str, int | None]) -> dict[str, OfferedDevice]:

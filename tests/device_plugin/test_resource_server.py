@@ -12,12 +12,12 @@ import grpc
 import pytest
 from prometheus_client import generate_latest
 
-from tallygate.webhook.device_plugin.device_config import ContainerTemplate, DeviceResource
-from tallygate.webhook.device_plugin.device_inventory import FoundDevice, OfferedDevice
-from tallygate.webhook.device_plugin.device_metrics import DeviceMetrics, DeviceTelemetry
-from tallygate.webhook.device_plugin.plugin_messages import PLUGIN_SERVICE, create_message, decode_message
-from tallygate.webhook.device_plugin.resource_server import MAX_STREAMS, ResourceServer, SocketError, name_socket
-from tallygate.webhook.server.telemetry.json_log import LineWriter, create_logger
+from tallygate.device_plugin.device_config import ContainerTemplate, DeviceResource
+from tallygate.device_plugin.device_inventory import FoundDevice, OfferedDevice
+from tallygate.device_plugin.device_metrics import DeviceMetrics, DeviceTelemetry
+from tallygate.device_plugin.plugin_messages import PLUGIN_SERVICE, create_message, decode_message
+from tallygate.device_plugin.resource_server import MAX_STREAMS, ResourceServer, SocketError, name_socket
+from tallygate.server.telemetry.json_log import LineWriter, create_logger
 
 _NAME = "example.com/dongle"
 _RESOURCE = DeviceResource(_NAME, (), container=ContainerTemplate(env={"IDS": "{ids}"}))

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.documents.reader import read_documents
-from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, ErrorKind, Limits
-from tallygate.webhook.documents.to_json import to_json
+from tallygate.documents.reader import read_documents
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, ErrorKind, Limits
+from tallygate.documents.to_json import to_json
 
 
 def read_values(text: str, limits: Limits = DEFAULT_LIMITS) -> list[Any]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.documents.composer import compose_policies
-from tallygate.webhook.documents.scalars import Number
-from tallygate.webhook.documents.syntax_tree import (
+from tallygate.documents.composer import compose_policies
+from tallygate.documents.scalars import Number
+from tallygate.documents.syntax_tree import (
     DocumentError,
     ErrorKind,
     Limits,

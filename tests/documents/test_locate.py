@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.documents.reader import read_documents
-from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, Node, locate
+from tallygate.documents.reader import read_documents
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS, Node, locate
 
 TEXT = """\
 metadata:

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.documents.reader import read_documents
-from tallygate.webhook.documents.syntax_tree import ErrorKind, Limits
+from tallygate.documents.reader import read_documents
+from tallygate.documents.syntax_tree import ErrorKind, Limits
 from tests.documents.reading import describe_error, find_error, read_values
 from tests.effort import examples
 

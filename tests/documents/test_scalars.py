@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.documents.scalars import ScalarValue, format_float, parse_kubectl_scalar
+from tallygate.documents.scalars import ScalarValue, format_float, parse_kubectl_scalar
 
 READ = [
     ("a leading zero means octal", "010", 8),

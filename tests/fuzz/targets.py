@@ -4,13 +4,13 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.admission.request import Phase, ReviewError
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.policy.load import SHIPPED_POLICIES
-from tallygate.webhook.policy.parse import parse
-from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.admission.request import Phase, ReviewError
+from tallygate.gate.gate import Gate
+from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate.policy.parse import parse
+from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 _REVIEWS = Path(__file__).parents[1] / "reviews" / "cases"
 _POLICIES = Path(__file__).parents[2] / "policies"

@@ -4,19 +4,19 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.gate.decisions import Decision
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.gate.whole_workloads import read_workload_state
-from tallygate.webhook.kube.resource_codec import Bookmark
-from tallygate.webhook.state.informers.claim_store import ClaimStore
-from tallygate.webhook.state.informers.device_store import DeviceStore, SliceRecord
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.accounting.devices.least_amounts import LeastAmounts
+from tallygate.admission.cap_index import CapIndex
+from tallygate.gate.decisions import Decision
+from tallygate.gate.gate import Gate
+from tallygate.gate.ledger_reconciler import LedgerReconciler
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.gate.whole_workloads import read_workload_state
+from tallygate.kube.resource_codec import Bookmark
+from tallygate.state.informers.claim_store import ClaimStore
+from tallygate.state.informers.device_store import DeviceStore, SliceRecord
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 from tests.accounting.claims import CLASS, Object
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GPU, response

@@ -10,23 +10,23 @@ from typing import Any, NoReturn
 
 from msgspec import structs
 
-from tallygate.webhook.accounting.claim_charge import NO_CLASSES
-from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.gate.advertised_devices import DeviceLister
-from tallygate.webhook.gate.advertised_names import may_be_advertised
-from tallygate.webhook.gate.claim_forecast import ClaimTemplateLister
-from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
-from tallygate.webhook.gate.decisions import Decision
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.gate.limit_admissions import LimitAdmissions
-from tallygate.webhook.gate.quota_forecast import QuotaLister
-from tallygate.webhook.gate.scale_requests import WorkloadReader
-from tallygate.webhook.gate.schedulability import check_schedulability, count_pods_on_nodes
-from tallygate.webhook.policy.model import PolicySet
-from tallygate.webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey, Ledgers, NamespaceLister
+from tallygate.accounting.claim_charge import NO_CLASSES
+from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
+from tallygate.admission.request import Phase
+from tallygate.gate.advertised_devices import DeviceLister
+from tallygate.gate.advertised_names import may_be_advertised
+from tallygate.gate.claim_forecast import ClaimTemplateLister
+from tallygate.gate.cluster_snapshot import SnapshotProvider
+from tallygate.gate.decisions import Decision
+from tallygate.gate.gate import Gate
+from tallygate.gate.limit_admissions import LimitAdmissions
+from tallygate.gate.quota_forecast import QuotaLister
+from tallygate.gate.scale_requests import WorkloadReader
+from tallygate.gate.schedulability import check_schedulability, count_pods_on_nodes
+from tallygate.policy.model import PolicySet
+from tallygate.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, Ledgers, NamespaceLister
 from tests.admission.case import parse_policies
 from tests.state.transitions import Put, Read
 

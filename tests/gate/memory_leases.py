@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tallygate.webhook.state.ports import Lease, StoreUnavailableError
+from tallygate.state.ports import Lease, StoreUnavailableError
 
 
 class MemoryLeaseStore:

@@ -7,21 +7,21 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.gate.cap_activation import CapActivation
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
-from tallygate.webhook.gate.top_consumers import TopConsumers
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.gate.whole_workloads import read_workload_state
-from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
-from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
-from tallygate.webhook.state.in_memory import MemoryLedgers
-from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
-from tallygate.webhook.state.informers.pod_store import PodStore
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, T, Transition
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.admission.cap_index import CapIndex
+from tallygate.gate.cap_activation import CapActivation
+from tallygate.gate.gate import Gate
+from tallygate.gate.ledger_reconciler import LedgerReconciler
+from tallygate.gate.top_consumers import TopConsumers
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.gate.whole_workloads import read_workload_state
+from tallygate.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
+from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, StoreUnavailableError, T, Transition
 from tests.gate.gate_fixture import CAP, GPU, GateFixture
 from tests.state.informers.pods import line, page
 from tests.state.informers.pods import pod as stored_pod

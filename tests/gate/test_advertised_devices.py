@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
-from tallygate.webhook.admission.evaluate import SCHEDULER_USER
-from tallygate.webhook.gate.advertised_devices import KnownDevices
-from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
-from tallygate.webhook.state.informers.device_store import DeviceStore
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.devices.least_amounts import LeastAmounts
+from tallygate.admission.evaluate import SCHEDULER_USER
+from tallygate.gate.advertised_devices import KnownDevices
+from tallygate.gate.cluster_snapshot import FixedSnapshot
+from tallygate.state.informers.device_store import DeviceStore
 from tests.accounting.claims import Object, claim_object, exactly, first_available, result
 from tests.gate.gate_fixture import GateFixture, pod, response
 from tests.gate.test_workload_forecast import list_warnings, workload

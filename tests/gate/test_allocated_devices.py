@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.state.ledger.ledger import Operation
 from tests.accounting.claims import Object, claim_object, exactly, result
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import CAP, response

@@ -5,9 +5,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.kube.resource_codec import Bookmark
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.accounting.amounts import Amounts
+from tallygate.kube.resource_codec import Bookmark
+from tallygate.state.ledger.ledger import Ledger
 from tests.accounting.claims import Object, claim_object, exactly, result
 from tests.gate.claim_replica import ClaimReplica
 from tests.gate.gate_fixture import CAP

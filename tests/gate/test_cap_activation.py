@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.gate.decisions import UndecidedError
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.state.informers.pod_store import PodStore
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.amounts import Amounts
+from tallygate.gate.decisions import UndecidedError
+from tallygate.gate.gate import Gate
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 from tests.admission.case import parse_policies
 from tests.gate.replica_fixture import create_active_replica
 from tests.state.informers.pods import page

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.policy.parse import parse
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.admission.cap_index import CapIndex
+from tallygate.policy.parse import parse
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 from tests.gate.gate_fixture import BY_LABEL, CAP, GPU, response
 from tests.gate.replica_fixture import FixedLeadership, ReplicaFixture
 from tests.state.informers.pods import pod as stored_pod

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.accounting.amounts import Amounts
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 
 

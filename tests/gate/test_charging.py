@@ -5,19 +5,19 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.gate.charge_transitions import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.admission.cap_index import CapIndex
+from tallygate.gate.charge_transitions import (
     CapCharge,
     ChargedConsumer,
     ChargeMode,
     ReleaseTransition,
     ReserveTransition,
 )
-from tallygate.webhook.gate.decisions import UndecidedError
-from tallygate.webhook.state.in_memory import MemoryLedgers
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, Transition, UnknownOutcomeError
+from tallygate.gate.decisions import UndecidedError
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ports import LedgerKey, StoreUnavailableError, Transition, UnknownOutcomeError
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GPU, TWO, GateFixture, response
 

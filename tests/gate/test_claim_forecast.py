@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.claim_charge import UNSERVED_CLASSES
-from tallygate.webhook.gate.decisions import Decision
-from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.accounting.claim_charge import UNSERVED_CLASSES
+from tallygate.gate.decisions import Decision
+from tallygate.objects.devices import ResourceClaim
 from tests.accounting.claims import CLASS, exactly
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.test_scale_requests import StoredWorkload, scale, scale_workload

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.accounting.amounts import Amounts
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_available, result
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import CAP, GPU, pod, response

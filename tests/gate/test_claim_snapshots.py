@@ -1,10 +1,10 @@
 """Snapshots of claims: their amounts and their revision, while their watch goes on and other replicas list them."""
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.state.informers.claim_store import ClaimStore
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.amounts import Amounts
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.state.informers.claim_store import ClaimStore
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 from tests.accounting.claims import CLASS, Object, claim_object, first_available, result
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import BY_LABEL, CAP, GPU

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.kube.resource_codec import Bookmark, Replaced
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.kube.resource_codec import Bookmark, Replaced
+from tallygate.state.ledger.ledger import Operation
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_available, result
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica, create_replica_with_pod
 from tests.gate.gate_fixture import CAP, GPU, response

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.state.ledger.ledger import Operation
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 
 

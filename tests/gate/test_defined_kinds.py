@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import Phase
+from tallygate.admission.request import Phase
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import GPU, GateFixture, response
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ports import StoreUnavailableError
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ports import StoreUnavailableError
 from tests.gate.gate_fixture import SHARED, raise_missing
 from tests.gate.replica_fixture import BOUND, create_active_replica
 from tests.state.transitions import Put

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.evaluate import SCHEDULER_USER
-from tallygate.webhook.state.ledger.ledger import compute_drift
+from tallygate.admission.evaluate import SCHEDULER_USER
+from tallygate.state.ledger.ledger import compute_drift
 from tests.accounting.claims import CLASS, exactly
 from tests.gate.claim_replica import create_claim_replica
 from tests.gate.gate_fixture import GPU, GateFixture, response

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, UNSERVED_CLASSES
-from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
+from tallygate.accounting.claim_charge import NO_MAPPINGS, UNSERVED_CLASSES
+from tallygate.accounting.names import DEVICE_CLASS_PREFIX
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, result
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import CAP, GPU, response

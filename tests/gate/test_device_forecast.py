@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.gate.decisions import Decision
+from tallygate.gate.decisions import Decision
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_available
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import CAP, GPU, pod, response

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.kube.resource_codec import Replaced
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.amounts import Amounts
+from tallygate.kube.resource_codec import Replaced
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ports import LedgerKey
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_available, result
 from tests.calls import count_calls
 from tests.effort import examples

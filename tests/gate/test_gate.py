@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import Phase, ReviewError
+from tallygate.admission.request import Phase, ReviewError
 from tests.gate.gate_fixture import CAP, GPU, SHARED, GateFixture, pod, response
 
 WHOLE = """

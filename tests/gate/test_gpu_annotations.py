@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.state.ledger.ledger import compute_drift
+from tallygate.state.ledger.ledger import compute_drift
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import GPU, GateFixture, response
 

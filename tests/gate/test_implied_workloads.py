@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.gate.decisions import UndecidedError
-from tallygate.webhook.objects.core import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
-from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.admission.request import Phase
+from tallygate.gate.decisions import UndecidedError
+from tallygate.objects.core import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
+from tallygate.objects.meta import ObjectMeta
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import GateFixture, response
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.gate.cap_activation import READY_SECONDS, RECORD_LEASE
-from tallygate.webhook.gate.leader_election import (
+from tallygate.gate.cap_activation import READY_SECONDS, RECORD_LEASE
+from tallygate.gate.leader_election import (
     LEADER_LEASE,
     LEASE_DURATION_SECONDS,
     REPLICA_LEASE_PREFIX,
@@ -11,7 +11,7 @@ from tallygate.webhook.gate.leader_election import (
     LeaderElector,
     hash_cap_key,
 )
-from tallygate.webhook.state.ports import Lease, StoreUnavailableError
+from tallygate.state.ports import Lease, StoreUnavailableError
 from tests.gate.memory_leases import MemoryLeaseStore
 
 BOUND = 40.0

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.state.informers.named_stores import NamespaceStore
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.state.informers.named_stores import NamespaceStore
+from tallygate.state.ports import LedgerKey
 from tests.gate.gate_fixture import pod, raise_missing, response
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
 from tests.state.transitions import Put

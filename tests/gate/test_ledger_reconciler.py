@@ -2,9 +2,9 @@
 
 import pytest
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.admission.limit_schedule import CurrentLimits
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.amounts import Amounts
+from tallygate.admission.limit_schedule import CurrentLimits
+from tallygate.state.ports import LedgerKey
 from tests.gate.gate_fixture import CAP, SHARED
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
 from tests.state.informers.pods import pod as stored_pod

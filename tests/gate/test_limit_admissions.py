@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import UPDATE, AdmissionRequest, UserInfo
-from tallygate.webhook.gate.limit_admissions import AdmittedLimit, LimitAdmissions
-from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
-from tallygate.webhook.state.informers.named_stores import NamespaceRecord
+from tallygate.admission.request import UPDATE, AdmissionRequest, UserInfo
+from tallygate.gate.limit_admissions import AdmittedLimit, LimitAdmissions
+from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.state.informers.named_stores import NamespaceRecord
 from tests.gate.gate_fixture import CAP, GateFixture, response
 
 READ = CAP + "  overrideAnnotation: {setBy: {groups: [admins]}, most: {nvidia.com/gpu: 8}}\n"

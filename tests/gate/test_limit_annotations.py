@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import ReviewError
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
-from tallygate.webhook.state.in_memory import FixedNamespaces
+from tallygate.admission.request import ReviewError
+from tallygate.gate.gate import Gate
+from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.state.in_memory import FixedNamespaces
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
 

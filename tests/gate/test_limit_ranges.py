@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import Phase
+from tallygate.admission.request import Phase
 from tests.gate.gate_fixture import GateFixture, response
 
 GPU = "nvidia.com/gpu"

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.gate.membership import Membership
-from tallygate.webhook.kube.resource_codec import Bookmark
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.gate.membership import Membership
+from tallygate.kube.resource_codec import Bookmark
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 from tests.gate.gate_fixture import BY_LABEL, SHARED
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
 from tests.state.transitions import Put

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import Phase, ReviewError
+from tallygate.admission.request import Phase, ReviewError
 from tests.accounting.claims import claim_object, exactly, result
 from tests.gate.claim_replica import ClaimReplica
 from tests.gate.gate_fixture import CAP, GateFixture, response

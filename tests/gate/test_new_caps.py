@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tallygate.webhook.gate.cap_activation import (
+from tallygate.gate.cap_activation import (
     RECORD_LEASE,
     create_lease_reader,
     create_process_reader,
 )
-from tallygate.webhook.state.ports import Lease
+from tallygate.state.ports import Lease
 from tests.gate.gate_fixture import CAP, GPU, TWO, response
 from tests.gate.memory_leases import MemoryLeaseStore
 from tests.gate.replica_fixture import BOUND, ReplicaFixture

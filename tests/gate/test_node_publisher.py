@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tallygate.webhook.gate.node_publisher import NodePublisher, NodeResult
-from tallygate.webhook.objects.owned_nodes import OwnedNode
-from tallygate.webhook.policy.node_resources import NodeResource
-from tallygate.webhook.policy.parse import parse
+from tallygate.gate.node_publisher import NodePublisher, NodeResult
+from tallygate.objects.owned_nodes import OwnedNode
+from tallygate.policy.node_resources import NodeResource
+from tallygate.policy.parse import parse
 from tests.cli.advertise.published_node import SEAT, Object, create_node
 
 _MANAGER = "tallygate-node-resources"

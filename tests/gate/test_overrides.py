@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.admission.request import Phase
+from tallygate.state.ports import LedgerKey
 from tests.gate.gate_fixture import CAP, GPU, GateFixture
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
 

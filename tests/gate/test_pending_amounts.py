@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.gate.cluster_snapshot import FixedSnapshot
 from tests.gate.gate_fixture import GateFixture, pod
 from tests.gate.test_schedulability import ADVERTISED, NEVER, NOT_NOW, RULE, get_message
 from tests.gate.test_workload_forecast import workload

@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.pod_defaults import (
+from tallygate.accounting.pod_defaults import (
     NO_POD_DEFAULTS,
     UNKNOWN_POD_DEFAULTS,
     ContainerDefaults,
     PodDefaults,
     create_pod_defaults,
 )
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.objects.core import LimitRange
-from tallygate.webhook.objects.scheduling import RuntimeClass, RuntimeClassOverhead
+from tallygate.accounting.quantity import Quantity
+from tallygate.objects.core import LimitRange
+from tallygate.objects.scheduling import RuntimeClass, RuntimeClassOverhead
 from tests.gate.gate_fixture import CAP, GateFixture, response
 from tests.gate.test_quotas import gpus, quotas
 

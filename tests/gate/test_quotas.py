@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.pod_defaults import (
+from tallygate.accounting.pod_defaults import (
     NO_POD_DEFAULTS,
     UNKNOWN_POD_DEFAULTS,
     PodDefaults,
     create_pod_defaults,
 )
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.kube.resource_codec import Replaced
-from tallygate.webhook.objects.core import LimitRange, ResourceQuota
-from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, QuotaStore
+from tallygate.admission.request import Phase
+from tallygate.kube.resource_codec import Replaced
+from tallygate.objects.core import LimitRange, ResourceQuota
+from tallygate.state.informers.namespaced_stores import QUOTA_CODEC, QuotaStore
 from tests.gate.gate_fixture import CAP, GPU, GateFixture
 from tests.gate.test_workload_forecast import get_rejection, list_warnings, rolling, workload
 

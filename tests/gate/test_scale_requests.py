@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.decisions import Decision
-from tallygate.webhook.gate.scale_requests import WorkloadReader
+from tallygate.admission.request import Phase
+from tallygate.errors import TallygateError
+from tallygate.gate.decisions import Decision
+from tallygate.gate.scale_requests import WorkloadReader
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.test_quotas import NO_CAPS, gpus, quotas
 

@@ -2,8 +2,8 @@
 
 from msgspec import structs
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.in_memory import MemoryLedgers
 from tests.gate.gate_fixture import GPU, TWO, GateFixture, raise_missing, response
 from tests.state.transitions import Put
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.state.informers.pod_store import PodStore
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ledger.reserve import MAX_RESERVATIONS
-from tallygate.webhook.state.ports import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.admission.request import Phase
+from tallygate.gate.gate import Gate
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ledger.reserve import MAX_RESERVATIONS
+from tallygate.state.ports import (
     LedgerFullError,
     RetryLaterError,
     StoreUnavailableError,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.admission.cap_index import CapIndex
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GPU, response
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica

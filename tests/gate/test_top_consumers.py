@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.state.informers.pod_store import PodStore
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GateFixture, pod, response
 from tests.gate.replica_fixture import BOUND, ReplicaFixture

@@ -4,14 +4,14 @@ from typing import TypeVar
 
 import pytest
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.admission.cap_index import get_cap_name
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.decisions import UndecidedError
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers
-from tallygate.webhook.state.in_memory import MemoryLedgers
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.admission.cap_index import get_cap_name
+from tallygate.errors import TallygateError
+from tallygate.gate.decisions import UndecidedError
+from tallygate.state.batched_ledgers import BatchedLedgers
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import (
     LedgerKey,
     RetryLaterError,
     StoreUnavailableError,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
 from tests.gate.gate_fixture import GPU, pod
 from tests.gate.test_schedulability import ADVERTISED, NEVER, NOT_NOW, POD, create_fixture, get_message
 from tests.gate.test_workload_forecast import list_warnings, workload

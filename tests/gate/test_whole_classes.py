@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
-from tallygate.webhook.state.ports import UnseenClassError, UnseenTemplateError
+from tallygate.accounting.names import DEVICE_CLASS_PREFIX
+from tallygate.state.ports import UnseenClassError, UnseenTemplateError
 from tests.accounting.claims import CLASS, exactly
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import GPU

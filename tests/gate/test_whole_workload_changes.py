@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import pytest
 
-from tallygate.webhook.state.ledger.expire import GANG_BOUND_SECONDS
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.state.ledger.expire import GANG_BOUND_SECONDS
+from tallygate.state.ports import LedgerKey
 from tests.gate.gate_fixture import GPU, SHARED
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
 from tests.gate.test_whole_workloads import WHOLE, create_job, create_owner, request_pod, review

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.state.ledger.expire import GANG_BOUND_SECONDS
+from tallygate.state.ledger.expire import GANG_BOUND_SECONDS
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, response
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
 from tests.state.informers.pods import pod as stored_pod

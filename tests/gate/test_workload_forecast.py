@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, Transition
+from tallygate.admission.request import Phase
+from tallygate.state.ports import LedgerKey, StoreUnavailableError, Transition
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ def run_check(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     """Run the step with these inputs, and with the defaults of the others."""
     program = folder / "tallygate" / "bin" / "tallygate"
     program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tallygate.webhook.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tallygate.cli "$@"\n')
     program.chmod(0o755)
     given = {name: inputs.get(name, described.get("default", "")) for name, described in _ACTION["inputs"].items()}
     environment = {name.upper(): value for name, value in given.items()}

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from tallygate.webhook.kube.client import ClientConfig
-from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.kube.client import ClientConfig
+from tallygate.kube.config import load_kubeconfig
 from tests.kube.raw_server import RawServer
 
 

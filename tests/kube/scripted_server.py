@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.kube.reflector import Reflector, WatchTimeouts
-from tallygate.webhook.kube.resource_codec import ResourceCodec, WatchEvent, parse_revision
-from tallygate.webhook.kube.transport import Response, WatchStream
-from tallygate.webhook.objects.core import Namespace
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.reflector import Reflector, WatchTimeouts
+from tallygate.kube.resource_codec import ResourceCodec, WatchEvent, parse_revision
+from tallygate.kube.transport import Response, WatchStream
+from tallygate.objects.core import Namespace
 
 SILENCE = None
 """In a stream: no data, however long the reader waits."""

@@ -8,11 +8,11 @@ from threading import Event, Timer
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.kube.client import LIST_LIMITS, ApiClient
-from tallygate.webhook.kube.reflector import Reflector
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Replaced, WatchEvent
-from tallygate.webhook.kube.transport import Response
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.client import LIST_LIMITS, ApiClient
+from tallygate.kube.reflector import Reflector
+from tallygate.kube.resource_codec import Bookmark, Changed, Replaced, WatchEvent
+from tallygate.kube.transport import Response
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import END, HEAD, Part, chunk, full_response, raw_server, reset
 from tests.kube.scripted_server import THINGS, Thing, bookmark, event_line, list_page, record, thing

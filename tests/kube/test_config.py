@@ -9,10 +9,10 @@ import pytest
 import urllib3
 from kubernetes.config import incluster_config
 
-from tallygate.webhook.kube import config
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.kube.client import ApiClient
-from tallygate.webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
+from tallygate.kube import config
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.client import ApiClient
+from tallygate.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
 from tests.kube.kubeconfig import load_config, write_kubeconfig
 from tests.kube.raw_server import full_response, raw_server
 

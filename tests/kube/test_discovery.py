@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.kube.client import ApiClient
-from tallygate.webhook.kube.discovery import Discovery
-from tallygate.webhook.kube.transport import Response
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.client import ApiClient
+from tallygate.kube.discovery import Discovery
+from tallygate.kube.transport import Response
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import full_response, raw_server
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.kube.resource_codec import Bookmark, Deleted, Replaced
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.resource_codec import Bookmark, Deleted, Replaced
 from tests.kube.scripted_server import (
     SILENCE,
     ReflectorRun,

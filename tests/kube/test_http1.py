@@ -8,12 +8,12 @@ from threading import Event
 
 import pytest
 
-from tallygate.certs.authority import create_ca
-from tallygate.certs.cert_files import write_ca_certificates
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.kube.client import OBJECT_LIMITS, ApiClient
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.kube.transport import Response
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.client import OBJECT_LIMITS, ApiClient
+from tallygate.kube.config import load_kubeconfig
+from tallygate.kube.transport import Response
+from tallygate_certs.authority import create_ca
+from tallygate_certs.cert_files import write_ca_certificates
 from tests.certs.api_server import CertificateApiServer, run_api_server
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import END, HEAD, Part, chunk, full_response, raw_server

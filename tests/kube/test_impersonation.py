@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.kube.client import ApiClient
-from tallygate.webhook.kube.config import ClientConfigError, load_kubeconfig
-from tallygate.webhook.kube.impersonation import NO_IMPERSONATION, Impersonation
+from tallygate.cli.app import root
+from tallygate.kube.client import ApiClient
+from tallygate.kube.config import ClientConfigError, load_kubeconfig
+from tallygate.kube.impersonation import NO_IMPERSONATION, Impersonation
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.kube.raw_server import full_response, raw_server
 

@@ -7,12 +7,12 @@ from threading import enumerate as threads
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiErrorReason
-from tallygate.webhook.kube.informer import Informer
-from tallygate.webhook.kube.resource_codec import Changed, WatchEvent
-from tallygate.webhook.objects.core import Namespace
-from tallygate.webhook.state.informers.cluster_informers import ClusterInformers
-from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.informer import Informer
+from tallygate.kube.resource_codec import Changed, WatchEvent
+from tallygate.objects.core import Namespace
+from tallygate.state.informers.cluster_informers import ClusterInformers
+from tallygate.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import HEAD, RawServer, chunk, full_response, raw_server
 from tests.kube.scripted_server import event_line, list_page, thing
@@ -84,7 +84,7 @@ def test_informers_stop_within_a_second_while_the_server_does_not_answer(tmp_pat
 def test_an_internal_error_is_reported_and_followed_by_a_new_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallygate.webhook.kube.informer._RESTART_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("tallygate.kube.informer._RESTART_DELAY_SECONDS", 0.0)
     store = NamespaceStore()
 
     def apply(event: WatchEvent[NamespaceRecord]) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.kube.pagination import list_all
-from tallygate.webhook.kube.resource_codec import Replaced
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.pagination import list_all
+from tallygate.kube.resource_codec import Replaced
 from tests.kube.scripted_server import THINGS, FakeClock, ScriptedServer, error_response, list_page, record, thing
 
 

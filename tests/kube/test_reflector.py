@@ -5,8 +5,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
-from tallygate.webhook.kube.transport import Response
+from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from tallygate.kube.transport import Response
 from tests.kube.scripted_server import SILENCE, bookmark, create_reflector, event_line, list_page, record, thing
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.kube.resource_codec import Replaced
-from tallygate.webhook.kube.transport import Response
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.resource_codec import Replaced
+from tallygate.kube.transport import Response
 from tests.kube.scripted_server import (
     OPTIONAL_THINGS,
     SILENCE,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiErrorReason
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Replaced
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.resource_codec import Bookmark, Changed, Replaced
 from tests.kube.scripted_server import (
     SILENCE,
     STREAM_RESET,

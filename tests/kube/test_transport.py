@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.kube.transport import LineSplitter
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.transport import LineSplitter
 
 
 def test_a_line_may_be_as_long_as_the_limit_and_no_longer() -> None:

@@ -17,7 +17,7 @@ from e2e.scheduling.draw.device_claims import draw_claim_spec, draw_classes
 from e2e.scheduling.draw.device_slices import draw_slices
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import HOSTNAME, ZONE
-from tallygate.webhook.accounting.allocation.planned_requests import UndecidedAllocationError
+from tallygate.accounting.allocation.planned_requests import UndecidedAllocationError
 from tests.accounting.allocation.recorded_cases import answer, select_answer
 from tests.oracle.record_allocations import DEFAULT_FEATURES
 

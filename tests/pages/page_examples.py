@@ -12,7 +12,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from e2e.transcript import parse, replay
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.check_case import change_directory
 from tests.pages.page import Page, list_pages
 

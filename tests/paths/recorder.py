@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import tallygate.webhook
+import tallygate
+import tallygate_certs
 
-# The packages lie in the repository where tests run in place, and in site-packages where the wheel is installed.
-_ROOT = Path(tallygate.webhook.__file__).parents[1]
-_PACKAGES = ("webhook/", "certs/")
+# Two folders of the repository where tests run in place, and site-packages where the wheel is installed.
+_FOLDERS = tuple(f"{Path(inspect.getfile(package)).parents[1]}/" for package in (tallygate, tallygate_certs))
+_PACKAGES = ("tallygate/", "tallygate_certs/")
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def record_modules() -> Iterator[list[str]]:
             return
         if code.co_filename not in entered:
             entered.add(code.co_filename)
-            name = code.co_filename.removeprefix(f"{_ROOT}/")
+            name = _strip_folder(code.co_filename)
             if name.startswith(_PACKAGES):
                 modules.append(name)
 
@@ -39,3 +40,8 @@ def record_modules() -> Iterator[list[str]]:
         yield modules
     finally:
         sys.setprofile(before)
+
+
+def _strip_folder(path: str) -> str:
+    """Return the path of a module of the product below the folder of its package, any other path as it is."""
+    return next((path.removeprefix(folder) for folder in _FOLDERS if path.startswith(folder)), path)

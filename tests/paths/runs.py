@@ -13,23 +13,23 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.framework import EXIT_FINDINGS
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.policy.load import SHIPPED_POLICIES
-from tallygate.webhook.server.controllers.informers import load_client_config
-from tallygate.webhook.server.policy_reloader import PolicyReloader
-from tallygate.webhook.server.serve_with_cluster import _create_ledgers, create_cluster_gate
-from tallygate.webhook.server.settings.sources import load_settings
-from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
-from tallygate.webhook.server.telemetry.metrics import Telemetry, start_telemetry
-from tallygate.webhook.server.web.flask_app import create_app
-from tallygate.webhook.server.web.request_log import RequestLog
-from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
-from tallygate.webhook.state.kubernetes.cap_ledger import KIND
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey, TransitionResult
+from tallygate.accounting.amounts import Amounts
+from tallygate.cli.app import root
+from tallygate.cli.framework import EXIT_FINDINGS
+from tallygate.gate.gate import Gate
+from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate.server.controllers.informers import load_client_config
+from tallygate.server.policy_reloader import PolicyReloader
+from tallygate.server.serve_with_cluster import _create_ledgers, create_cluster_gate
+from tallygate.server.settings.sources import load_settings
+from tallygate.server.telemetry.ledger_metrics import CapMetrics
+from tallygate.server.telemetry.metrics import Telemetry, start_telemetry
+from tallygate.server.web.flask_app import create_app
+from tallygate.server.web.request_log import RequestLog
+from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
+from tallygate.state.kubernetes.cap_ledger import KIND
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, TransitionResult
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.paths.recorder import record_modules
 from tests.server.small_cluster import SmallCluster, run_small_cluster
@@ -143,7 +143,7 @@ def run_create() -> list[str]:
 def run_predict() -> list[str]:
     """Predict a pending pod of the cluster, by the command line."""
     with _run_environment() as (_, folder, _voice):
-        import_module("tallygate.webhook.cli.predict.command")
+        import_module("tallygate.cli.predict.command")
         arguments = ["predict", "pod/waits", "--namespace", "team-a", "--kubeconfig", str(folder / "kubeconfig")]
         with redirect_stdout(io.StringIO()) as printed, record_modules() as modules:
             code = root.main(arguments, standalone_mode=False)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tallygate.webhook.policy.store import PolicyStore
+from tallygate.policy.store import PolicyStore
 
 TIMEOUT_SECONDS = 20.0
 """Seconds to wait for a change; a later one counts as lost."""

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tallygate.webhook.policy import parse as text
-from tallygate.webhook.policy.schema import load_json_schema
+from tallygate.policy import parse as text
+from tallygate.policy.schema import load_json_schema
 
 _TYPES = {"object": "mapping", "array": "list", "string": "text", "number": "number", "boolean": "true or false"}
 
 _HEAD = """# Reference of policy files
 
-Every field of each kind, as the [schema](../../webhook/policy/schema.json) describes it; this page is generated from
-it. [policies/README.md](../../policies/README.md) is the guide to policies.
+Every field of each kind, as the [schema](../../webhook/tallygate/policy/schema.json) describes it; this page is
+generated from it. [policies/README.md](../../policies/README.md) is the guide to policies.
 
 A file contains any number of documents, divided by `---`; a folder any number of files `*.yaml`, `*.yml` and
 `*.json`, at any depth. Files and folders whose name begins with a dot are left out, and scenarios of `tallygate test`

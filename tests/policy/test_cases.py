@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.policy.implied_codes import IMPLIED_CODES
-from tallygate.webhook.policy.lint_findings import LintFinding
-from tallygate.webhook.policy.lint_overrides import lint_ended_overrides
-from tallygate.webhook.policy.lint_policies import lint_policies
-from tallygate.webhook.policy.node_resource_codes import NODE_RESOURCE_CODES
-from tallygate.webhook.policy.parse import parse
-from tallygate.webhook.policy.policy_codes import CODES
+from tallygate.policy.implied_codes import IMPLIED_CODES
+from tallygate.policy.lint_findings import LintFinding
+from tallygate.policy.lint_overrides import lint_ended_overrides
+from tallygate.policy.lint_policies import lint_policies
+from tallygate.policy.node_resource_codes import NODE_RESOURCE_CODES
+from tallygate.policy.parse import parse
+from tallygate.policy.policy_codes import CODES
 from tests.policy import cases
 
 _NOW = datetime(2026, 6, 1, tzinfo=UTC)

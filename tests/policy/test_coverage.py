@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.policy.coverage import (
+from tallygate.accounting.quantity import Quantity
+from tallygate.policy.coverage import (
     can_share_request,
     find_min_allowed,
     is_allowed_amount,
@@ -19,7 +19,7 @@ from tallygate.webhook.policy.coverage import (
     resources_cover,
     resources_overlap,
 )
-from tallygate.webhook.policy.model import AmountBounds, Match, NamespaceSelector, PolicyLabelSelector, Subjects
+from tallygate.policy.model import AmountBounds, Match, NamespaceSelector, PolicyLabelSelector, Subjects
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 

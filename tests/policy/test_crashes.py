@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.policy.store import PolicyStatus, PolicyStore
+from tallygate.policy.store import PolicyStatus, PolicyStore
 from tests.policy.files import NOON, TIMEOUT_SECONDS, list_rule_names, rule_text
 
 

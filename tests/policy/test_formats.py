@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.documents.syntax_tree import truncate_text
-from tallygate.webhook.policy.formats import (
+from tallygate.accounting.quantity import Quantity
+from tallygate.documents.syntax_tree import truncate_text
+from tallygate.policy.formats import (
     FORMAT_CHECKS,
     FormatError,
     check_quantity,

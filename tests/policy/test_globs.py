@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.policy.globs import covers, is_literal, matches, overlaps
+from tallygate.policy.globs import covers, is_literal, matches, overlaps
 from tests.effort import examples
 
 TEXTS = ["".join(letters) for length in range(6) for letters in product("ab", repeat=length)]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tallygate.webhook.policy.lint_findings import Severity
-from tallygate.webhook.policy.parse import (
+from tallygate.policy.lint_findings import Severity
+from tallygate.policy.parse import (
     MAX_DOCUMENTS,
     MAX_FILE_BYTES,
     MAX_FILES,

@@ -1,7 +1,7 @@
 """The kinds that are read without a policy."""
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
-from tallygate.webhook.policy.known_kinds import BUILT_IN_KINDS, KNOWN_KINDS
+from tallygate.admission.kinds import BUILT_IN_TARGETS
+from tallygate.policy.known_kinds import BUILT_IN_KINDS, KNOWN_KINDS
 
 
 def test_the_kinds_of_kubernetes_are_those_that_are_reviewed() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.policy.store import PolicyError, PolicyStatus, PolicyStore
+from tallygate.policy.store import PolicyError, PolicyStatus, PolicyStore
 from tests.effort import examples
 
 HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"

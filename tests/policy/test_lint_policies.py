@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.policy.coverage import (
+from tallygate.accounting.quantity import Quantity
+from tallygate.policy.coverage import (
     classify_pattern,
     find_min_allowed,
     is_allowed_amount,
@@ -19,16 +19,16 @@ from tallygate.webhook.policy.coverage import (
     selector_covers,
     selectors_overlap,
 )
-from tallygate.webhook.policy.lint_policies import lint_policies
-from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource
-from tallygate.webhook.policy.model import (
+from tallygate.policy.lint_policies import lint_policies
+from tallygate.policy.matching import matches_labels, matches_namespace, matches_resource
+from tallygate.policy.model import (
     AmountBounds,
     LabelRequirement,
     NamespaceSelector,
     Operator,
     PolicyLabelSelector,
 )
-from tallygate.webhook.policy.parse import parse
+from tallygate.policy.parse import parse
 from tests.effort import examples
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.policy import load
-from tallygate.webhook.policy.lint_findings import Severity
-from tallygate.webhook.policy.load import load_policies
-from tallygate.webhook.policy.parse import MAX_FILE_BYTES
-from tallygate.webhook.policy.schema import read_schema_text
+from tallygate.policy import load
+from tallygate.policy.lint_findings import Severity
+from tallygate.policy.load import load_policies
+from tallygate.policy.parse import MAX_FILE_BYTES
+from tallygate.policy.schema import read_schema_text
 from tests.policy.files import mount_config_map, rule_text
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.names import classify_name
-from tallygate.webhook.policy.matching import (
+from tallygate.accounting.names import classify_name
+from tallygate.policy.matching import (
     PatternIndex,
     includes_resource,
     matches_labels,
@@ -13,7 +13,7 @@ from tallygate.webhook.policy.matching import (
     matches_resource,
     matches_subjects,
 )
-from tallygate.webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
+from tallygate.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 

@@ -6,9 +6,9 @@ from types import MappingProxyType
 import msgspec
 import pytest
 
-from tallygate.webhook.objects.owned_nodes import OwnedNode
-from tallygate.webhook.policy.node_resources import NodeAmounts, compute_node_amounts
-from tallygate.webhook.policy.parse import parse
+from tallygate.objects.owned_nodes import OwnedNode
+from tallygate.policy.node_resources import NodeAmounts, compute_node_amounts
+from tallygate.policy.parse import parse
 
 _HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: NodeResource\nmetadata: {name: %s}\nspec:\n  nodes: {selector: %s}\n"
 _NAME = "example.com/x"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.policy.lint_policies import lint_policies
-from tallygate.webhook.policy.parse import parse
+from tallygate.policy.lint_policies import lint_policies
+from tallygate.policy.parse import parse
 
 HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.policy.model import (
+from tallygate.accounting.quantity import Quantity
+from tallygate.policy.model import (
     AmountBounds,
     Checks,
     Enforcement,
@@ -25,7 +25,7 @@ from tallygate.webhook.policy.model import (
     Subjects,
     SurgeDefinition,
 )
-from tallygate.webhook.policy.parse import ParseResult, parse
+from tallygate.policy.parse import ParseResult, parse
 from tests.effort import examples
 
 RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\nspec:\n  resources: [a.b/c]\n"

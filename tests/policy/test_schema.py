@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Sequence
-from tallygate.webhook.policy.formats import FORMAT_CHECKS, FormatError, create_format_checker
-from tallygate.webhook.policy.kind_definitions import build_workload_kind
-from tallygate.webhook.policy.model import Enforcement, Operator, Schedulable, SourceLocation
-from tallygate.webhook.policy.parse import parse, read_policy_text
-from tallygate.webhook.policy.policy_builder import REASON_ANNOTATION as WHY
-from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
-from tallygate.webhook.policy.schema import load_json_schema
-from tallygate.webhook.policy.shape_definitions import build_node_shape
+from tallygate.documents.syntax_tree import Entry, Mapping, Node, Sequence
+from tallygate.policy.formats import FORMAT_CHECKS, FormatError, create_format_checker
+from tallygate.policy.kind_definitions import build_workload_kind
+from tallygate.policy.model import Enforcement, Operator, Schedulable, SourceLocation
+from tallygate.policy.parse import parse, read_policy_text
+from tallygate.policy.policy_builder import REASON_ANNOTATION as WHY
+from tallygate.policy.policy_builder import Fields, build_cap, build_rule
+from tallygate.policy.schema import load_json_schema
+from tallygate.policy.shape_definitions import build_node_shape
 
 DEFINITIONS: dict[str, Any] = load_json_schema()["$defs"]
 

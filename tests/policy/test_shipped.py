@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tallygate.webhook.policy.load import load_policies
-from tallygate.webhook.policy.model import Checks, Enforcement, Equality, Schedulable
-from tallygate.webhook.policy.parse import parse
-from tallygate.webhook.policy.schema import SCHEMA_FILE_NAME, read_schema_text
+from tallygate.policy.load import load_policies
+from tallygate.policy.model import Checks, Enforcement, Equality, Schedulable
+from tallygate.policy.parse import parse
+from tallygate.policy.schema import SCHEMA_FILE_NAME, read_schema_text
 from tests.policy.reference import FULL_EXAMPLES, render_reference
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +81,7 @@ def test_the_default_checks_names_whole_units_and_equal_limits_and_warns_of_miss
 
 def test_the_package_contains_the_default() -> None:
     """Compare the default of the package, which is active if no path is given, with the repository's."""
-    installed = ROOT / "webhook" / "policy" / "shipped"
+    installed = ROOT / "webhook" / "tallygate" / "policy" / "shipped"
     assert [path.name for path in sorted(installed.iterdir())] == ["default.yaml"]
     assert (installed / "default.yaml").read_bytes() == (POLICIES / "default.yaml").read_bytes()
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.policy.store import PolicyError, PolicyStatus, PolicyStore
+from tallygate.errors import TallygateError
+from tallygate.policy.store import PolicyError, PolicyStatus, PolicyStore
 from tests.policy.files import NOON, list_rule_names, rule_text
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tallygate.webhook.policy.lint_pairs import lint_names
-from tallygate.webhook.policy.parse import parse
-from tallygate.webhook.policy.suggest import WELL_KNOWN_RESOURCES, find_nearest, format_suggestion, suggest_resource
+from tallygate.policy.lint_pairs import lint_names
+from tallygate.policy.parse import parse
+from tallygate.policy.suggest import WELL_KNOWN_RESOURCES, find_nearest, format_suggestion, suggest_resource
 
 FIELDS = (
     "wellFormedName",

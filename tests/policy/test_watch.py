@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.policy.store import PolicyStatus, PolicyStore
+from tallygate.policy.store import PolicyStatus, PolicyStore
 from tests.policy.files import NOON, TIMEOUT_SECONDS, list_rule_names, mount_config_map, rule_text
 
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.cli.serve.certificate_controller import CertificateMetrics
-from tallygate.webhook.kube.api_errors import ApiErrorReason
-from tallygate.webhook.kube.informer import InformerStatus
-from tallygate.webhook.server.events.event_recorder import EventRecorder
-from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
-from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
-from tallygate.webhook.server.telemetry.metrics import ServerMetrics
-from tallygate.webhook.server.telemetry.node_resource_metrics import NodeResourceMetrics
-from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
+from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.request import Phase
+from tallygate.cli.serve.certificate_controller import CertificateMetrics
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.informer import InformerStatus
+from tallygate.server.events.event_recorder import EventRecorder
+from tallygate.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from tallygate.server.telemetry.ledger_metrics import CapMetrics
+from tallygate.server.telemetry.metrics import ServerMetrics
+from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
+from tallygate.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP
 from tests.server.app_harness import Log

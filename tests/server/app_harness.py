@@ -7,12 +7,12 @@ from typing import Any
 
 from flask.testing import FlaskClient
 
-from tallygate.webhook.server.interfaces import ReadinessCheck
-from tallygate.webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
-from tallygate.webhook.server.telemetry.metrics import ServerMetrics
-from tallygate.webhook.server.web.admission_middleware import RequestLimits, TokenSource
-from tallygate.webhook.server.web.flask_app import create_app
-from tallygate.webhook.server.web.request_log import RequestLog
+from tallygate.server.interfaces import ReadinessCheck
+from tallygate.server.telemetry.json_log import LineWriter, Logger, create_logger
+from tallygate.server.telemetry.metrics import ServerMetrics
+from tallygate.server.web.admission_middleware import RequestLimits, TokenSource
+from tallygate.server.web.flask_app import create_app
+from tallygate.server.web.request_log import RequestLog
 from tests.server.tiny import TinyGate
 
 MUTATE, VALIDATE = "/v1/admit/mutate", "/v1/admit/validate"

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tallygate.certs.cert_files import read_ca
+from tallygate_certs.cert_files import read_ca
 
 
 def issue_client_certificate(  # noqa: PLR0913 - what may be wrong with a certificate

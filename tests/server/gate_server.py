@@ -2,9 +2,9 @@
 
 import sys
 
-from tallygate.webhook.server.lifecycle import exit_process
-from tallygate.webhook.server.serve import serve
-from tallygate.webhook.server.settings.sources import load_settings
+from tallygate.server.lifecycle import exit_process
+from tallygate.server.serve import serve
+from tallygate.server.settings.sources import load_settings
 from tests.server.tiny import parse_flags
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from tallygate.webhook.audit.audit import AuditResult
-from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
-from tallygate.webhook.server.telemetry.controller_metrics import LastAudit
+from tallygate.audit.audit import AuditResult
+from tallygate.audit.audit_findings import AuditCoverage, AuditFindings
+from tallygate.server.telemetry.controller_metrics import LastAudit
 from tests.audit.findings import create_finding
 
 

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 import httpx
 
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.renewal import issue
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 from tests.warm import Program
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tallygate.webhook.server.settings.table import OPTIONS, Option
+from tallygate.server.settings.table import OPTIONS, Option
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"

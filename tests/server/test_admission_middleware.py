@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.server.web.admission_middleware import RequestLimits
-from tallygate.webhook.server.web.http_errors import FirstAttempts
-from tallygate.webhook.server.web.request_body import BodyError, BodyReader
+from tallygate.server.web.admission_middleware import RequestLimits
+from tallygate.server.web.http_errors import FirstAttempts
+from tallygate.server.web.request_body import BodyError, BodyReader
 from tests.effort import examples
 from tests.server.app_harness import MUTATE, VALIDATE, AppHarness, create_review
 

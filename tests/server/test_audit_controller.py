@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.cli.sources.options import load_usable_policies
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.policy.model import PolicySet
-from tallygate.webhook.server.controllers import audit_controller
-from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
-from tallygate.webhook.server.controllers.informers import GateInformers
-from tallygate.webhook.server.lifecycle import ServeError
-from tallygate.webhook.server.serve import serve
-from tallygate.webhook.server.settings.table import Settings
-from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics
+from tallygate.cli.sources.options import load_usable_policies
+from tallygate.kube.config import load_kubeconfig
+from tallygate.policy.model import PolicySet
+from tallygate.server.controllers import audit_controller
+from tallygate.server.controllers.audit_controller import AuditController, AuditSchedule
+from tallygate.server.controllers.informers import GateInformers
+from tallygate.server.lifecycle import ServeError
+from tallygate.server.serve import serve
+from tallygate.server.settings.table import Settings
+from tallygate.server.telemetry.controller_metrics import AuditMetrics
 from tests.accounting.claims import claim_object, exactly, result
 from tests.admission.case import parse_policies
 from tests.cli.usage.clusters import GPU, namespace, pod

@@ -2,9 +2,9 @@
 
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.audit.report_writer import ReportCounts
-from tallygate.webhook.server.telemetry import controller_metrics
-from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, log_audit
+from tallygate.audit.report_writer import ReportCounts
+from tallygate.server.telemetry import controller_metrics
+from tallygate.server.telemetry.controller_metrics import AuditMetrics, log_audit
 from tests.server.app_harness import Log
 from tests.server.last_audit import create_last_audit
 from tests.server.test_controller_metrics import list_metric_lines

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tallygate.webhook.server.controllers.informers import InformerClaimTemplateLister
+from tallygate.server.controllers.informers import InformerClaimTemplateLister
 from tests.accounting.claims import exactly
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import HEAD, chunk, full_response, raw_server

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.server.https.connection_guard import measure_handshake
+from tallygate.server.https.connection_guard import measure_handshake
 from tests.server.app_harness import MUTATE, create_review
 from tests.server.process import ServerProcess, eventually, remains
 

@@ -2,10 +2,10 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tallygate.webhook.kube.api_errors import ApiErrorReason
-from tallygate.webhook.kube.informer import InformerStatus
-from tallygate.webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
-from tallygate.webhook.server.telemetry.ledger_metrics import ObservedLedgers
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.informer import InformerStatus
+from tallygate.server.telemetry.controller_metrics import LedgerControllerMetrics
+from tallygate.server.telemetry.ledger_metrics import ObservedLedgers
 
 PODS = InformerStatus("pods", 7, 100, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)
 UNLISTED = InformerStatus("nodes", 0, None, None, "not listed yet", {}, 0, None)

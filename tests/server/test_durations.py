@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.server.settings.value_types import DurationError, parse_duration
+from tallygate.server.settings.value_types import DurationError, parse_duration
 from tests.effort import examples
 
 GOOD = {

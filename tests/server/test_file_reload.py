@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.renewal import issue
-from tallygate.webhook.server.https.file_reload import CertificateReloader, TokenReloader
-from tallygate.webhook.server.https.https_server import HttpsStartError
-from tallygate.webhook.server.https.tls_files import (
+from tallygate.server.https.file_reload import CertificateReloader, TokenReloader
+from tallygate.server.https.https_server import HttpsStartError
+from tallygate.server.https.tls_files import (
     CertificateError,
     ServingCertificates,
     create_memory_files,
     read_certificates,
 )
-from tallygate.webhook.server.settings.token_file import TokenError, read_tokens
-from tallygate.webhook.server.telemetry.json_log import forward_library_logs
-from tallygate.webhook.server.telemetry.metrics import ServerMetrics
+from tallygate.server.settings.token_file import TokenError, read_tokens
+from tallygate.server.telemetry.json_log import forward_library_logs
+from tallygate.server.telemetry.metrics import ServerMetrics
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 from tests.server.app_harness import Log
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

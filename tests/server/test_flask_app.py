@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 from flask.testing import FlaskClient
 
-from tallygate.webhook.server.interfaces import ReadinessStatus
-from tallygate.webhook.server.web.flask_app import create_monitor_app
+from tallygate.server.interfaces import ReadinessStatus
+from tallygate.server.web.flask_app import create_monitor_app
 from tests.server.app_harness import MUTATE, AppHarness, create_review
 
 GOOD, BAD = (

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from tallygate.certs.renewal import issue
-from tallygate.webhook.server.https.https_server import HttpsSettings, HttpsStartError, try_certificates
-from tallygate.webhook.server.https.tls_files import CertificateError, ServingCertificates, read_certificates
+from tallygate.server.https.https_server import HttpsSettings, HttpsStartError, try_certificates
+from tallygate.server.https.tls_files import CertificateError, ServingCertificates, read_certificates
+from tallygate_certs.renewal import issue
 from tests.server.app_harness import MUTATE, create_review
 from tests.server.process import NAMES, ServerProcess, eventually, remains, replace_file, run_threads
 

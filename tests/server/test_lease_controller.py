@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from tallygate.webhook.gate.leader_election import LEADER_LEASE, LeaderElector
-from tallygate.webhook.server.controllers import ledger_controller
-from tallygate.webhook.server.controllers.ledger_controller import LeaseController
-from tallygate.webhook.server.telemetry.json_log import create_logger
+from tallygate.gate.leader_election import LEADER_LEASE, LeaderElector
+from tallygate.server.controllers import ledger_controller
+from tallygate.server.controllers.ledger_controller import LeaseController
+from tallygate.server.telemetry.json_log import create_logger
 from tests.gate.memory_leases import MemoryLeaseStore
 from tests.server.app_harness import Log
 from tests.server.process import eventually

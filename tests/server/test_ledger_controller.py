@@ -10,16 +10,16 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
-from tallygate.webhook.policy.model import PolicySet
-from tallygate.webhook.server.controllers.ledger_controller import LedgerController
-from tallygate.webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
-from tallygate.webhook.server.telemetry.ledger_metrics import ObservedLedgers
-from tallygate.webhook.state.informers.claim_store import ClaimStore
-from tallygate.webhook.state.informers.device_store import DeviceStore
-from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, StoreUnavailableError, WriteResult
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.errors import TallygateError
+from tallygate.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
+from tallygate.policy.model import PolicySet
+from tallygate.server.controllers.ledger_controller import LedgerController
+from tallygate.server.telemetry.controller_metrics import LedgerControllerMetrics
+from tallygate.server.telemetry.ledger_metrics import ObservedLedgers
+from tallygate.state.informers.claim_store import ClaimStore
+from tallygate.state.informers.device_store import DeviceStore
+from tallygate.state.ports import LedgerKey, LedgerWrite, StoreUnavailableError, WriteResult
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import BY_LABEL, CAP
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica

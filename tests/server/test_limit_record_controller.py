@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import UPDATE, AdmissionRequest, UserInfo
-from tallygate.webhook.gate.limit_admissions import LimitAdmissions
-from tallygate.webhook.kube.client import ApiClient
-from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
-from tallygate.webhook.server.controllers.limit_record_controller import LimitRecordController
-from tallygate.webhook.server.telemetry.json_log import create_logger
-from tallygate.webhook.state.informers.named_stores import NamespaceRecord
-from tallygate.webhook.state.kubernetes.limit_record_store import read_limit_records
-from tallygate.webhook.state.ports import StoreUnavailableError
+from tallygate.admission.request import UPDATE, AdmissionRequest, UserInfo
+from tallygate.gate.limit_admissions import LimitAdmissions
+from tallygate.kube.client import ApiClient
+from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.server.controllers.limit_record_controller import LimitRecordController
+from tallygate.server.telemetry.json_log import create_logger
+from tallygate.state.informers.named_stores import NamespaceRecord
+from tallygate.state.kubernetes.limit_record_store import read_limit_records
+from tallygate.state.ports import StoreUnavailableError
 from tests.state.kubernetes.scripted_api_server import Responder, ScriptedApiServer, respond, respond_json, server
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/gates/leases"

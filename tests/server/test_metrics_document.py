@@ -6,11 +6,11 @@ from pathlib import Path
 
 from prometheus_client import generate_latest
 
-from tallygate.webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
-from tallygate.webhook.server.telemetry.ledger_sums import LedgerState
-from tallygate.webhook.server.telemetry.metrics import MAX_CAPS, REASONS
-from tallygate.webhook.state.ledger.reserve import MAX_RESERVATIONS
-from tallygate.webhook.state.ports import WriteResult
+from tallygate.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
+from tallygate.server.telemetry.ledger_sums import LedgerState
+from tallygate.server.telemetry.metrics import MAX_CAPS, REASONS
+from tallygate.state.ledger.reserve import MAX_RESERVATIONS
+from tallygate.state.ports import WriteResult
 from tests.deploy.prometheus import find_promtool
 from tests.server.all_metrics import create_registry, list_metrics
 

@@ -11,8 +11,8 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 
-from tallygate.webhook.server.monitor_server import MonitorLimits, start_monitor
-from tallygate.webhook.server.settings.value_types import Address
+from tallygate.server.monitor_server import MonitorLimits, start_monitor
+from tallygate.server.settings.value_types import Address
 from tests.server.process import ServerProcess, eventually
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -2,7 +2,7 @@
 
 import threading
 
-from tallygate.webhook.server.controllers.informers import WaitingNamespaceLister
+from tallygate.server.controllers.informers import WaitingNamespaceLister
 from tests.gate.replica_fixture import ReplicaFixture
 
 

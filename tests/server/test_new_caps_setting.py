@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from tallygate.webhook.server.serve_with_cluster import _create_activation
-from tallygate.webhook.server.settings.table import Settings
+from tallygate.server.serve_with_cluster import _create_activation
+from tallygate.server.settings.table import Settings
 
 
 @pytest.mark.parametrize(("value", "is_new"), [("admit", True), ("wait", False)])

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.kube.informer import RunningClock
-from tallygate.webhook.server.controllers import node_resource_controller
-from tallygate.webhook.server.controllers.node_resource_controller import NodeResourceController, PublicationSchedule
-from tallygate.webhook.server.telemetry.node_resource_metrics import NodeResourceMetrics
+from tallygate.kube.config import load_kubeconfig
+from tallygate.kube.informer import RunningClock
+from tallygate.server.controllers import node_resource_controller
+from tallygate.server.controllers.node_resource_controller import NodeResourceController, PublicationSchedule
+from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
 from tests.admission.case import parse_policies
 from tests.cli.advertise.published_node import SEAT, Object, create_node
 from tests.cli.usage.clusters import pod

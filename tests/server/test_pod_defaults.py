@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.kube.client import ClientConfig
-from tallygate.webhook.server.controllers.informers import InformerPodDefaults
+from tallygate.kube.client import ClientConfig
+from tallygate.server.controllers.informers import InformerPodDefaults
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import RawServer
 from tests.kube.test_informer import wait_until

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.policy import load
-from tallygate.webhook.server.policy_reloader import PolicyReloader
-from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
+from tallygate.policy import load
+from tallygate.server.policy_reloader import PolicyReloader
+from tallygate.server.telemetry.metrics import ServerMetrics, Telemetry
 from tests.server.app_harness import Log
 
 POLICY = """apiVersion: tallygate.dev/v1alpha1

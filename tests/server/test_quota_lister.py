@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tallygate.webhook.server.controllers.informers import InformerQuotaLister
+from tallygate.server.controllers.informers import InformerQuotaLister
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import HEAD, RawServer, chunk, full_response, raw_server
 from tests.kube.test_informer import wait_until

@@ -1,7 +1,7 @@
 """The schedule by which ledgers are reconciled."""
 
-from tallygate.webhook.server.controllers.ledger_controller import ReconcileSchedule
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.server.controllers.ledger_controller import ReconcileSchedule
+from tallygate.state.ports import LedgerKey
 
 KEYS = [LedgerKey("cap", f"n{number}") for number in range(10)]
 

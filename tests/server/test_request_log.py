@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.gate.decisions import DecisionRecord
-from tallygate.webhook.server.telemetry.metrics import ServerMetrics
-from tallygate.webhook.server.web.http_errors import HttpError
-from tallygate.webhook.server.web.request_log import RequestLog
+from tallygate.admission.request import Phase
+from tallygate.gate.decisions import DecisionRecord
+from tallygate.server.telemetry.metrics import ServerMetrics
+from tallygate.server.web.http_errors import HttpError
+from tallygate.server.web.request_log import RequestLog
 from tests.server.app_harness import AppHarness, Log
 
 RECORD = DecisionRecord(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.server.https.https_server import filter_headers
+from tallygate.server.https.https_server import filter_headers
 
 GOOD = [("Content-Type", "application/json"), ("X", ""), ("X-Y", "a\tb ~"), ("Allow", "GET, HEAD")]
 BAD = {

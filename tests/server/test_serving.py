@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tallygate.certs.renewal import issue
+from tallygate_certs.renewal import issue
 from tests.server.client_certificates import issue_client_certificate
 from tests.server.process import NAMES, ServerProcess, eventually, replace_file
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.server.settings.sources import SERVICE_LINK, SettingsError, load_settings
-from tallygate.webhook.server.settings.table import OPTIONS, Settings
-from tallygate.webhook.server.settings.value_types import Address
+from tallygate.server.settings.sources import SERVICE_LINK, SettingsError, load_settings
+from tallygate.server.settings.table import OPTIONS, Settings
+from tallygate.server.settings.value_types import Address
 from tests.server.settings_table import DOCUMENT, update_table
 
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
-from tallygate.webhook.admission.request import ALLOWED, decode_review
-from tallygate.webhook.admission.rule_index import RuleSelection
-from tallygate.webhook.kube.api_errors import ApiErrorReason
-from tallygate.webhook.kube.informer import InformerStatus
-from tallygate.webhook.server.controllers.informers import InformerSnapshotProvider
-from tallygate.webhook.server.serve import SkippedNodeRules
+from tallygate.admission.kinds import REVIEW_TARGETS, DecodedRequest
+from tallygate.admission.request import ALLOWED, decode_review
+from tallygate.admission.rule_index import RuleSelection
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.informer import InformerStatus
+from tallygate.server.controllers.informers import InformerSnapshotProvider
+from tallygate.server.serve import SkippedNodeRules
 from tests.server.app_harness import Log
 from tests.state.informers.device_watches import DeviceWatches
 from tests.state.informers.test_scheduler_cache import ClusterStores as Views

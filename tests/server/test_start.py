@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.certs.certificate_names import parse_names
-from tallygate.certs.renewal import issue
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.policy.store import PolicyError
-from tallygate.webhook.server.https.tls_files import CertificateError
-from tallygate.webhook.server.lifecycle import Lifecycle, ServeError
-from tallygate.webhook.server.listener import open_listener
-from tallygate.webhook.server.serve import serve
-from tallygate.webhook.server.settings.table import Settings
-from tallygate.webhook.server.settings.value_types import Address
-from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
-from tallygate.webhook.server.web.flask_app import create_app
+from tallygate.errors import TallygateError
+from tallygate.policy.store import PolicyError
+from tallygate.server.https.tls_files import CertificateError
+from tallygate.server.lifecycle import Lifecycle, ServeError
+from tallygate.server.listener import open_listener
+from tallygate.server.serve import serve
+from tallygate.server.settings.table import Settings
+from tallygate.server.settings.value_types import Address
+from tallygate.server.telemetry.metrics import ServerMetrics, Telemetry
+from tallygate.server.web.flask_app import create_app
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 from tests.server.app_harness import Log
 from tests.server.tiny import TinyGate
 
@@ -98,9 +98,7 @@ def test_listens_on_both_families(host: str) -> None:
 
 def test_a_gate_without_a_cluster_loads_no_module_that_only_a_cluster_needs() -> None:
     """Keep the start short: these modules would take a third of it."""
-    program = "import sys; import tallygate.webhook.cli.serve.command;"
-    program += (
-        "print([each for each in ('kubernetes', 'numpy', 'urllib3', 'tallygate.webhook.audit') if each in sys.modules])"
-    )
+    program = "import sys; import tallygate.cli.serve.command;"
+    program += "print([each for each in ('kubernetes', 'numpy', 'urllib3', 'tallygate.audit') if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603 - ours
     assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tallygate.webhook.server.https.request_threads import ThreadGate, release_turn
+from tallygate.server.https.request_threads import ThreadGate, release_turn
 from tests.server.process import eventually, remains
 
 

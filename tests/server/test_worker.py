@@ -7,9 +7,9 @@ from threading import Event, current_thread
 
 import pytest
 
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.server.telemetry.json_log import FailureLog
-from tallygate.webhook.server.worker import PROMPT_WAKES, Worker, WorkerClock, WorkerPace, WorkerTask
+from tallygate.errors import TallygateError
+from tallygate.server.telemetry.json_log import FailureLog
+from tallygate.server.worker import PROMPT_WAKES, Worker, WorkerClock, WorkerPace, WorkerTask
 from tests.server.app_harness import Log
 
 OK, NOTHING_DUE = True, False

@@ -11,13 +11,13 @@ from functools import partial
 
 import msgspec
 
-from tallygate.webhook.admission.request import Phase, ReviewError
-from tallygate.webhook.gate.decisions import Decision, DecisionRecord, UndecidedError
-from tallygate.webhook.server.lifecycle import Lifecycle, exit_process
-from tallygate.webhook.server.settings.sources import load_settings
-from tallygate.webhook.server.telemetry.json_log import LineWriter, create_logger, open_standard_error
-from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
-from tallygate.webhook.server.web.flask_app import create_app
+from tallygate.admission.request import Phase, ReviewError
+from tallygate.gate.decisions import Decision, DecisionRecord, UndecidedError
+from tallygate.server.lifecycle import Lifecycle, exit_process
+from tallygate.server.settings.sources import load_settings
+from tallygate.server.telemetry.json_log import LineWriter, create_logger, open_standard_error
+from tallygate.server.telemetry.metrics import ServerMetrics, Telemetry
+from tallygate.server.web.flask_app import create_app
 
 
 class _Kind(msgspec.Struct, frozen=True):

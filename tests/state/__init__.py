@@ -1,1 +1,1 @@
-"""Tests of tallygate.webhook.state."""
+"""Tests of tallygate.state."""

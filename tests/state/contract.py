@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey, Ledgers, TransitionResult
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, Ledgers, TransitionResult
 from tests.state.transitions import GPU, Read, Remove, Take, free_ledger, set_limit
 
 LedgerCreator = Callable[[LedgerKey, Ledger], None]

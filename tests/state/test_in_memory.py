@@ -2,9 +2,9 @@
 
 import pytest
 
-from tallygate.webhook.state.in_memory import MemoryLedgers
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.state.contract import LedgerCreator, LedgersContract, compute_deadline
 from tests.state.transitions import Put, Read, Take, free_ledger
 

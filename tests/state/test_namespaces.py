@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.state.in_memory import NamespacesError, UnknownNamespaces, read_namespaces
+from tallygate.state.in_memory import NamespacesError, UnknownNamespaces, read_namespaces
 
 
 def test_unknown_namespaces_have_unknown_labels() -> None:

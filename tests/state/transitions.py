@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ports import TransitionResult
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ports import TransitionResult
 
 GPU = "nvidia.com/gpu"
 

@@ -15,7 +15,7 @@ from e2e.local.cluster import LocalCluster
 from e2e.workload_kinds.controllers.counting import Outcome, count_pods
 from e2e.workload_kinds.controllers.projects import PROJECTS, Project
 from e2e.workload_kinds.controllers.running import run_controller
-from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _RECORDS: Final = Path(__file__).parents[3] / "tests/admission/controller_pods"
 _NAMES: Final = tuple(project.name for project in PROJECTS)

@@ -8,16 +8,16 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.allocation.allocations import AllocatedState, Allocation
-from tallygate.webhook.accounting.allocation.allocator import Allocator, AllocatorRules
-from tallygate.webhook.accounting.allocation.planned_requests import AllocationError
-from tallygate.webhook.accounting.allocation.published_devices import read_slice
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.devices.device_meter import DeviceId
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import ClusterNode
-from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
-from tallygate.webhook.objects.scheduling import SchedulingNode
+from tallygate.accounting.allocation.allocations import AllocatedState, Allocation
+from tallygate.accounting.allocation.allocator import Allocator, AllocatorRules
+from tallygate.accounting.allocation.planned_requests import AllocationError
+from tallygate.accounting.allocation.published_devices import read_slice
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.scheduling.plugins.dynamic_resources import ClusterNode
+from tallygate.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
+from tallygate.objects.scheduling import SchedulingNode
 
 _MISSING_CLASS = re.compile(r'deviceclass\.resource\.k8s\.io "[^"]+" not found')
 """The error of a real API server, where Kubernetes' tests have a lister with an error of its own."""

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.allocation.allocations import ChosenDevice
-from tallygate.webhook.accounting.devices.consumed_capacity import ConsumptionRules, PublishedCapacity, read_capacity
-from tallygate.webhook.accounting.devices.device_meter import DeviceId
-from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.accounting.allocation.allocations import ChosenDevice
+from tallygate.accounting.devices.consumed_capacity import ConsumptionRules, PublishedCapacity, read_capacity
+from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.accounting.quantity import Quantity
 
 
 @pytest.mark.parametrize(

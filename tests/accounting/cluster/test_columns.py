@@ -5,12 +5,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.columns import ABSENT, CategoryColumn, IntegerColumn
-from tallygate.webhook.accounting.cluster.pod_info import HostPort, PodInfo, create_pod_info
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.objects.scheduling import SchedulingNode, SchedulingPod
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.columns import ABSENT, CategoryColumn, IntegerColumn
+from tallygate.accounting.cluster.pod_info import HostPort, PodInfo, create_pod_info
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.objects.scheduling import SchedulingNode, SchedulingPod
 
 _NODES = st.sampled_from(["n0", "n1", "n2"])
 _UIDS = st.sampled_from(["u0", "u1", "u2", "u3"])

@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.cluster.node_pools import NodePools, merge_shapes
-from tallygate.webhook.accounting.node_shape import NodeShape
-from tallygate.webhook.accounting.scheduling.new_nodes import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.cluster.node_pools import NodePools, merge_shapes
+from tallygate.accounting.node_shape import NodeShape
+from tallygate.accounting.scheduling.new_nodes import (
     find_new_node_fits,
     select_shapes,
 )
-from tallygate.webhook.objects.karpenter import KarpenterNodePool, NodeClaim
-from tallygate.webhook.objects.scheduling import SchedulingNode
+from tallygate.objects.karpenter import KarpenterNodePool, NodeClaim
+from tallygate.objects.scheduling import SchedulingNode
 from tests.accounting.scheduling.clusters import pod
 from tests.accounting.scheduling.test_new_nodes import incoming
 

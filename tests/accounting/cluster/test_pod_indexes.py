@@ -5,10 +5,10 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex
-from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
-from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION
-from tallygate.webhook.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
+from tallygate.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex
+from tallygate.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
+from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION
+from tallygate.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
 from tests.accounting.scheduling.clusters import decode_pod, pod
 
 _NAMESPACES = st.sampled_from(["red", "blue"])

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from tallygate.webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector, create_selector
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.pod_info import PodInfo, create_pod_info
+from tallygate.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector, create_selector
 from tests.accounting.scheduling.clusters import create_cluster, decode_node, decode_pod, node, pod
 
 _RED = frozenset({"red"})

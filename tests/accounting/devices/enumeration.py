@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.devices.device_meter import AllocatedDevice, DeviceId, DeviceMeter, KnownDevice
+from tallygate.accounting.devices.device_meter import AllocatedDevice, DeviceId, DeviceMeter, KnownDevice
 from tests.accounting.claims import Object, claim_object
 from tests.state.informers.slices import DRIVER, create_device, create_slice
 

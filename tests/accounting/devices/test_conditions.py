@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.accounting.devices.conditions import find_comparison, split_conditions
+from tallygate.accounting.devices.conditions import find_comparison, split_conditions
 
 MODEL, MEMORY = 'device.attributes["d.com"].model', 'device.capacity["d.com"].memory'
 VERSION = 'device.attributes["d.com"].version'

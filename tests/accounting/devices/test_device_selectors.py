@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.cel.syntax import ExpressionError
-from tallygate.webhook.accounting.devices.device_values import Device
-from tallygate.webhook.accounting.devices.expression import UndecidedMatchError, compile_selector
+from tallygate.accounting.cel.syntax import ExpressionError
+from tallygate.accounting.devices.device_values import Device
+from tallygate.accounting.devices.expression import UndecidedMatchError, compile_selector
 
 GPU: dict[str, Any] = {
     "driver": "gpu.example.com",

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.devices.device_meter import DeviceMeter
-from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
-from tallygate.webhook.objects.devices import ResourceClaim
-from tallygate.webhook.state.informers.device_store import DeviceStore
+from tallygate.accounting.devices.device_meter import DeviceMeter
+from tallygate.accounting.devices.least_amounts import LeastAmounts
+from tallygate.objects.devices import ResourceClaim
+from tallygate.state.informers.device_store import DeviceStore
 from tests.accounting.claims import Object, claim_object, exactly
 from tests.accounting.devices.enumeration import (
     MODELS,

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.devices.device_values import AttributeValue, Device
-from tallygate.webhook.accounting.devices.expression import UndecidedMatchError, compile_selector
-from tallygate.webhook.accounting.devices.least_amounts import MAX_OWN_WORK, MAX_SHARED_WORK, LeastAmounts
-from tallygate.webhook.accounting.devices.slice_devices import WorkLimitError
-from tallygate.webhook.accounting.devices.unpassed_conditions import UnpassedCondition, find_unpassed_condition
-from tallygate.webhook.state.informers.device_store import DeviceStore
+from tallygate.accounting.devices.device_values import AttributeValue, Device
+from tallygate.accounting.devices.expression import UndecidedMatchError, compile_selector
+from tallygate.accounting.devices.least_amounts import MAX_OWN_WORK, MAX_SHARED_WORK, LeastAmounts
+from tallygate.accounting.devices.slice_devices import WorkLimitError
+from tallygate.accounting.devices.unpassed_conditions import UnpassedCondition, find_unpassed_condition
+from tallygate.state.informers.device_store import DeviceStore
 from tests.state.informers.slices import DRIVER, Object, create_device, create_slice, slice_page
 
 MODEL, MEMORY = f'device.attributes["{DRIVER}"].model', f'device.capacity["{DRIVER}"].memory'

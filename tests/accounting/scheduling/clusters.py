@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
-from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
-from tallygate.webhook.objects.scheduling import SchedulingNode, SchedulingPod
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.pod_info import create_pod_info
+from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
+from tallygate.objects.scheduling import SchedulingNode, SchedulingPod
 
 
 def decode_node(written: Mapping[str, Any]) -> SchedulingNode:

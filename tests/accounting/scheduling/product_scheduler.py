@@ -9,28 +9,28 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tallygate.webhook.accounting.allocation.allocations import ChosenDevice
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
-from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.node_choice import find_choices
-from tallygate.webhook.accounting.scheduling.placement import PlacementResult, PlacementSession, open_placement_session
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
+from tallygate.accounting.allocation.allocations import ChosenDevice
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.device_index import DeviceIndex
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
+from tallygate.accounting.cluster.storage_index import StorageIndex
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.node_choice import find_choices
+from tallygate.accounting.scheduling.placement import PlacementResult, PlacementSession, open_placement_session
+from tallygate.accounting.scheduling.plugins.dynamic_resources import (
     NodeRejection,
     allocate_on_node,
     list_claims_on_node,
 )
-from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+from tallygate.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
 )
-from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
-from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
-from tallygate.webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
-from tallygate.webhook.objects.scheduling import SchedulingPod
+from tallygate.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
+from tallygate.accounting.scheduling.prediction import find_unmodelled
+from tallygate.accounting.scheduling.schedule import ScheduleResult, schedule_one
+from tallygate.objects.scheduling import SchedulingPod
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod
 
 Json = Mapping[str, Any]

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.prediction import (
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.prediction import (
     Feasibility,
     predict_daemon_set,
     predict_quickly,
 )
-from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
+from tallygate.accounting.scheduling.remaining_capacity import compute_remaining_capacity
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import DRIVER, claim, device_class, device_slice
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, place_copies

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.scheduling.complexity import (
+from tallygate.accounting.scheduling.complexity import (
     count_scanned_groups,
     estimate_anti_affinity,
     estimate_complexity,
 )
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 
 Json = dict[str, Any]

@@ -7,23 +7,23 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from e2e.scheduling.draw.case import draw_device_case
-from tallygate.webhook.accounting.allocation.allocations import Allocation
-from tallygate.webhook.accounting.allocation.planned_requests import UndecidedAllocationError
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
+from tallygate.accounting.allocation.allocations import Allocation
+from tallygate.accounting.allocation.planned_requests import UndecidedAllocationError
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.node_choice import find_bind_errors
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.plugins.dynamic_resources import (
     NodeRejection,
     allocate_on_node,
 )
-from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+from tallygate.accounting.scheduling.plugins.resource_claims import (
     ClaimNotReadyError,
     find_devices_of_pod,
 )
-from tallygate.webhook.accounting.scheduling.scoring import score_nodes
+from tallygate.accounting.scheduling.scoring import score_nodes
 from tests.accounting.scheduling.clusters import decode_pod
 from tests.accounting.scheduling.product_scheduler import create_full_cluster, place
 

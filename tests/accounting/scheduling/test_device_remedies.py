@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.remedies import Remedy, find_remedies
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.remedies import Remedy, find_remedies
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import claim, claim_template, device, device_class, device_slice, request
 from tests.accounting.scheduling.product_scheduler import create_full_cluster

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, find_device_shortfalls
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.device_shortfalls import DeviceInspector, find_device_shortfalls
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.placement import open_placement_session
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import claim, claim_template, device, device_class, device_slice, request
 from tests.accounting.scheduling.product_scheduler import create_full_cluster

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion, select_version
-from tallygate.webhook.accounting.scheduling.device_shortfalls import find_device_shortfalls
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.prediction import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion, select_version
+from tallygate.accounting.scheduling.device_shortfalls import find_device_shortfalls
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.prediction import (
     Feasibility,
     find_unresolvable_nodes,
     predict_quickly,
 )
-from tallygate.webhook.accounting.scheduling.remedies import find_remedies
+from tallygate.accounting.scheduling.remedies import find_remedies
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import (
     claim,

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.scheduling import filters, schedule
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
-from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
-from tallygate.webhook.accounting.scheduling.scoring import Scoring
-from tallygate.webhook.accounting.scheduling.victims import select_victims_on_node
-from tallygate.webhook.cli.output.findings import FindingSubject
-from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
-from tallygate.webhook.cli.predict.prediction_details import predict_pods
+from tallygate.accounting.scheduling import filters, schedule
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.remaining_capacity import compute_remaining_capacity
+from tallygate.accounting.scheduling.scoring import Scoring
+from tallygate.accounting.scheduling.victims import select_victims_on_node
+from tallygate.cli.output.findings import FindingSubject
+from tallygate.cli.predict.pods_to_place import PodsToPlace
+from tallygate.cli.predict.prediction_details import predict_pods
 from tests.accounting.scheduling import inter_pod_generators as draws
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.effort import examples

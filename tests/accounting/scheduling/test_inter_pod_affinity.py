@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
-from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
-from tallygate.webhook.accounting.scheduling.diagnosis import format_fit_error
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.cluster.cluster import Cluster, fork
+from tallygate.accounting.cluster.pod_info import create_pod_info
+from tallygate.accounting.scheduling.diagnosis import format_fit_error
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import attempt, list_unmodelled
 

@@ -7,11 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.columns import NodeIndices
-from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.columns import NodeIndices
+from tallygate.accounting.cluster.pod_info import create_pod_info
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tests.accounting.scheduling import inter_pod_generators as draws
 from tests.accounting.scheduling.clusters import create_cluster, decode_node, decode_pod
 from tests.effort import examples

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
-from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION
-from tallygate.webhook.accounting.scheduling.filters import Filter
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.plugins import inter_pod_constraints
+from tallygate.accounting.cluster.cluster import Cluster, fork
+from tallygate.accounting.cluster.pod_info import PodInfo, create_pod_info
+from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION
+from tallygate.accounting.scheduling.filters import Filter
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.plugins import inter_pod_constraints
 from tests.accounting.scheduling import inter_pod_generators as draws
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod
 from tests.accounting.scheduling.reference.admission_defaults import apply_admission

@@ -10,21 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.node_shape import KnownSize, NodeShape
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.new_nodes import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.node_shape import KnownSize, NodeShape
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.new_nodes import (
     NewNodeFit,
     find_fitting,
     find_new_node_capacities,
     find_new_node_fits,
     select_shapes,
 )
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
-from tallygate.webhook.accounting.scheduling.prediction import find_unresolvable_nodes
-from tallygate.webhook.objects.scheduling import Taint
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.prediction import find_unresolvable_nodes
+from tallygate.objects.scheduling import Taint
 from tests.accounting.scheduling import inter_pod_generators as draws
 from tests.accounting.scheduling.clusters import create_cluster, decode_node, decode_pod, node, pod
 from tests.effort import examples

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.scheduling.device_scores import score_devices
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.node_choice import find_choices
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
-from tallygate.webhook.accounting.scheduling.prediction import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.scheduling.device_scores import score_devices
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.node_choice import find_choices
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
     predict_copies,
     predict_daemon_set,
     predict_quickly,
 )
-from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
+from tallygate.accounting.scheduling.remaining_capacity import compute_remaining_capacity
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import (
     claim,

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.scheduling.diagnosis import format_fit_error
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.placement import PlacementSession, is_independent, open_placement_session
-from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
-from tallygate.webhook.objects.scheduling import SchedulingPod
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.scheduling.diagnosis import format_fit_error
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.placement import PlacementSession, is_independent, open_placement_session
+from tallygate.accounting.scheduling.remaining_capacity import compute_remaining_capacity
+from tallygate.objects.scheduling import SchedulingPod
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import place, place_copies
 

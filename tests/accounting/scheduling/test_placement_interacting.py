@@ -5,12 +5,12 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
-from tallygate.webhook.accounting.scheduling.scoring import Scoring, ScoringStrategy, score_nodes
-from tallygate.webhook.objects.scheduling import SchedulingPod
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.scoring import Scoring, ScoringStrategy, score_nodes
+from tallygate.objects.scheduling import SchedulingPod
 from tests.accounting.scheduling import inter_pod_generators as draws
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import place

@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.node_fit import Shortfall
-from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeDiagnosis, diagnose_node
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
-from tallygate.webhook.accounting.scheduling.prediction import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.node_fit import Shortfall
+from tallygate.accounting.scheduling.device_shortfalls import DeviceInspector
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.node_diagnosis import NodeDiagnosis, diagnose_node
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
     predict_copies,

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
-from tallygate.webhook.accounting.scheduling.prediction import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
     predict_daemon_set,

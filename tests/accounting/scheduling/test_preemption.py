@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.columns import NodeIndices
-from tallygate.webhook.accounting.scheduling import filters as filtering
-from tallygate.webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unschedulable
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.schedule import PreemptionResult, ScheduleResult
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.columns import NodeIndices
+from tallygate.accounting.scheduling import filters as filtering
+from tallygate.accounting.scheduling.diagnosis import FilterStatus, mark_unschedulable
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.schedule import PreemptionResult, ScheduleResult
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster
 

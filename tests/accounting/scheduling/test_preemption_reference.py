@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis.strategies import sampled_from
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.scheduler_version import MODELLED_VERSIONS, SchedulerVersion
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.scheduler_version import MODELLED_VERSIONS, SchedulerVersion
 from tests.accounting.scheduling import preemption_generators as draws
 from tests.accounting.scheduling.clusters import decode_pod
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, decide, mask_placement

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.scheduling.incoming_pod import with_resolved_priority
-from tallygate.webhook.objects.scheduling import PriorityClass
+from tallygate.accounting.scheduling.incoming_pod import with_resolved_priority
+from tallygate.objects.scheduling import PriorityClass
 from tests.accounting.scheduling.clusters import decode_pod, pod
 
 CLASSES = {

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.scheduling.diagnosis import format_fit_error
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.placement import open_placement_session
-from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
+from tallygate.accounting.scheduling.diagnosis import format_fit_error
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.effort import examples
 

@@ -7,14 +7,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.scheduling.evictions import EvictionOption, find_eviction_options
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.node_diagnosis import find_scattered_amounts
-from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import sort_by_shortfall
-from tallygate.webhook.accounting.scheduling.prediction import find_unresolvable_nodes
-from tallygate.webhook.accounting.scheduling.remedies import Remedy, find_remedies
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.scheduling.evictions import EvictionOption, find_eviction_options
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.node_diagnosis import find_scattered_amounts
+from tallygate.accounting.scheduling.plugins.node_resources_fit import sort_by_shortfall
+from tallygate.accounting.scheduling.prediction import find_unresolvable_nodes
+from tallygate.accounting.scheduling.remedies import Remedy, find_remedies
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.effort import examples
 

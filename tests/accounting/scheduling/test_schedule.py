@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.scheduling.incoming_pod import NoPriorityClassError
+from tallygate.accounting.scheduling.incoming_pod import NoPriorityClassError
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, decide, list_unmodelled
 from tests.conformance.case import read_cases

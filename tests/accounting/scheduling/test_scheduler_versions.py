@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.cluster.scheduler_version import (
+from tallygate.accounting.cluster.scheduler_version import (
     MODELLED_VERSIONS,
     NEWEST_VERSION,
     SchedulerVersion,
     parse_minor,
     select_version,
 )
-from tallygate.webhook.accounting.scheduling.schedule import ScheduleResult
-from tallygate.webhook.accounting.scheduling.victims import PreemptionCandidate
+from tallygate.accounting.scheduling.schedule import ScheduleResult
+from tallygate.accounting.scheduling.victims import PreemptionCandidate
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, decide
 from tests.accounting.scheduling.storage_objects import (

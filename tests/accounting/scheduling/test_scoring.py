@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.scoring import Scoring, ScoringStrategy, score_allocation, score_balance
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.scoring import Scoring, ScoringStrategy, score_allocation, score_balance
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 
 _CASES = [

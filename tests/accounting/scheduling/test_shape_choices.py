@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.scheduling.new_nodes import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.scheduling.new_nodes import (
     find_fitting,
     find_new_node_capacities,
     find_new_node_fits,

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.node_fit import UnhealthyDevices
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.node_diagnosis import list_unhealthy_devices
-from tallygate.webhook.accounting.scheduling.prediction import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.node_fit import UnhealthyDevices
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.node_diagnosis import list_unhealthy_devices
+from tallygate.accounting.scheduling.prediction import (
     Feasibility,
     can_never_run,
     find_largest_amounts,
     predict_quickly,
 )
-from tallygate.webhook.objects.scheduling import SchedulingPod
+from tallygate.objects.scheduling import SchedulingPod
 from tests.accounting.scheduling import preemption_generators as draws
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, place_copies

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion, select_version
-from tallygate.webhook.accounting.scheduling.device_shortfalls import find_device_shortfalls
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.prediction import find_unresolvable_nodes
-from tallygate.webhook.accounting.scheduling.remedies import find_remedies
-from tallygate.webhook.objects.devices import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion, select_version
+from tallygate.accounting.scheduling.device_shortfalls import find_device_shortfalls
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.prediction import find_unresolvable_nodes
+from tallygate.accounting.scheduling.remedies import find_remedies
+from tallygate.objects.devices import (
     DeviceTaint,
     DeviceTaintRule,
     DeviceTaintRuleSpec,
     DeviceTaintSelector,
     ResourceSlice,
 )
-from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.objects.meta import ObjectMeta
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import DRIVER, claim, device_class, device_slice, request, taint_rule
 from tests.accounting.scheduling.product_scheduler import create_full_cluster

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
-from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.objects.storage import PersistentVolume, VolumeAttachment
+from tallygate.accounting.cluster.storage_index import StorageIndex
+from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.storage import PersistentVolume, VolumeAttachment
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import create_full_cluster, decide, list_unmodelled
 from tests.accounting.scheduling.storage_objects import Json, claim, csi_node, pod_with_claims, storage_class, volume

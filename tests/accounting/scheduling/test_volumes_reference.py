@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis.strategies import sampled_from
 
-from tallygate.webhook.accounting.cluster.scheduler_version import MODELLED_VERSIONS, SchedulerVersion
+from tallygate.accounting.cluster.scheduler_version import MODELLED_VERSIONS, SchedulerVersion
 from tests.accounting.scheduling import storage_generators as draws
 from tests.accounting.scheduling.product_scheduler import decide, mask_placement
 from tests.accounting.scheduling.reference.scheduler import schedule

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tallygate.webhook.accounting.problem import Problem, format_cause_message
+from tallygate.accounting.problem import Problem, format_cause_message
 
 DOMAIN = (
     "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "

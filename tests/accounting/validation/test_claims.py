@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.validation.claims import requests_admin_access, validate_admin_access
-from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
+from tallygate.accounting.validation.claims import requests_admin_access, validate_admin_access
+from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate
 
 _DETAIL = (
     "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace"

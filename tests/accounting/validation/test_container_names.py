@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.accounting.validation.pods import validate_pod
+from tallygate.accounting.validation.pods import validate_pod
 from tests.accounting.objects import container, pod
 from tests.accounting.validation.problem_views import (
     DOMAIN,

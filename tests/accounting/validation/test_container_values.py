@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.kubernetes_codes import TOO_LARGE, UNREADABLE_QUANTITY
-from tallygate.webhook.accounting.problem import Reason
-from tallygate.webhook.accounting.validation.pods import validate_pod
+from tallygate.accounting.kubernetes_codes import TOO_LARGE, UNREADABLE_QUANTITY
+from tallygate.accounting.problem import Reason
+from tallygate.accounting.validation.pods import validate_pod
 from tests.accounting.objects import container, pod
 from tests.accounting.validation.problem_views import INTEGER, NEGATIVE, list_causes, list_detail_texts
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.validation.pods import check_pod_strictly, validate_pod
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.validation.pods import check_pod_strictly, validate_pod
+from tallygate.objects.core import Pod
 from tests.accounting.objects import container, pod, sidecar
 from tests.accounting.validation.problem_views import list_codes
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
-from tallygate.webhook.objects.core import LimitRange
+from tallygate.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from tallygate.objects.core import LimitRange
 from tests.accounting.objects import Json, limit_range
 from tests.accounting.validation.problem_views import (
     EXTENDED,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.validation.node_and_quota import check_node_strictly, validate_node
-from tallygate.webhook.objects.core import Node
+from tallygate.accounting.validation.node_and_quota import check_node_strictly, validate_node
+from tallygate.objects.core import Node
 from tests.accounting.objects import node
 from tests.accounting.validation.problem_views import INTEGER, NEGATIVE, list_causes, list_codes, list_details
 

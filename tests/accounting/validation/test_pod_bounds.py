@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, create_pod_defaults
-from tallygate.webhook.accounting.pod_resources import parse_resource_list
-from tallygate.webhook.accounting.validation.pod_bounds import check_pod_bounds
-from tallygate.webhook.accounting.validation.pods import validate_pod
-from tallygate.webhook.objects.core import Container, LimitRange, Pod, ResourceRequirements
+from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, create_pod_defaults
+from tallygate.accounting.pod_resources import parse_resource_list
+from tallygate.accounting.validation.pod_bounds import check_pod_bounds
+from tallygate.accounting.validation.pods import validate_pod
+from tallygate.objects.core import Container, LimitRange, Pod, ResourceRequirements
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "pods_under_limit_ranges.json").read_text())
 PARAMETERS = pytest.mark.parametrize("case", CASES, ids=[each["name"] for each in CASES])

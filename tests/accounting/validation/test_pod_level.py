@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.validation.pods import validate_pod
+from tallygate.accounting.validation.pods import validate_pod
 from tests.accounting.objects import Json, container, pod, sidecar
 from tests.accounting.validation.problem_views import list_causes
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tallygate.webhook.accounting.problem import Reason
-from tallygate.webhook.accounting.validation.pods import validate_pod
-from tallygate.webhook.objects.core import Pod
+from tallygate.accounting.problem import Reason
+from tallygate.accounting.validation.pods import validate_pod
+from tallygate.objects.core import Pod
 from tests.accounting.objects import Json, container, pod
 from tests.accounting.validation.problem_views import INTEGER, list_causes, list_codes, list_details
 

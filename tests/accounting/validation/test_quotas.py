@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.validation.node_and_quota import (
+from tallygate.accounting.validation.node_and_quota import (
     MAX_SCOPE_PROBLEMS,
     check_quota_strictly,
     validate_quota,
 )
-from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.objects.core import ResourceQuota
 from tests.accounting.objects import Json, quota
 from tests.accounting.validation.problem_views import (
     DOMAIN,

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.problem import Reason
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.validation.containers import is_whole_pages
-from tallygate.webhook.accounting.validation.pods import validate_pod
+from tallygate.accounting.problem import Reason
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.validation.containers import is_whole_pages
+from tallygate.accounting.validation.pods import validate_pod
 from tests.accounting.objects import container, pod
 from tests.accounting.validation.problem_views import INTEGER, list_causes, list_details
 

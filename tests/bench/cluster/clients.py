@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from kubernetes import client, config
 
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.kube.reflector import WatchTimeouts
-from tallygate.webhook.state.informers.cluster_informers import ClusterInformers
+from tallygate.kube.config import load_kubeconfig
+from tallygate.kube.reflector import WatchTimeouts
+from tallygate.state.informers.cluster_informers import ClusterInformers
 from tests.bench.cluster.synthetic import EVENTS, REVISION
 from tests.state.informers.pods import GPU, cap
 

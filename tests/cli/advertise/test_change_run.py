@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.advertise import change_run
-from tallygate.webhook.cli.app import root
+from tallygate.cli.advertise import change_run
+from tallygate.cli.app import root
 from tests.cli.advertise.published_node import OURS, SEAT, Object, create_node
 from tests.cli.usage.clusters import pod
 from tests.kube.kubeconfig import write_kubeconfig

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from tallygate.webhook.cli.advertise.node_changes import ChangeOptions, NodeChange, plan_change
-from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.objects.owned_nodes import OwnedNode
-from tallygate.webhook.state.kubernetes.node_usage import NodeUsage
+from tallygate.cli.advertise.node_changes import ChangeOptions, NodeChange, plan_change
+from tallygate.objects.core import Pod
+from tallygate.objects.owned_nodes import OwnedNode
+from tallygate.state.kubernetes.node_usage import NodeUsage
 from tests.cli.advertise.published_node import OURS, SEAT, Object, create_node
 
 _CAREFUL = ChangeOptions()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.cli.advertise.resource_arguments import parse_amounts, parse_names, split_arguments
-from tallygate.webhook.cli.framework import UsageError
+from tallygate.cli.advertise.resource_arguments import parse_amounts, parse_names, split_arguments
+from tallygate.cli.framework import UsageError
 from tests.cli.advertise.published_node import OPAQUE, SEAT
 
 

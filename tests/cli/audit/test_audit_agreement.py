@@ -7,11 +7,11 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.sources.options import load_usable_policies
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.policy.load import SHIPPED_POLICIES
-from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
+from tallygate.cli.app import root
+from tallygate.cli.sources.options import load_usable_policies
+from tallygate.gate.gate import Gate
+from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.cli.test_agreement import CASES_OF_WORKLOADS, list_denials
 from tests.cli.usage.clusters import namespace, write_snapshot
 

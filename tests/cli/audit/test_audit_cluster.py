@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.cli.app import root
+from tallygate.policy.load import SHIPPED_POLICIES
 from tests.cli.installed_gate import CONFIGURATIONS, install_gate
 from tests.cli.usage.clusters import GPU, Object, namespace, pod, write_snapshot
 from tests.kube.kubeconfig import write_kubeconfig

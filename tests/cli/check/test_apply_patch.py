@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.request import CREATE, AdmissionRequest, Phase
-from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.cli.check.api_validation import apply_patch
-from tallygate.webhook.policy.parse import parse
+from tallygate.admission.evaluate import evaluate_request
+from tallygate.admission.request import CREATE, AdmissionRequest, Phase
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.cli.check.api_validation import apply_patch
+from tallygate.policy.parse import parse
 
 FILL = b"""\
 apiVersion: tallygate.dev/v1alpha1

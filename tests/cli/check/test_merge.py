@@ -2,16 +2,16 @@
 
 import pytest
 
-from tallygate.webhook.accounting.problem import Problem, Reason
-from tallygate.webhook.cli.check.merge import (
+from tallygate.accounting.problem import Problem, Reason
+from tallygate.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
     API_SERVER,
     LocatedProblem,
     ReportedProblem,
     merge_problems,
 )
-from tallygate.webhook.cli.output.findings import FindingSeverity
-from tallygate.webhook.documents.syntax_tree import START, FieldLocation, Position, Scalar
+from tallygate.cli.output.findings import FindingSeverity
+from tallygate.documents.syntax_tree import START, FieldLocation, Position, Scalar
 from tests.calls import count_calls
 
 GPU = "spec.containers[0].resources.limits[nvidia.com/gpu]"

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, resources: {limits: {%s}}}]}\n"
 

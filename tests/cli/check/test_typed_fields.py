@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 
 
 @pytest.mark.parametrize(

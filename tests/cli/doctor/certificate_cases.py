@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tallygate.certs.authority import create_ca
+from tallygate_certs.authority import create_ca
 from tests.cli.doctor.fact_changes import FAIL, UNAVAILABLE, UNKNOWN, WARN, Cases, change_first_replica, replace_bundle
 from tests.cli.doctor.healthy_gate import NOW, encode_pem, leaf, metrics, secret
 

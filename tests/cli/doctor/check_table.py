@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tallygate.webhook.cli.doctor.command import CHECKS
+from tallygate.cli.doctor.command import CHECKS
 
 REPOSITORY = Path(__file__).parents[3]
 PAGE = REPOSITORY / "docs" / "operate" / "doctor.md"

@@ -1,8 +1,8 @@
 """Cases around the gate: its permissions, the quotas of namespaces, and opaque resource names."""
 
-from tallygate.webhook.cli.doctor.api_types import LabelledNamespace
-from tallygate.webhook.cli.doctor.facts import OpaqueNameUser
-from tallygate.webhook.policy.model import PolicySet
+from tallygate.cli.doctor.api_types import LabelledNamespace
+from tallygate.cli.doctor.facts import OpaqueNameUser
+from tallygate.policy.model import PolicySet
 from tests.admission.case import parse_policies
 from tests.cli.doctor.fact_changes import (
     FAIL,

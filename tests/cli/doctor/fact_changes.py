@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION
-from tallygate.webhook.cli.doctor.api_types import WebhookConfiguration
-from tallygate.webhook.cli.doctor.check_result import CheckStatus
-from tallygate.webhook.cli.doctor.facts import CapLimits, PermissionResult, Unavailable
-from tallygate.webhook.cli.doctor.permissions import PERMISSIONS
-from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.accounting.amounts import Amounts
+from tallygate.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION
+from tallygate.cli.doctor.api_types import WebhookConfiguration
+from tallygate.cli.doctor.check_result import CheckStatus
+from tallygate.cli.doctor.facts import CapLimits, PermissionResult, Unavailable
+from tallygate.cli.doctor.permissions import PERMISSIONS
+from tallygate.objects.core import ResourceQuota
 from tests.cli.doctor.healthy_gate import Object, create_registration, replica, webhook
 
 FAIL, WARN, UNKNOWN = CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.UNKNOWN

@@ -10,11 +10,9 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tallygate.certs.authority import KeyPair, create_ca, create_serving_certificate
-from tallygate.certs.certificate_names import create_service_names
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from tallygate.webhook.admission.workload_resources import WorkloadResource
-from tallygate.webhook.cli.doctor.api_types import (
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.workload_resources import WorkloadResource
+from tallygate.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
     GateDisruptionBudget,
@@ -25,9 +23,9 @@ from tallygate.webhook.cli.doctor.api_types import (
     TlsSecret,
     WebhookConfiguration,
 )
-from tallygate.webhook.cli.doctor.check_result import CheckResult, CheckStatus
-from tallygate.webhook.cli.doctor.command import CHECKS
-from tallygate.webhook.cli.doctor.facts import (
+from tallygate.cli.doctor.check_result import CheckResult, CheckStatus
+from tallygate.cli.doctor.command import CHECKS
+from tallygate.cli.doctor.facts import (
     DryRun,
     GateFacts,
     GateLocation,
@@ -36,10 +34,12 @@ from tallygate.webhook.cli.doctor.facts import (
     Replica,
     ReplicaMetrics,
 )
-from tallygate.webhook.cli.doctor.permissions import PERMISSIONS
-from tallygate.webhook.cli.doctor.probe import ALLOWED_POD, DENIED_POD
-from tallygate.webhook.policy.model import PolicySet
-from tallygate.webhook.state.kubernetes.crd import create_crd
+from tallygate.cli.doctor.permissions import PERMISSIONS
+from tallygate.cli.doctor.probe import ALLOWED_POD, DENIED_POD
+from tallygate.policy.model import PolicySet
+from tallygate.state.kubernetes.crd import create_crd
+from tallygate_certs.authority import KeyPair, create_ca, create_serving_certificate
+from tallygate_certs.certificate_names import create_service_names
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 OWN = "tallygate-system"

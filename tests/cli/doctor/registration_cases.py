@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tallygate.webhook.cli.doctor.facts import DryRun
+from tallygate.cli.doctor.facts import DryRun
 from tests.admission.case import parse_policies
 from tests.cli.doctor.fact_changes import (
     CHANGES,

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tallygate.webhook.cli.doctor.facts import Replica
+from tallygate.cli.doctor.facts import Replica
 from tests.cli.doctor.fact_changes import FAIL, UNAVAILABLE, UNKNOWN, WARN, Cases, change_first_replica
 from tests.cli.doctor.healthy_gate import create_lease, deployment, metrics, replica, with_check
 

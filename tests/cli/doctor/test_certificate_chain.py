@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from tallygate.certs.authority import create_ca, create_serving_certificate
-from tallygate.certs.certificate_names import parse_names
-from tallygate.webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
+from tallygate.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
+from tallygate_certs.authority import create_ca, create_serving_certificate
+from tallygate_certs.certificate_names import parse_names
 from tests.cli.doctor.healthy_gate import NOW, encode_pem, get_ca, leaf
 
 HOST = "tallygate.tallygate-system.svc"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.cli.doctor.api_types import LabelledNamespace
-from tallygate.webhook.cli.doctor.check_result import CheckStatus
-from tallygate.webhook.cli.doctor.command import CHECKS
+from tallygate.cli.doctor.api_types import LabelledNamespace
+from tallygate.cli.doctor.check_result import CheckStatus
+from tallygate.cli.doctor.command import CHECKS
 from tests.cli.doctor import (
     certificate_cases,
     cluster_cases,

@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tallygate.certs.authority import create_ca, create_serving_certificate
-from tallygate.certs.certificate_names import create_service_names
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.doctor import doctor_client
-from tallygate.webhook.cli.doctor.command import CHECKS
-from tallygate.webhook.kube.client import ResponseLimits
-from tallygate.webhook.state.kubernetes.crd import create_crd
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.cli.app import root
+from tallygate.cli.doctor import doctor_client
+from tallygate.cli.doctor.command import CHECKS
+from tallygate.kube.client import ResponseLimits
+from tallygate.state.kubernetes.crd import create_crd
+from tallygate_certs.authority import create_ca, create_serving_certificate
+from tallygate_certs.certificate_names import create_service_names
 from tests.cli.doctor.healthy_gate import LABELS
 from tests.cli.doctor.scripted_server import Response, run_server
 from tests.cli.terminal import run_in_terminal

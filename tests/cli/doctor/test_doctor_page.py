@@ -2,8 +2,8 @@
 
 import re
 
-from tallygate.webhook.cli.doctor.command import CHECKS
-from tallygate.webhook.cli.doctor.permissions import Feature
+from tallygate.cli.doctor.command import CHECKS
+from tallygate.cli.doctor.permissions import Feature
 from tests.cli.doctor.check_table import PAGE, REPOSITORY, update_table
 
 

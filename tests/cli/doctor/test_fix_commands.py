@@ -3,9 +3,9 @@
 import base64
 from datetime import timedelta
 
-from tallygate.webhook.cli.doctor.check_result import CheckStatus
-from tallygate.webhook.cli.doctor.facts import OpaqueNameUser, PermissionResult
-from tallygate.webhook.cli.doctor.permissions import PERMISSIONS, list_permissions
+from tallygate.cli.doctor.check_result import CheckStatus
+from tallygate.cli.doctor.facts import OpaqueNameUser, PermissionResult
+from tallygate.cli.doctor.permissions import PERMISSIONS, list_permissions
 from tests.cli.doctor.fact_changes import FAIL, exclude_permissions, replace_bundle
 from tests.cli.doctor.healthy_gate import (
     ARGUMENTS,

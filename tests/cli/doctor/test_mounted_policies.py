@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tallygate.webhook.cli.doctor.api_types import GateDeployment
-from tallygate.webhook.cli.doctor.doctor_client import DoctorClient
-from tallygate.webhook.cli.doctor.facts import Unavailable
-from tallygate.webhook.cli.doctor.mounted_policies import read_mounted_policies
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.policy.model import PolicySet
+from tallygate.cli.doctor.api_types import GateDeployment
+from tallygate.cli.doctor.doctor_client import DoctorClient
+from tallygate.cli.doctor.facts import Unavailable
+from tallygate.cli.doctor.mounted_policies import read_mounted_policies
+from tallygate.kube.config import load_kubeconfig
+from tallygate.policy.model import PolicySet
 from tests.cli.doctor.scripted_server import Response, run_server
 
 _RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: %s}\nspec: {resources: [a.com/b]}\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.cli.doctor.command import run_checks
+from tallygate.cli.doctor.command import run_checks
 from tests.cli.doctor.fact_changes import FAIL
 from tests.cli.doctor.healthy_gate import READY, Object, create_facts, find_failures, metrics, replica, run_check
 

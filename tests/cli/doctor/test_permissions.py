@@ -6,8 +6,8 @@ import msgspec
 import pytest
 import yaml
 
-from tallygate.webhook.cli.doctor.api_types import GateDeployment
-from tallygate.webhook.cli.doctor.permissions import PERMISSIONS, Feature, Permission, list_permissions, parse_features
+from tallygate.cli.doctor.api_types import GateDeployment
+from tallygate.cli.doctor.permissions import PERMISSIONS, Feature, Permission, list_permissions, parse_features
 from tests.admission.case import parse_policies
 from tests.cli.doctor.check_table import REPOSITORY
 

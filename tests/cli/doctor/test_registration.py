@@ -1,7 +1,7 @@
 """Variants of webhook configurations: missing ones, URLs in place of Services, and the failure policy Ignore."""
 
-from tallygate.webhook.cli.doctor.check_result import CheckStatus
-from tallygate.webhook.cli.doctor.facts import DryRun, ServedCertificate
+from tallygate.cli.doctor.check_result import CheckStatus
+from tallygate.cli.doctor.facts import DryRun, ServedCertificate
 from tests.cli.doctor.fact_changes import FAIL, UNKNOWN, create_unregistered
 from tests.cli.doctor.healthy_gate import (
     READY,

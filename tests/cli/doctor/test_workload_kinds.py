@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from tallygate.webhook.cli.doctor.facts import ServedKind, Unavailable, WorkloadFacts
-from tallygate.webhook.cli.doctor.served_kinds import find_pod_template, read_workload_facts
-from tallygate.webhook.kube.client import ApiClient
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.cli.doctor.facts import ServedKind, Unavailable, WorkloadFacts
+from tallygate.cli.doctor.served_kinds import find_pod_template, read_workload_facts
+from tallygate.kube.client import ApiClient
+from tallygate.kube.config import load_kubeconfig
+from tallygate.policy.known_kinds import KNOWN_KINDS
 from tests.cli.doctor.fact_changes import WARN
 from tests.cli.doctor.healthy_gate import Object, create_facts, create_registration, replica, run_check, with_check
 from tests.cli.doctor.workload_cases import GANG_JOBS, JOB_SETS, PROMETHEUS, UNREAD_GANG_JOBS, serve, serve_gangs

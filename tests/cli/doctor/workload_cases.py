@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tallygate.webhook.admission.workload_resources import WorkloadResource
-from tallygate.webhook.cli.doctor.facts import ServedKind, UnreadKind, WorkloadFacts
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import WorkloadKind
+from tallygate.admission.workload_resources import WorkloadResource
+from tallygate.cli.doctor.facts import ServedKind, UnreadKind, WorkloadFacts
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.workload_kinds import WorkloadKind
 from tests.admission.case import parse_policies
 from tests.cli.doctor.fact_changes import UNAVAILABLE, UNKNOWN, WARN, Cases
 from tests.cli.doctor.healthy_gate import Object, create_registration

@@ -12,9 +12,9 @@ from typing import Any
 
 from kubernetes.client import models
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
+from tallygate.admission.kinds import BUILT_IN_TARGETS
 
-TABLE = Path(__file__).parents[3] / "webhook" / "cli" / "manifests" / "fields.json"
+TABLE = Path(__file__).parents[3] / "webhook" / "tallygate" / "cli" / "manifests" / "fields.json"
 
 _OLDER_FIELDS = {
     "V1NodeAllocatableResourceClaimStatus": ("resources",),

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
-from tallygate.webhook.cli.manifests.manifest_objects import Manifest, list_objects
-from tallygate.webhook.documents.reader import read_documents
-from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.cli.manifests.known_fields import find_unknown_fields
+from tallygate.cli.manifests.manifest_objects import Manifest, list_objects
+from tallygate.documents.reader import read_documents
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tests.cli.manifests.field_table import TABLE, create_table, format_table, get_client_minor
 
 

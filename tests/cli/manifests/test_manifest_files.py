@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.cli.manifests.manifest_files import find_files, get_code, load_manifests, read_text
-from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from tallygate.cli.manifests.manifest_files import find_files, get_code, load_manifests, read_text
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 
 EMPTY_STDIN = io.BytesIO()
 

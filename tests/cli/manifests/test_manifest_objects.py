@@ -2,15 +2,15 @@
 
 import pytest
 
-from tallygate.webhook.cli.manifests.manifest_objects import (
+from tallygate.cli.manifests.manifest_objects import (
     Manifest,
     ManifestError,
     NotAnObject,
     find_duplicates,
     list_objects,
 )
-from tallygate.webhook.documents.reader import read_documents
-from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.documents.reader import read_documents
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 
 
 def describe_objects(text: str) -> list[str]:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
-from tallygate.webhook.cli.manifests.manifest_objects import Manifest, list_objects
-from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_unread_texts, find_wrong_kind
-from tallygate.webhook.documents.reader import read_documents
-from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
+from tallygate.cli.manifests.manifest_objects import Manifest, list_objects
+from tallygate.cli.manifests.unread_kinds import find_unread_pods, find_unread_texts, find_wrong_kind
+from tallygate.documents.reader import read_documents
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 
 TEMPLATE = "{spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 8}}}]}}"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 
 OLD = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 _SNAPSHOT = str(Path(__file__).with_name("fruit.json"))

@@ -11,11 +11,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.node_fit import find_shortfalls
-from tallygate.webhook.cli.migrate.old_name_uses import MigrationStep, list_uses
-from tallygate.webhook.cli.migrate.renames import Renames
-from tallygate.webhook.cli.migrate.step_edits import Operation, create_step_patch, list_edits
-from tallygate.webhook.objects.core import Node, Pod
+from tallygate.accounting.node_fit import find_shortfalls
+from tallygate.cli.migrate.old_name_uses import MigrationStep, list_uses
+from tallygate.cli.migrate.renames import Renames
+from tallygate.cli.migrate.step_edits import Operation, create_step_patch, list_edits
+from tallygate.objects.core import Node, Pod
 
 OLD = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 NEW = "example.com/bananas"

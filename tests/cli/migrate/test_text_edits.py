@@ -2,9 +2,9 @@
 
 import pytest
 
-from tallygate.webhook.cli.migrate.old_name_uses import MigrationStep
-from tallygate.webhook.cli.migrate.renames import Renames
-from tallygate.webhook.cli.migrate.text_edits import TextEditError, edit_text
+from tallygate.cli.migrate.old_name_uses import MigrationStep
+from tallygate.cli.migrate.renames import Renames
+from tallygate.cli.migrate.text_edits import TextEditError, edit_text
 
 OLD = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 NEW = "example.com/bananas"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.installed_gate import CONFIG_MAP, install_gate
 from tests.cli.usage.clusters import Object, namespace
 from tests.kube.kubeconfig import write_kubeconfig

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.usage.clusters import Object, write_snapshot
 from tests.effort import examples
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.sources import snapshot_items
+from tallygate.cli.app import root
+from tallygate.cli.sources import snapshot_items
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, VERSION, page
 from tests.cli.usage.test_usage_cluster import run as run_with_responses

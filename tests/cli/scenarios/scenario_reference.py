@@ -3,20 +3,20 @@
 import sys
 from typing import Any
 
-from tallygate.webhook.cli.scenarios.scenario import MAX_PODS
-from tallygate.webhook.cli.scenarios.scenario_files import MAX_SCENARIOS, MAX_WAIT_SECONDS, get_scenario_language
+from tallygate.cli.scenarios.scenario import MAX_PODS
+from tallygate.cli.scenarios.scenario_files import MAX_SCENARIOS, MAX_WAIT_SECONDS, get_scenario_language
 from tests.policy.reference import render_fields
 
 _HEAD = """# Reference of scenarios
 
 A scenario has requests in a given order, each with its expected result. `tallygate test` runs it against policies,
 without a cluster, with the code of the gate and of its ledger reconciler. This page is generated from the
-[schema](../../webhook/cli/scenarios/schema.json); [policies/examples/tests](../../policies/examples/tests) has
-scenarios to copy, and [check-in-ci.md](../tasks/check-in-ci.md) shows how to run them in CI. Folders are read at any
-depth, without files and folders whose name begins with a dot; policies in them are skipped.
+[schema](../../webhook/tallygate/cli/scenarios/schema.json); [policies/examples/tests](../../policies/examples/tests)
+has scenarios to copy, and [check-in-ci.md](../tasks/check-in-ci.md) shows how to run them in CI. Folders are read at
+any depth, without files and folders whose name begins with a dot; policies in them are skipped.
 
 ```yaml
-# yaml-language-server: $schema=webhook/cli/scenarios/schema.json
+# yaml-language-server: $schema=webhook/tallygate/cli/scenarios/schema.json
 name: a team has eight GPUs
 policies: [../cap-per-team.yaml]
 namespaces: {team-a: {labels: {team: vision}}}

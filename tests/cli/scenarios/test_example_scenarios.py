@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 
 EXAMPLES = Path(__file__).parents[3] / "policies" / "examples"
 TESTS = sorted((EXAMPLES / "tests").glob("*.yaml"))

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.cli.app import root
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.cli.app import root
 from tests.cli.test_hostile_manifests import BODIES
 from tests.effort import examples
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.effort import examples
 
 SCENARIO = """\

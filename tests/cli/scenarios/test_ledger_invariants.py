@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.request import UserInfo
-from tallygate.webhook.cli.scenarios.run import StepRunner
-from tallygate.webhook.cli.scenarios.scenario import (
+from tallygate.admission.request import UserInfo
+from tallygate.cli.scenarios.run import StepRunner
+from tallygate.cli.scenarios.scenario import (
     Action,
     Create,
     Delete,
@@ -22,9 +22,9 @@ from tallygate.webhook.cli.scenarios.scenario import (
     StepTarget,
     Wait,
 )
-from tallygate.webhook.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
-from tallygate.webhook.policy.model import PolicySet, SourceLocation
-from tallygate.webhook.policy.parse import parse
+from tallygate.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
+from tallygate.policy.model import PolicySet, SourceLocation
+from tallygate.policy.parse import parse
 from tests.effort import examples
 
 HERE = SourceLocation("scenario.yaml", 1, 1)

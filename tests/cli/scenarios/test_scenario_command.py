@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.policy.schema import read_schema_text
+from tallygate.cli.app import root
+from tallygate.policy.schema import read_schema_text
 from tests.cli.terminal import run_in_terminal
 from tests.cli.test_completion import complete
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.scenarios.scenario_reference import create_reference
 
 ROOT = Path(__file__).parents[3]

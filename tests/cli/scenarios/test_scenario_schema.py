@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tallygate.webhook.cli.scenarios.scenario_files import create_scenario_format_checker, get_scenario_language
+from tallygate.cli.scenarios.scenario_files import create_scenario_format_checker, get_scenario_language
 
 SCHEMA = get_scenario_language().schema
 DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.pod_defaults import NO_POD_DEFAULTS
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.admission.request import Phase, UserInfo
-from tallygate.webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
-from tallygate.webhook.gate.decisions import Decision
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.policy.model import PolicySet
-from tallygate.webhook.state.in_memory import FixedNamespaces, MemoryLedgers
+from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.admission.request import Phase, UserInfo
+from tallygate.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
+from tallygate.gate.decisions import Decision
+from tallygate.gate.gate import Gate
+from tallygate.policy.model import PolicySet
+from tallygate.state.in_memory import FixedNamespaces, MemoryLedgers
 
 REVIEWS = Path(__file__).parents[2] / "reviews"
 DEVELOPER = ApiRequest(UserInfo("admin", ("system:authenticated",)), "default")

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster, observe_snapshot
-from tallygate.webhook.policy.parse import parse
+from tallygate.admission.cap_index import CapIndex
+from tallygate.cli.sources.observed_cluster import ObservedCluster, observe_snapshot
+from tallygate.policy.parse import parse
 
 GPU = "nvidia.com/gpu"
 Object = dict[str, Any]

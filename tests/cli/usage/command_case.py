@@ -10,7 +10,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from tallygate.webhook.cli.app import root
+from tallygate.cli.app import root
 from tests.cli.check_case import change_directory
 
 CASES = Path(__file__).parent / "cases"

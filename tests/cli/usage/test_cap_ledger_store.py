@@ -6,11 +6,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord, create_ledger_record
-from tallygate.webhook.cli.sources.observed_cluster import CapLedgerStore
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
-from tallygate.webhook.state.kubernetes.cap_ledger import encode_ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.cli.sources.cap_ledger_list import CapLedgerRecord, create_ledger_record
+from tallygate.cli.sources.observed_cluster import CapLedgerStore
+from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from tallygate.state.kubernetes.cap_ledger import encode_ledger
+from tallygate.state.ports import LedgerKey
 from tests.cli.usage.test_verify import COUNTED_AT, KEY, create_ledger
 
 

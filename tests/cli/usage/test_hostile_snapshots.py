@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.state.kubernetes.cap_ledger import encode_ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.cli.app import root
+from tallygate.state.kubernetes.cap_ledger import encode_ledger
+from tallygate.state.ports import LedgerKey
 from tests.cli.usage.clusters import GPU, Object, namespace, pod, write_snapshot
 from tests.cli.usage.test_verify import ACTIVE_CAP, CAP, COUNTED_AT, KEY, create_ledger
 from tests.effort import examples

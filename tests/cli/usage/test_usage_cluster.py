@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.sources import snapshot_items
+from tallygate.cli.app import root
+from tallygate.cli.sources import snapshot_items
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.state.kubernetes.scripted_api_server import Responder, respond_json, server

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerList, CapLedgerRecord
-from tallygate.webhook.cli.usage.usage_report import ChosenLedger, LedgerChoice, compute_usage
-from tallygate.webhook.cli.usage.verify import find_drift, find_incomparable
-from tallygate.webhook.gate.top_consumers import PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
-from tallygate.webhook.gate.usage_lister import get_ledger_key
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.cli.app import root
+from tallygate.cli.sources.cap_ledger_list import CapLedgerList, CapLedgerRecord
+from tallygate.cli.usage.usage_report import ChosenLedger, LedgerChoice, compute_usage
+from tallygate.cli.usage.verify import find_drift, find_incomparable
+from tallygate.gate.top_consumers import PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
+from tallygate.gate.usage_lister import get_ledger_key
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 from tests.admission.case import parse_policies
 from tests.cli.usage.clusters import GPU, Object, load_snapshot, namespace, pod
 from tests.kube.kubeconfig import write_kubeconfig

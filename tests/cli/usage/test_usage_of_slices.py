@@ -14,18 +14,18 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.cli.app import root
-from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster, observe_api_server, watch_cluster
-from tallygate.webhook.cli.usage.usage_report import LedgerChoice, compute_usage
-from tallygate.webhook.cli.usage.verify import Drift, find_drift, find_incomparable
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.state.kubernetes.cap_ledger import encode_ledger
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ledger.recount import recount
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.admission.cap_index import CapIndex
+from tallygate.cli.app import root
+from tallygate.cli.sources.observed_cluster import ObservedCluster, observe_api_server, watch_cluster
+from tallygate.cli.usage.usage_report import LedgerChoice, compute_usage
+from tallygate.cli.usage.verify import Drift, find_drift, find_incomparable
+from tallygate.kube.config import load_kubeconfig
+from tallygate.state.kubernetes.cap_ledger import encode_ledger
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ledger.recount import recount
+from tallygate.state.ports import LedgerKey
 from tests.accounting.claims import claim_object, exactly, result
 from tests.admission.case import parse_policies
 from tests.cli.usage.clusters import Object, load_snapshot, namespace

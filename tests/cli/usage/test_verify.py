@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.cli.usage.usage_report import LedgerChoice
-from tallygate.webhook.cli.usage.verify import Drift, find_drift
-from tallygate.webhook.state.kubernetes.cap_ledger import encode_ledger
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.admission.cap_index import CapIndex
+from tallygate.cli.usage.usage_report import LedgerChoice
+from tallygate.cli.usage.verify import Drift, find_drift
+from tallygate.state.kubernetes.cap_ledger import encode_ledger
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ports import LedgerKey
 from tests.admission.case import parse_policies
 from tests.cli.usage.clusters import GPU, Object, load_snapshot, namespace, pod
 

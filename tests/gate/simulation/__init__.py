@@ -1,6 +1,6 @@
 """A seeded simulation of replicas that are put together from the product's own parts.
 
-This package reserves, counts and batches nothing itself: `webhook.gate` and `webhook.state` do. Their environment is
+This package reserves, counts and batches nothing itself: `gate` and `state` of `tallygate` do. Their environment is
 simulated: threads of which one runs at a time (`tasks`), a ledger store with unknown outcomes over an etcd that stalls
 (`store`), watches that lag (`histories`) and clocks that differ (`replica`). `environment` has the shared objects,
 `ground_truth` the stored objects and ledgers, `device_policies` and `surge_policies` the caps, `actors` the steps of

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tallygate.webhook.state.ledger.ledger import Operation
-from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
+from tallygate.state.ledger.ledger import Operation
+from tallygate.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from tests.gate.simulation.cluster_objects import CAP_NAMES, Claim, Pod
 from tests.gate.simulation.device_policies import ELSEWHERE
 from tests.gate.simulation.environment import OLD_NAMESPACES, Environment, StepFunction

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.state.ledger.ledger import Operation
 from tests.gate.simulation.cluster_objects import Limit, Pod
 from tests.gate.simulation.device_policies import Policies, PolicyVersion
 from tests.gate.simulation.ground_truth import GroundTruth

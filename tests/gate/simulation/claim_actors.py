@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from tallygate.webhook.accounting.devices.device_meter import DeviceId
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.state.ledger.ledger import Operation
 from tests.gate.simulation.cluster_objects import POOLS, Claim, Pod, Slice, create_device_id
 from tests.gate.simulation.environment import Environment, StepFunction
 from tests.gate.simulation.requests import Request

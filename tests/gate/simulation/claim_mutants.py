@@ -6,29 +6,29 @@ from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
-from tallygate.webhook.accounting import claim_charge
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.claim_charge import DeviceSources
-from tallygate.webhook.accounting.devices.device_meter import (
+from tallygate.accounting import claim_charge
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.claim_charge import DeviceSources
+from tallygate.accounting.devices.device_meter import (
     AllocatedAmounts,
     AllocatedDevice,
     DeviceFinder,
     DeviceMeter,
     count_devices,
 )
-from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.gate import allocated_usage, charge_transitions, claims_usage, ledger_reconciler, usage_lister
-from tallygate.webhook.gate.allocated_usage import AllocatedUsage
-from tallygate.webhook.gate.charge_transitions import ReserveTransition
-from tallygate.webhook.gate.claims_usage import ClaimsUsage
-from tallygate.webhook.gate.counted_claims import ClaimSources
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.objects.devices import DeviceRequest
-from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
-from tallygate.webhook.state.informers.pod_store import ClaimPod, PodStore
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import UsageSnapshot
-from tallygate.webhook.state.ports import LedgerKey, TransitionResult
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.gate import allocated_usage, charge_transitions, claims_usage, ledger_reconciler, usage_lister
+from tallygate.gate.allocated_usage import AllocatedUsage
+from tallygate.gate.charge_transitions import ReserveTransition
+from tallygate.gate.claims_usage import ClaimsUsage
+from tallygate.gate.counted_claims import ClaimSources
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.objects.devices import DeviceRequest
+from tallygate.state.informers.consumer_columns import StoredConsumer
+from tallygate.state.informers.pod_store import ClaimPod, PodStore
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.recount import UsageSnapshot
+from tallygate.state.ports import LedgerKey, TransitionResult
 from tests.gate.simulation.runner import create_mutant
 from tests.schedules import Mutant
 from tests.state.simulation.mutant_claim_rules import expire_as_pods, settle_allowed

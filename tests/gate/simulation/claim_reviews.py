@@ -2,8 +2,8 @@
 
 import json
 
-from tallygate.webhook.admission.evaluate import SCHEDULER_USER
-from tallygate.webhook.admission.request import CREATE, UPDATE, AdmissionRequest, UserInfo
+from tallygate.admission.evaluate import SCHEDULER_USER
+from tallygate.admission.request import CREATE, UPDATE, AdmissionRequest, UserInfo
 from tests.gate.simulation.requests import Request
 
 _TENANT = UserInfo("a tenant")

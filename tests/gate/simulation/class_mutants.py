@@ -5,14 +5,14 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
-from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.gate import charged_requests, ledger_reconciler
-from tallygate.webhook.gate.charge_transitions import CapCharge
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.state.ledger.expire import ReservationAges
-from tallygate.webhook.state.ledger.ledger import NO_REMAPPING, Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.gate import charged_requests, ledger_reconciler
+from tallygate.gate.charge_transitions import CapCharge
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.state.ledger.expire import ReservationAges
+from tallygate.state.ledger.ledger import NO_REMAPPING, Ledger
+from tallygate.state.ports import LedgerKey
 from tests.accounting.claims import CLASS
 from tests.gate.simulation.runner import create_mutant
 from tests.schedules import Mutant

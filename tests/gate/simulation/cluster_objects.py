@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from tallygate.webhook.accounting.devices.device_meter import DeviceId
-from tallygate.webhook.admission.cap_index import find_key_value, get_cap_name
-from tallygate.webhook.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
-from tallygate.webhook.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.admission.cap_index import find_key_value, get_cap_name
+from tallygate.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
+from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
 from tests.accounting.claims import CLASS, claim_object, exactly, first_available, result
 from tests.state.informers.pods import GPU
 from tests.state.informers.pods import pod as stored_pod

@@ -1,6 +1,6 @@
 """Convergence: after the in-flight bound one replica alone must bring every ledger to the amounts that pods use."""
 
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.state.ledger.ledger import Ledger
 from tests.gate.simulation.counts import Count
 from tests.gate.simulation.entitlements import split_used
 from tests.gate.simulation.gang_rooms import GANG_SECONDS

@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
-from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.state.informers.claim_store import ClaimStore, OwnedClaim
-from tallygate.webhook.state.informers.consumer_store import ChargeableCap, ConsumerName, ConsumerUsage
-from tallygate.webhook.state.informers.device_store import DeviceStore
-from tallygate.webhook.state.informers.pod_store import ClaimPod, PodStore
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import PodName, UsageSnapshot
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.devices.device_meter import DeviceId, KnownDevice
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.state.informers.claim_store import ClaimStore, OwnedClaim
+from tallygate.state.informers.consumer_store import ChargeableCap, ConsumerName, ConsumerUsage
+from tallygate.state.informers.device_store import DeviceStore
+from tallygate.state.informers.pod_store import ClaimPod, PodStore
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.recount import PodName, UsageSnapshot
+from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.tasks import Task, Tasks
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.claim_charge import NO_CLASSES
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.policy.model import PolicySet
+from tallygate.accounting.claim_charge import NO_CLASSES
+from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.policy.model import PolicySet
 from tests.accounting.claims import CLASS
 from tests.admission.case import parse_policies
 from tests.state.informers.pods import GPU

@@ -8,8 +8,8 @@ from functools import cache
 
 import msgspec
 
-from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.accounting.devices.device_meter import DeviceId, KnownDevice
+from tallygate.state.ledger.ledger import Ledger
 from tests.accounting.claims import CLASS
 from tests.gate.simulation.cluster_objects import Claim, Pod
 from tests.gate.simulation.counts import Count

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tallygate.webhook.state.ledger.ledger import Ledger, Surge
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.state.ledger.ledger import Ledger, Surge
+from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.attempts import Attempts
 from tests.gate.simulation.cluster_objects import POOLS, Slice
 from tests.gate.simulation.counts import CountRecorder

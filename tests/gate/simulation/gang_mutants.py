@@ -6,18 +6,18 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.admission.kinds import ReviewTargets
-from tallygate.webhook.gate import charge_transitions, ledger_reconciler
-from tallygate.webhook.gate.owner_chain import Controller, OwnerChains, find_controller
-from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.state.ledger import expire as expiry
-from tallygate.webhook.state.ledger import recount as counting
-from tallygate.webhook.state.ledger import reserve as reserving
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, expire
-from tallygate.webhook.state.ledger.gangs import renew, take_over
-from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
-from tallygate.webhook.state.ledger.reserve import (
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.admission.kinds import ReviewTargets
+from tallygate.gate import charge_transitions, ledger_reconciler
+from tallygate.gate.owner_chain import Controller, OwnerChains, find_controller
+from tallygate.objects.meta import ObjectMeta
+from tallygate.state.ledger import expire as expiry
+from tallygate.state.ledger import recount as counting
+from tallygate.state.ledger import reserve as reserving
+from tallygate.state.ledger.expire import LiveRead, ReservationAges, expire
+from tallygate.state.ledger.gangs import renew, take_over
+from tallygate.state.ledger.ledger import Ledger, Reservation
+from tallygate.state.ledger.reserve import (
     Deferred,
     Exceeded,
     ReservationRequest,

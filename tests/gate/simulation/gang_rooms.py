@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.ground_truth import GroundTruth
 from tests.state.informers.pods import GPU
 

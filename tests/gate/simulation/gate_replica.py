@@ -4,13 +4,13 @@ import json
 from functools import cached_property
 from typing import Any
 
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.admission.request import CREATE, UPDATE, Phase
-from tallygate.webhook.gate.decisions import UndecidedError
-from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.gate.usage_lister import get_ledger_key
-from tallygate.webhook.state.ledger.ledger import Operation
-from tallygate.webhook.state.ports import RetryLaterError
+from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.request import CREATE, UPDATE, Phase
+from tallygate.gate.decisions import UndecidedError
+from tallygate.gate.gate import Gate
+from tallygate.gate.usage_lister import get_ledger_key
+from tallygate.state.ledger.ledger import Operation
+from tallygate.state.ports import RetryLaterError
 from tests.gate.simulation.attempts import Attempt, Attempts
 from tests.gate.simulation.cluster_objects import UNIX_START, Pod
 from tests.gate.simulation.counts import CountRecorder

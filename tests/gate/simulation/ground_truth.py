@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from tallygate.webhook.accounting.devices.device_meter import DeviceId
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.cluster_objects import (
     CAP_NAMES,
     OTHER_GROUP,
@@ -238,5 +238,5 @@ class GroundTruth:
 
 
 def hash_members(names: Collection[str]) -> str:
-    """Return the hash of member namespaces as a ledger has it (`webhook.gate.usage_lister`)."""
+    """Return the hash of member namespaces as a ledger has it (`tallygate.gate.usage_lister`)."""
     return sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from tallygate.webhook.kube.reflector import Freshness
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, ResourceRecord, WatchEvent
+from tallygate.kube.reflector import Freshness
+from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, ResourceRecord, WatchEvent
 
 
 class StoredObject(Protocol):

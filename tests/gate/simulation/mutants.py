@@ -10,17 +10,17 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex, Labels, MatchingCaps
-from tallygate.webhook.gate import charge_transitions, ledger_reconciler
-from tallygate.webhook.gate.charge_transitions import ReserveTransition
-from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
-from tallygate.webhook.gate.membership import Membership, MembershipFinder
-from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
-from tallygate.webhook.state.informers.named_stores import MemberNamespaces
-from tallygate.webhook.state.ledger.expire import ReservationAges
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.admission.cap_index import ActiveCap, CapIndex, Labels, MatchingCaps
+from tallygate.gate import charge_transitions, ledger_reconciler
+from tallygate.gate.charge_transitions import ReserveTransition
+from tallygate.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
+from tallygate.gate.membership import Membership, MembershipFinder
+from tallygate.gate.usage_lister import CountedRevisions, UsageLister
+from tallygate.state.batched_ledgers import BatchedLedgers, CachedLedger
+from tallygate.state.informers.named_stores import MemberNamespaces
+from tallygate.state.ledger.expire import ReservationAges
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.claim_mutants import CLAIM_MUTANTS
 from tests.gate.simulation.class_mutants import CLASS_MUTANTS
 from tests.gate.simulation.gang_mutants import GANG_MUTANTS

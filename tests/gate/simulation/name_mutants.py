@@ -6,13 +6,13 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.gate import charge_transitions
-from tallygate.webhook.gate.charge_transitions import ReserveTransition
-from tallygate.webhook.state.ledger import recount, reserve
-from tallygate.webhook.state.ledger.ledger import Ledger, Reservation, SharedName
-from tallygate.webhook.state.ledger.recount import NO_POD, CountedPod, PodName, UsageSnapshot
-from tallygate.webhook.state.ledger.reserve import ReservationRequest, release
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.gate import charge_transitions
+from tallygate.gate.charge_transitions import ReserveTransition
+from tallygate.state.ledger import recount, reserve
+from tallygate.state.ledger.ledger import Ledger, Reservation, SharedName
+from tallygate.state.ledger.recount import NO_POD, CountedPod, PodName, UsageSnapshot
+from tallygate.state.ledger.reserve import ReservationRequest, release
 from tests.gate.simulation.runner import create_mutant
 from tests.schedules import Mutant
 

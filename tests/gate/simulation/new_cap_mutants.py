@@ -6,10 +6,10 @@ from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
-from tallygate.webhook.gate.cap_activation import CapActivation
-from tallygate.webhook.gate.charge_transitions import CapChargeResult, ReserveTransition
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import TransitionResult
+from tallygate.gate.cap_activation import CapActivation
+from tallygate.gate.charge_transitions import CapChargeResult, ReserveTransition
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import TransitionResult
 from tests.gate.simulation.runner import create_mutant
 from tests.schedules import Mutant
 

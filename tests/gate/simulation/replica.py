@@ -1,4 +1,4 @@
-"""A replica: stores, lister, batches and reconciler of the product, put together as `webhook.server.serve` does."""
+"""A replica: stores, lister, batches and reconciler of the product, put together as `tallygate.server.serve` does."""
 
 import json
 import math
@@ -9,28 +9,28 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
-from tallygate.webhook.admission.request import AdmissionRequest
-from tallygate.webhook.gate.cap_activation import CapActivation
-from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
-from tallygate.webhook.gate.charged_requests import UndecidedChargeError, compute_request_charges
-from tallygate.webhook.gate.charging import charge_consumer
-from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
-from tallygate.webhook.gate.owner_chain import OwnerChains, UnreadableOwnerError
-from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
-from tallygate.webhook.gate.whole_workloads import read_workload_state
-from tallygate.webhook.kube.reflector import Freshness
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
-from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers
-from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
-from tallygate.webhook.state.informers.pod_store import PodStore
-from tallygate.webhook.state.ledger.ledger import Operation
-from tallygate.webhook.state.ledger.reserve import WorkloadTerms
-from tallygate.webhook.state.ports import LedgerKey, RetryLaterError
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.kinds import REVIEW_TARGETS, DecodedRequest
+from tallygate.admission.request import AdmissionRequest
+from tallygate.gate.cap_activation import CapActivation
+from tallygate.gate.charge_transitions import CapCharge, ChargedConsumer
+from tallygate.gate.charged_requests import UndecidedChargeError, compute_request_charges
+from tallygate.gate.charging import charge_consumer
+from tallygate.gate.ledger_reconciler import LedgerReconciler
+from tallygate.gate.owner_chain import OwnerChains, UnreadableOwnerError
+from tallygate.gate.usage_lister import UsageLister, get_ledger_key
+from tallygate.gate.whole_workloads import read_workload_state
+from tallygate.kube.reflector import Freshness
+from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from tallygate.objects.meta import ObjectMeta, OwnerReference
+from tallygate.state.batched_ledgers import BatchedLedgers
+from tallygate.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.ledger.ledger import Operation
+from tallygate.state.ledger.reserve import WorkloadTerms
+from tallygate.state.ports import LedgerKey, RetryLaterError
 from tests.gate.simulation.claim_reviews import create_review
 from tests.gate.simulation.cluster_objects import Namespace, Owner
 from tests.gate.simulation.counts import CountRecorder, RecordedClaims, RecordedDevices, RecordedLister, RecordedPods

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tallygate.webhook.state.ports import RetryLaterError, StoreUnavailableError
+from tallygate.state.ports import RetryLaterError, StoreUnavailableError
 from tests.gate.simulation.environment import Environment, StepFunction
 from tests.gate.simulation.replica import BOUND
 from tests.schedules import pick

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tallygate.webhook.state.ledger.ledger import Operation
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.state.ledger.ledger import Operation
+from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.cluster_objects import Claim, Owner, Workload
 from tests.gate.simulation.tasks import Task
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.state.ledger.ledger import Operation
 from tests.gate.simulation.cluster_objects import UNIX_START, Limit, Owner
 from tests.gate.simulation.environment import Environment, StepFunction
 from tests.gate.simulation.requests import Request

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.attempts import compute_hard
 from tests.gate.simulation.cluster_objects import Pod
 from tests.gate.simulation.gate_replica import GateReplica

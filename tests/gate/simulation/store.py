@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
 from tests.gate.simulation.ground_truth import GroundTruth
 from tests.gate.simulation.tasks import Tasks
 

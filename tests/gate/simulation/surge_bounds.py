@@ -7,8 +7,8 @@ uses, which `invariants` checks: so stored pods are within what a ledger charges
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ports import LedgerKey
 from tests.gate.simulation.attempts import Attempt, Attempts
 from tests.gate.simulation.ground_truth import GroundTruth
 from tests.gate.simulation.surge_policies import SURGE_SECONDS

@@ -7,22 +7,22 @@ from unittest.mock import patch
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.webhook.admission import cap_index
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.admission.kinds import ReviewTargets
-from tallygate.webhook.gate import charge_transitions, rolling_pods
-from tallygate.webhook.gate.charging import ChargeResult
-from tallygate.webhook.gate.owner_chain import Controller, OwnerChains, StoredController, find_controller
-from tallygate.webhook.gate.rolling_pods import Charger, Revision, SurgeCharger
-from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference
-from tallygate.webhook.policy.limit_annotations import LimitAnnotations, read_overrides
-from tallygate.webhook.policy.model import LimitOverride, NamespaceCap
-from tallygate.webhook.state.informers.named_stores import NamespaceStore
-from tallygate.webhook.state.ledger import recount as counting
-from tallygate.webhook.state.ledger import reserve as reserving
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, reserve
-from tallygate.webhook.state.ledger.surges import SurgeTerms, begin_surge
+from tallygate.admission import cap_index
+from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.kinds import ReviewTargets
+from tallygate.gate import charge_transitions, rolling_pods
+from tallygate.gate.charging import ChargeResult
+from tallygate.gate.owner_chain import Controller, OwnerChains, StoredController, find_controller
+from tallygate.gate.rolling_pods import Charger, Revision, SurgeCharger
+from tallygate.objects.meta import ObjectMeta, OwnerReference
+from tallygate.policy.limit_annotations import LimitAnnotations, read_overrides
+from tallygate.policy.model import LimitOverride, NamespaceCap
+from tallygate.state.informers.named_stores import NamespaceStore
+from tallygate.state.ledger import recount as counting
+from tallygate.state.ledger import reserve as reserving
+from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, reserve
+from tallygate.state.ledger.surges import SurgeTerms, begin_surge
 from tests.gate.simulation.cluster_objects import UNIX_START
 from tests.gate.simulation.runner import create_mutant
 from tests.gate.simulation.surge_policies import SURGE_SECONDS

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from tallygate.webhook.gate import ledger_reconciler
-from tallygate.webhook.state import batched_ledgers
-from tallygate.webhook.state.ledger import expire
+from tallygate.gate import ledger_reconciler
+from tallygate.state import batched_ledgers
+from tallygate.state.ledger import expire
 from tests.gate.simulation.actors import ApiServer, Etcd, Users
 from tests.gate.simulation.claim_actors import Claims, Drivers
 from tests.gate.simulation.class_actors import Classes

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.gate.decisions import Decision, DecisionRecord
+from tallygate.admission.request import Phase
+from tallygate.gate.decisions import Decision, DecisionRecord
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u-web", "controller": True}
 

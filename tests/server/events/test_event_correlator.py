@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tallygate.webhook.server.events.event_correlator import (
+from tallygate.server.events.event_correlator import (
     NAMESPACE_RATE,
     OWNER_RATE,
     TOTAL_RATE,
@@ -15,7 +15,7 @@ from tallygate.webhook.server.events.event_correlator import (
     TokenBuckets,
     TokenRate,
 )
-from tallygate.webhook.server.events.event_message import EventMessage, Owner
+from tallygate.server.events.event_message import EventMessage, Owner
 
 _MESSAGE = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Rejected", "TG201", "no room")
 

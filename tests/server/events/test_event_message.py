@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.server.events.event_message import EventMessage, Owner, create_event_message
+from tallygate.admission.request import Phase
+from tallygate.server.events.event_message import EventMessage, Owner, create_event_message
 from tests.server.events.reviews import OWNER, create_decision, create_review
 
 _WEB = Owner("apps/v1", "ReplicaSet", "web-1", "u-web")

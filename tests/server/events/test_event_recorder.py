@@ -7,13 +7,13 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.gate.decisions import Decision
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.server.events.event_correlator import Event
-from tallygate.webhook.server.events.event_message import Owner
-from tallygate.webhook.server.events.event_recorder import EventError, EventRecorder, OwnerVerifier
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.admission.request import Phase
+from tallygate.gate.decisions import Decision
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.server.events.event_correlator import Event
+from tallygate.server.events.event_message import Owner
+from tallygate.server.events.event_recorder import EventError, EventRecorder, OwnerVerifier
 from tests.server.app_harness import Log
 from tests.server.events.reviews import OWNER, create_decision, create_review
 from tests.server.process import eventually

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.certs.certificate_names import create_service_names
-from tallygate.certs.renewal import issue
+from tallygate_certs.certificate_names import create_service_names
+from tallygate_certs.renewal import issue
 from tests.admission.test_self_registration import KINDS, configuration
 from tests.server.registration.memory_registration import NOW, Gate, MemoryRegistrationStore
 

@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tallygate.webhook.admission.self_registration import RegistrationState
-from tallygate.webhook.admission.workload_resources import ServedResources
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import WorkloadKind
-from tallygate.webhook.server.controllers.registration_controller import (
+from tallygate.admission.self_registration import RegistrationState
+from tallygate.admission.workload_resources import ServedResources
+from tallygate.errors import TallygateError
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.workload_kinds import WorkloadKind
+from tallygate.server.controllers.registration_controller import (
     CaSource,
     RegistrationController,
 )
-from tallygate.webhook.server.https.tls_files import find_trust_problem, read_certificates
-from tallygate.webhook.server.interfaces import ReadinessStatus, RegistrationParts
-from tallygate.webhook.server.telemetry.json_log import LineWriter, create_logger
-from tallygate.webhook.state.kubernetes.registration_store import Configuration, Installation
+from tallygate.server.https.tls_files import find_trust_problem, read_certificates
+from tallygate.server.interfaces import ReadinessStatus, RegistrationParts
+from tallygate.server.telemetry.json_log import LineWriter, create_logger
+from tallygate.state.kubernetes.registration_store import Configuration, Installation
 
 NOW = datetime.now(UTC)
 READY = Installation("deployment-1", "namespace-1", ready_replicas=1)

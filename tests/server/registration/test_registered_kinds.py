@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tallygate.webhook.admission.workload_resources import ServedResources, read_registered
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import WorkloadKind
+from tallygate.admission.workload_resources import ServedResources, read_registered
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.workload_kinds import WorkloadKind
 from tests.admission.test_self_registration import KINDS
 from tests.server.registration.memory_registration import Gate, MemoryRegistrationStore
 

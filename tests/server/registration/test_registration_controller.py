@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.certs.certificate_names import create_service_names
-from tallygate.certs.renewal import issue
-from tallygate.webhook.state.kubernetes.registration_store import Installation
+from tallygate.state.kubernetes.registration_store import Installation
+from tallygate_certs.certificate_names import create_service_names
+from tallygate_certs.renewal import issue
 from tests.admission.test_self_registration import KINDS, configuration
 from tests.server.registration.memory_registration import NOW, READY, REMOVED, Gate, MemoryRegistrationStore
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.certs.renewal import issue
+from tallygate_certs.renewal import issue
 from tests.server.process import NAMES, ServerProcess
 from tests.server.relay.pods import Pod, copy_certificates
 

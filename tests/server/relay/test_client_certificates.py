@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tallygate.certs.renewal import issue, renew
-from tallygate.webhook.server.controllers.relay_controller import RelayError
+from tallygate.server.controllers.relay_controller import RelayError
+from tallygate_certs.renewal import issue, renew
 from tests.haproxy import CONFIGURATION, HaproxyProcess, create_controller
 from tests.server.app_harness import Log
 from tests.server.client_certificates import issue_client_certificate

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from tallygate.certs.renewal import issue
+from tallygate_certs.renewal import issue
 from tests.haproxy import CONFIGURATION, LOOPBACK, HaproxyProcess, create_controller
 from tests.server.app_harness import MUTATE, VALIDATE, create_review
 from tests.server.process import NAMES, ServerProcess, eventually, run_threads

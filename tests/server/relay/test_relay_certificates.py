@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tallygate.certs.renewal import issue, renew
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.server.controllers.relay_controller import RelayError
+from tallygate.errors import TallygateError
+from tallygate.server.controllers.relay_controller import RelayError
+from tallygate_certs.renewal import issue, renew
 from tests.haproxy import LOOPBACK, HaproxyProcess, create_controller
 from tests.server.process import NAMES, ServerProcess, run_threads
 from tests.server.relay.pods import Pod, copy_certificates, post

@@ -1,6 +1,6 @@
 """The names of caps as labels."""
 
-from tallygate.webhook.server.telemetry.metrics import CapLabels
+from tallygate.server.telemetry.metrics import CapLabels
 
 
 def test_caps_beyond_the_limit_share_a_label() -> None:

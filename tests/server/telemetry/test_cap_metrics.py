@@ -4,13 +4,13 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, CapMetrics
-from tallygate.webhook.server.telemetry.metrics import MAX_CAPS
-from tallygate.webhook.state.in_memory import MemoryLedgers
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.accounting.amounts import Amounts
+from tallygate.admission.cap_index import CapIndex
+from tallygate.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, CapMetrics
+from tallygate.server.telemetry.metrics import MAX_CAPS
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GPU
 from tests.server.app_harness import Log

@@ -2,10 +2,10 @@
 
 from types import MappingProxyType
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.server.telemetry.ledger_metrics import DeviceLog
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
+from tallygate.accounting.amounts import Amounts
+from tallygate.server.telemetry.ledger_metrics import DeviceLog
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.server.app_harness import Log
 
 KEY = LedgerKey("gpus-0123456789", "team-a")

@@ -2,10 +2,10 @@
 
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.server.telemetry.ledger_metrics import DriftMetrics
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
+from tallygate.accounting.amounts import Amounts
+from tallygate.server.telemetry.ledger_metrics import DriftMetrics
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.server.app_harness import Log
 from tests.state.ledger.ledger_builders import GPU, empty_ledger, gpus
 

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.server.telemetry.ledger_sums import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.server.telemetry.ledger_sums import (
     LabelledLedger,
     LedgerState,
     LedgerUtilization,
     find_fullest,
     sum_by_cap,
 )
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.state.ledger.ledger import Ledger
 from tests.state.ledger.ledger_builders import GPU, create_request, empty_ledger, expect_reserved, gpus
 
 

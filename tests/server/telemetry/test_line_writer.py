@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tallygate.webhook.server.telemetry.json_log import LineWriter
+from tallygate.server.telemetry.json_log import LineWriter
 from tests.server.process import eventually
 
 MIB = 1 << 20

@@ -1,7 +1,7 @@
 """The ledgers that a replica observed last."""
 
-from tallygate.webhook.server.telemetry.ledger_metrics import ObservedLedger, ObservedLedgers
-from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
+from tallygate.server.telemetry.ledger_metrics import ObservedLedger, ObservedLedgers
+from tallygate.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.state.ledger.ledger_builders import create_request, empty_ledger, expect_reserved, gpus
 
 A, B = LedgerKey("gpus-1", "a"), LedgerKey("gpus-2", "b")

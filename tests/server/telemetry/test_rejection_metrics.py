@@ -6,16 +6,16 @@ from typing import TypeVar
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.gate.charge_transitions import ChargeMode
-from tallygate.webhook.gate.decisions import Decision, UndecidedError
-from tallygate.webhook.server.telemetry.metrics import MAX_CAPS, REASONS, RejectionMetrics, ServerMetrics
-from tallygate.webhook.server.web.http_errors import HttpError
-from tallygate.webhook.server.web.request_log import RequestLog
-from tallygate.webhook.state.in_memory import MemoryLedgers
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.reserve import Deferred, Prerequisite
-from tallygate.webhook.state.ports import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.gate.charge_transitions import ChargeMode
+from tallygate.gate.decisions import Decision, UndecidedError
+from tallygate.server.telemetry.metrics import MAX_CAPS, REASONS, RejectionMetrics, ServerMetrics
+from tallygate.server.web.http_errors import HttpError
+from tallygate.server.web.request_log import RequestLog
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.reserve import Deferred, Prerequisite
+from tallygate.state.ports import (
     LedgerFullError,
     LedgerKey,
     Ledgers,

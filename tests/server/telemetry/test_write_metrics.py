@@ -2,8 +2,8 @@
 
 from prometheus_client import CollectorRegistry
 
-from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers
+from tallygate.server.telemetry.ledger_metrics import CapMetrics
+from tallygate.state.batched_ledgers import BatchedLedgers
 from tests.server.app_harness import Log
 from tests.state.batched_ledgers.scripted_store import KEY, Clock, ScriptedStore
 from tests.state.transitions import Take, free_ledger

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers
-from tallygate.webhook.state.ports import Transition
+from tallygate.state.batched_ledgers import BatchedLedgers
+from tallygate.state.ports import Transition
 from tests.state.batched_ledgers.scripted_store import KEY, Clock, Effect, ScriptedStore, do_nothing
 from tests.state.transitions import Put, free_ledger
 

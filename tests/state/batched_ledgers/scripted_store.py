@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable, Iterable
 from threading import Lock, Semaphore
 
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import (
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import (
     LedgerKey,
     RetryLaterError,
     StoreUnavailableError,

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
-from tallygate.webhook.state.ports import LedgerKey, VersionedLedger
+from tallygate.state.batched_ledgers import BatchedLedgers, CachedLedger
+from tallygate.state.ports import LedgerKey, VersionedLedger
 from tests.state.batched_ledgers.concurrent_callers import create_busy_callers, create_callers
 from tests.state.batched_ledgers.scripted_store import KEY, ScriptedStore
 from tests.state.transitions import GPU, Put, Take, free_ledger
@@ -76,7 +76,7 @@ def test_a_missing_ledger_is_created_by_one_replica() -> None:
 
 
 def test_the_least_recently_used_ledgers_are_dropped_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallygate.webhook.state.batched_ledgers._MAX_CACHED_LEDGERS", 2)
+    monkeypatch.setattr("tallygate.state.batched_ledgers._MAX_CACHED_LEDGERS", 2)
     store = ScriptedStore(free_ledger(9))
     ledgers = BatchedLedgers(store, lambda: 0.0)
     for uid, cap in enumerate("abacab"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.state.ports import RetryLaterError, StoreUnavailableError
+from tallygate.state.ports import RetryLaterError, StoreUnavailableError
 from tests.state.batched_ledgers.concurrent_callers import create_callers
 from tests.state.batched_ledgers.scripted_store import ScriptedStore
 from tests.state.transitions import Take, free_ledger

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.state.ports import StoreUnavailableError
+from tallygate.state.ports import StoreUnavailableError
 from tests.state.batched_ledgers.concurrent_callers import create_busy_callers, create_callers
 from tests.state.batched_ledgers.scripted_store import (
     Effect,

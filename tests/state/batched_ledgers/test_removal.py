@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import StoreUnavailableError
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import StoreUnavailableError
 from tests.state.batched_ledgers.concurrent_callers import create_busy_callers, create_callers
 from tests.state.batched_ledgers.scripted_store import fail_unavailable
 from tests.state.transitions import Put, Remove, Take, free_ledger

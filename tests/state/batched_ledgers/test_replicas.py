@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.reserve import release
-from tallygate.webhook.state.ports import StoreUnavailableError, TransitionResult
+from tallygate.state.batched_ledgers import BatchedLedgers
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.reserve import release
+from tallygate.state.ports import StoreUnavailableError, TransitionResult
 from tests.state.batched_ledgers.scripted_store import (
     KEY,
     Effect,

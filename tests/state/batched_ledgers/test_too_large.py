@@ -1,6 +1,6 @@
 """A batch that does not fit into one ledger is tried one by one."""
 
-from tallygate.webhook.state.ports import LedgerFullError
+from tallygate.state.ports import LedgerFullError
 from tests.state.batched_ledgers.concurrent_callers import create_busy_callers
 from tests.state.batched_ledgers.scripted_store import ScriptedStore, do_nothing, lose_response
 from tests.state.transitions import Take

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers
-from tallygate.webhook.state.ports import LedgerWrite, RetryLaterError, StoreUnavailableError, WriteResult
+from tallygate.state.batched_ledgers import BatchedLedgers
+from tallygate.state.ports import LedgerWrite, RetryLaterError, StoreUnavailableError, WriteResult
 from tests.state.batched_ledgers.concurrent_callers import ConcurrentCallers
 from tests.state.batched_ledgers.scripted_store import (
     KEY,

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from tallygate.webhook.kube.resource_codec import Replaced
-from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
+from tallygate.kube.resource_codec import Replaced
+from tallygate.state.informers.namespaced_stores import ClaimTemplateStore
 
 
 def template(name: str, *requests: dict[str, Any], revision: int = 3, namespace: str = "team-a") -> dict[str, Any]:

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.kube.resource_codec import Replaced, WatchEvent
-from tallygate.webhook.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
-from tallygate.webhook.state.informers.claim_records import ClaimGroup, create_claim_codec
-from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord
+from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.kube.resource_codec import Replaced, WatchEvent
+from tallygate.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
+from tallygate.state.informers.claim_records import ClaimGroup, create_claim_codec
+from tallygate.state.informers.pod_records import ChargeGroupInterner, PodRecord
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, result
 from tests.admission.case import parse_policies
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot
-from tallygate.webhook.kube.resource_codec import Changed, Replaced, ResourceCodec
-from tallygate.webhook.state.informers.claim_store import ClaimStore
-from tallygate.webhook.state.informers.device_cache import DeviceCache
-from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
-from tallygate.webhook.state.informers.named_stores import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.gate.cluster_snapshot import ClusterSnapshot
+from tallygate.kube.resource_codec import Changed, Replaced, ResourceCodec
+from tallygate.state.informers.claim_store import ClaimStore
+from tallygate.state.informers.device_cache import DeviceCache
+from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
+from tallygate.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     DEVICE_TAINT_RULE_CODEC,
     NAMESPACE_CODEC,
@@ -20,9 +20,9 @@ from tallygate.webhook.state.informers.named_stores import (
     NamespaceStore,
     NodeStore,
 )
-from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
-from tallygate.webhook.state.informers.pod_store import PodStore
-from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
+from tallygate.state.informers.namespaced_stores import ClaimTemplateStore
+from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.scheduler_cache import SchedulerCache
 
 Json = Mapping[str, Any]
 _NAMESPACED = {"Pod", "ResourceClaim", "ResourceClaimTemplate"}

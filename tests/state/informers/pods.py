@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.kube.resource_codec import Replaced, WatchEvent
-from tallygate.webhook.policy.model import (
+from tallygate.accounting.quantity import Quantity
+from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.kube.resource_codec import Replaced, WatchEvent
+from tallygate.policy.model import (
     NamespaceCap,
     NamespaceSelector,
     PodFilter,
@@ -15,7 +15,7 @@ from tallygate.webhook.policy.model import (
     SourceLocation,
     Subjects,
 )
-from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_codec
+from tallygate.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_codec
 
 GPU = "nvidia.com/gpu"
 PODS = create_pod_codec(ChargeGroupInterner())

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.kube.transport import Response, WatchStream
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.transport import Response, WatchStream
 from tests.kube.scripted_server import FakeClock, error_response, status
 from tests.state.informers.pods import pod
 

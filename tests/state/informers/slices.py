@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from tallygate.webhook.kube.resource_codec import Replaced, WatchEvent
-from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, SliceRecord
+from tallygate.kube.resource_codec import Replaced, WatchEvent
+from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, SliceRecord
 
 DRIVER = "gpu.example.com"
 POOL = "node-1"

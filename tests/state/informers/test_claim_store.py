@@ -2,8 +2,8 @@
 
 import json
 
-from tallygate.webhook.kube.resource_codec import Bookmark, Replaced
-from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.kube.resource_codec import Bookmark, Replaced
+from tallygate.state.informers.claim_store import ClaimStore
 from tests.accounting.claims import Object, claim_object, exactly, result
 from tests.state.informers.claims import GPU, claim_line, claim_page, create_claim, device_cap, scheduler_claim
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.objects.devices import DeviceRequest, ResourceClaim, list_expressions
-from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
+from tallygate.kube.api_errors import ApiError
+from tallygate.objects.devices import DeviceRequest, ResourceClaim, list_expressions
+from tallygate.state.informers.namespaced_stores import ClaimTemplateStore
 from tests.accounting.claims import CLASS, exactly
 from tests.state.informers.claim_templates import create_store, template
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
-from tallygate.webhook.accounting.scheduling.filters import run_filters
-from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.prediction import find_unresolvable_nodes
-from tallygate.webhook.accounting.scheduling.schedule import schedule_one
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.device_index import DeviceIndex
+from tallygate.accounting.scheduling.filters import run_filters
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.prediction import find_unresolvable_nodes
+from tallygate.accounting.scheduling.schedule import schedule_one
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import (
     claim,

@@ -1,8 +1,8 @@
 """The devices of slices: those of the newest generation, and those that no slice publishes any more."""
 
-from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
-from tallygate.webhook.state.informers import device_store
-from tallygate.webhook.state.informers.device_store import DeviceStore
+from tallygate.accounting.devices.device_meter import DeviceId, KnownDevice
+from tallygate.state.informers import device_store
+from tallygate.state.informers.device_store import DeviceStore
 from tests.state.informers.slices import DRIVER, POOL, create_device, create_slice, slice_line, slice_page
 
 

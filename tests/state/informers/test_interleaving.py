@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.kube.resource_codec import Bookmark
-from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.accounting.amounts import Amounts
+from tallygate.kube.resource_codec import Bookmark
+from tallygate.objects.core import Pod
+from tallygate.state.informers.pod_store import PodStore
 from tests.effort import examples
 from tests.state.informers.pods import BATCH, GPUS, line, page, pod
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.kube.transport import Response, WatchStream
-from tallygate.webhook.state.informers.cluster_informers import BoundedWorkloadReader, LiveReader
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.transport import Response, WatchStream
+from tallygate.state.informers.cluster_informers import BoundedWorkloadReader, LiveReader
 
 POD = b'{"kind": "Pod", "metadata": {"uid": "u1", "resourceVersion": "42"}}'
 

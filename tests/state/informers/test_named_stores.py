@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
-from tallygate.webhook.state.informers.named_stores import (
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.resource_codec import Bookmark, Replaced, WatchEvent
+from tallygate.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
@@ -20,7 +20,7 @@ from tallygate.webhook.state.informers.named_stores import (
     NodeRecord,
     NodeStore,
 )
-from tallygate.webhook.state.ports import NamespaceLister
+from tallygate.state.ports import NamespaceLister
 
 
 def item(name: str, revision: int, uid: str = "", **more: Any) -> dict[str, Any]:

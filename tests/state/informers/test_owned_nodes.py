@@ -2,9 +2,9 @@
 
 import msgspec
 
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
-from tallygate.webhook.objects.owned_nodes import OwnedNode
-from tallygate.webhook.state.informers.node_records import OwnedNodeRecord, OwnedNodeStore, create_owned_node_record
+from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from tallygate.objects.owned_nodes import OwnedNode
+from tallygate.state.informers.node_records import OwnedNodeRecord, OwnedNodeStore, create_owned_node_record
 from tests.cli.advertise.published_node import OURS, SEAT, Object, create_node
 
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import Charge
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
-from tallygate.webhook.objects.core import Pod, PodCondition
-from tallygate.webhook.objects.devices import ResourceClaim
-from tallygate.webhook.objects.meta import OwnerReference
-from tallygate.webhook.state.informers.consumer_columns import ConsumerColumns
-from tallygate.webhook.state.informers.consumer_store import NotSyncedError, Tombstones
-from tallygate.webhook.state.informers.pod_records import PodRecord
-from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import Charge
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
+from tallygate.objects.core import Pod, PodCondition
+from tallygate.objects.devices import ResourceClaim
+from tallygate.objects.meta import OwnerReference
+from tallygate.state.informers.consumer_columns import ConsumerColumns
+from tallygate.state.informers.consumer_store import NotSyncedError, Tombstones
+from tallygate.state.informers.pod_records import PodRecord
+from tallygate.state.informers.pod_store import PodStore
 from tests.state.informers.pods import BATCH, GPU, GPUS, cap, line, page, pod
 
 
@@ -157,7 +157,7 @@ def test_a_charge_group_does_not_depend_on_the_order_of_container_statuses() -> 
 
 
 def test_charges_of_unused_caps_are_dropped_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallygate.webhook.state.informers.consumer_store._MAX_CAPS", 2)
+    monkeypatch.setattr("tallygate.state.informers.consumer_store._MAX_CAPS", 2)
     store = create_store(page(7, pod("u1", 5, "2")))
     references: list[weakref.ref[_CollectableCap]] = []
     for _ in range(3):

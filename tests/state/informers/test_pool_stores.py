@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.accounting.node_shape import NodeShape
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.kube.resource_codec import Replaced
-from tallygate.webhook.state.informers.named_stores import NODE_CODEC, NamespaceStore, NodeStore
-from tallygate.webhook.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
-from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
+from tallygate.accounting.node_shape import NodeShape
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.resource_codec import Replaced
+from tallygate.state.informers.named_stores import NODE_CODEC, NamespaceStore, NodeStore
+from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
+from tallygate.state.informers.scheduler_cache import SchedulerCache
 
 Json = dict[str, Any]
 _POOL = {"karpenter.sh/nodepool": "gpu"}

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
-from tallygate.webhook.objects.core import ResourceQuota
-from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, QuotaRecord, QuotaStore
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.resource_codec import Bookmark, Replaced, WatchEvent
+from tallygate.objects.core import ResourceQuota
+from tallygate.state.informers.namespaced_stores import QUOTA_CODEC, QuotaRecord, QuotaStore
 
 
 def item(name: str, revision: int, used: int = 0, namespace: str = "a") -> dict[str, Any]:

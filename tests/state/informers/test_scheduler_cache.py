@@ -6,20 +6,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
-from tallygate.webhook.accounting.cluster.pod_info import PodInfo
-from tallygate.webhook.kube.resource_codec import Replaced, WatchEvent
-from tallygate.webhook.state.informers.named_stores import (
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.cluster.pod_info import PodInfo
+from tallygate.kube.resource_codec import Replaced, WatchEvent
+from tallygate.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
     NamespaceStore,
     NodeStore,
 )
-from tallygate.webhook.state.informers.pod_records import PodRecord
-from tallygate.webhook.state.informers.pod_store import PodStore
-from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache, SchedulingPodRecord
+from tallygate.state.informers.pod_records import PodRecord
+from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.scheduler_cache import SchedulerCache, SchedulingPodRecord
 from tests.state.informers.pods import GPU, pod
 
 

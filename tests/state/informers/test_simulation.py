@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiErrorReason
-from tallygate.webhook.kube.reflector import Reflector, ReflectorStatus, WatchTimeouts
-from tallygate.webhook.kube.resource_codec import Deleted
-from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.reflector import Reflector, ReflectorStatus, WatchTimeouts
+from tallygate.kube.resource_codec import Deleted
+from tallygate.state.informers.pod_store import PodStore
 from tests.kube.scripted_server import FakeClock
 from tests.state.informers.simulated_cluster import Cluster, SimulatedTransport
 

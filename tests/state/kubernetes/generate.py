@@ -4,10 +4,10 @@ from pathlib import Path
 
 import yaml
 
-from tallygate.webhook.state.kubernetes.crd import create_crd
+from tallygate.state.kubernetes.crd import create_crd
 
 PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
-_HEADER = "# Made by `python -m tests.state.kubernetes.generate`; webhook/state/kubernetes/crd.py says why it is so.\n"
+_HEADER = "# Made by `python -m tests.state.kubernetes.generate`; tallygate.state.kubernetes.crd says why it is so.\n"
 
 
 def generate() -> str:

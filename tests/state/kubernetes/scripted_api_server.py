@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import urllib3
 
-from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.webhook.kube.client import ClientConfig
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.client import ClientConfig
 
 Responder = Callable[["Handler"], None]
 

@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.kubernetes import reservation_lines
-from tallygate.webhook.state.kubernetes.cap_ledger import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.kubernetes import reservation_lines
+from tallygate.state.kubernetes.cap_ledger import (
     MAX_OBJECT_BYTES,
     StoredVersion,
     decode_ledger,
     encode_ledger,
     get_object_name,
 )
-from tallygate.webhook.state.kubernetes.crd import create_crd
-from tallygate.webhook.state.ledger.ledger import (
+from tallygate.state.kubernetes.crd import create_crd
+from tallygate.state.ledger.ledger import (
     NO_REMAPPING,
     Activation,
     Ledger,
@@ -33,7 +33,7 @@ from tallygate.webhook.state.ledger.ledger import (
     Reservation,
     Surge,
 )
-from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
+from tallygate.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 from tests.calls import count_calls
 from tests.state.transitions import GPU, free_ledger
 

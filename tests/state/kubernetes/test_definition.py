@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.state.kubernetes import cap_ledger
-from tallygate.webhook.state.kubernetes.crd import create_crd
+from tallygate.state.kubernetes import cap_ledger
+from tallygate.state.kubernetes.crd import create_crd
 from tests.state.kubernetes.generate import PATH, generate
 
 

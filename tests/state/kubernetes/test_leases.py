@@ -7,8 +7,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from tallygate.webhook.state.kubernetes.lease_store import KubernetesLeaseStore
-from tallygate.webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
+from tallygate.state.kubernetes.lease_store import KubernetesLeaseStore
+from tallygate.state.ports import Lease, RetryLaterError, StoreUnavailableError
 from tests.state.kubernetes.scripted_api_server import (
     Responder,
     ScriptedApiServer,

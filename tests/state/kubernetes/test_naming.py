@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.state.kubernetes.cap_ledger import get_object_name
-from tallygate.webhook.state.ports import LedgerKey
+from tallygate.state.kubernetes.cap_ledger import get_object_name
+from tallygate.state.ports import LedgerKey
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.kube.config import load_kubeconfig
-from tallygate.webhook.state.kubernetes.registration_store import Installation, KubernetesRegistrationStore
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.config import load_kubeconfig
+from tallygate.state.kubernetes.registration_store import Installation, KubernetesRegistrationStore
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.small_cluster import run_small_cluster
 

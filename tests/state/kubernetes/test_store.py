@@ -7,9 +7,9 @@ from threading import Event
 import pytest
 import urllib3
 
-from tallygate.webhook.state.kubernetes.cap_ledger import StoredVersion, encode_ledger, get_object_name
-from tallygate.webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
-from tallygate.webhook.state.ports import (
+from tallygate.state.kubernetes.cap_ledger import StoredVersion, encode_ledger, get_object_name
+from tallygate.state.kubernetes.ledger_store import KubernetesLedgerStore
+from tallygate.state.ports import (
     LedgerFullError,
     LedgerKey,
     RetryLaterError,

@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger import expire as expiry
-from tallygate.webhook.state.ledger.expire import LiveRead
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ledger.recount import UsageSnapshot
-from tallygate.webhook.state.ledger.reserve import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger import expire as expiry
+from tallygate.state.ledger.expire import LiveRead
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ledger.recount import UsageSnapshot
+from tallygate.state.ledger.reserve import (
     ReservationRequest,
     WorkloadTerms,
 )

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
-from tallygate.webhook.state.ledger.reserve import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from tallygate.state.ledger.reserve import (
     Deferred,
     Exceeded,
     Prerequisite,

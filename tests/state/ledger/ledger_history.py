@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger import expire as expiry
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import UsageSnapshot, recount
-from tallygate.webhook.state.ledger.reserve import Exceeded, ReservationRequest, Reserved, release, reserve
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger import expire as expiry
+from tallygate.state.ledger.expire import LiveRead, ReservationAges
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.recount import UsageSnapshot, recount
+from tallygate.state.ledger.reserve import Exceeded, ReservationRequest, Reserved, release, reserve
 from tests.schedules import ViolationError
 
 B = 40.0

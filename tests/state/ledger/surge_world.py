@@ -7,12 +7,12 @@ with a larger surge than the ledger.
 
 from dataclasses import dataclass, field
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.expire import LiveRead
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
-from tallygate.webhook.state.ledger.recount import UsageSnapshot
-from tallygate.webhook.state.ledger.reserve import ReservationRequest
-from tallygate.webhook.state.ledger.surges import NO_TERMS, SurgeTerms
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.expire import LiveRead
+from tallygate.state.ledger.ledger import Ledger, Operation, Surge
+from tallygate.state.ledger.recount import UsageSnapshot
+from tallygate.state.ledger.reserve import ReservationRequest
+from tallygate.state.ledger.surges import NO_TERMS, SurgeTerms
 from tests.schedules import ViolationError
 from tests.state.ledger.ledger_history import GPU, Creation, LedgerHistory, Rules, create_gpus
 

@@ -1,9 +1,9 @@
 """Rule 7, activation of initializing ledgers, and rule 8, limits of changed policies."""
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.expire import NotDue, ReservationAges, activate
-from tallygate.webhook.state.ledger.recount import StaleReason, StaleSnapshot, apply_limits
-from tallygate.webhook.state.ledger.reserve import Prerequisite
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.expire import NotDue, ReservationAges, activate
+from tallygate.state.ledger.recount import StaleReason, StaleSnapshot, apply_limits
+from tallygate.state.ledger.reserve import Prerequisite
 from tests.state.ledger.ledger_builders import (
     GPU,
     IPS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.state.ledger.ledger import compute_drift
+from tallygate.state.ledger.ledger import compute_drift
 from tests.schedules import ViolationError
 from tests.state.ledger.ledger_builders import (
     GPU,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, expire
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.state.ledger.expire import LiveRead, ReservationAges, expire
+from tallygate.state.ledger.ledger import Ledger
 from tests.state.ledger.ledger_builders import (
     create_request,
     create_snapshot,

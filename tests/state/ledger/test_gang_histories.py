@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import UsageSnapshot
-from tallygate.webhook.state.ledger.reserve import ReservationRequest, WorkloadTerms
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger.expire import LiveRead, ReservationAges
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.recount import UsageSnapshot
+from tallygate.state.ledger.reserve import ReservationRequest, WorkloadTerms
 from tests.effort import examples
 from tests.state.ledger.gang_world import GangWorld, drop_reservation
 from tests.state.ledger.ledger_history import Rules, check_variant

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.expire import GANG_BOUND_SECONDS, LiveRead, ReservationAges, expire
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ledger.reserve import Prerequisite, ReservationRequest, WorkloadTerms, release
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger.expire import GANG_BOUND_SECONDS, LiveRead, ReservationAges, expire
+from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.reserve import Prerequisite, ReservationRequest, WorkloadTerms, release
 from tests.state.ledger.ledger_builders import (
     create_request,
     create_snapshot,

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ledger.recount import CountedPod
-from tallygate.webhook.state.ledger.reserve import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ledger.recount import CountedPod
+from tallygate.state.ledger.reserve import (
     DeviceTerms,
     Prerequisite,
     ReservationRequest,

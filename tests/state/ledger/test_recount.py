@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ledger.recount import StaleReason, StaleSnapshot, _select_remaining, recount
+from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.recount import StaleReason, StaleSnapshot, _select_remaining, recount
 from tests.calls import count_calls
 from tests.state.ledger.ledger_builders import (
     GPU,

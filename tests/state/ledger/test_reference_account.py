@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, expire
-from tallygate.webhook.state.ledger.ledger import Operation
-from tallygate.webhook.state.ledger.recount import UsageSnapshot, apply_limits
-from tallygate.webhook.state.ledger.reserve import Exceeded, Reserved, release, reserve
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.expire import LiveRead, ReservationAges, expire
+from tallygate.state.ledger.ledger import Operation
+from tallygate.state.ledger.recount import UsageSnapshot, apply_limits
+from tallygate.state.ledger.reserve import Exceeded, Reserved, release, reserve
 from tests.effort import examples
 from tests.state.ledger.ledger_builders import GPU, create_request, create_snapshot, empty_ledger, expect_recount
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.state.ledger.reserve import release
+from tallygate.state.ledger.reserve import release
 from tests.state.ledger.ledger_builders import create_request, empty_ledger, expect_reserved, gpus
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ledger.reserve import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.reserve import (
     MAX_RESERVATIONS,
     DeviceTerms,
     Prerequisite,

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import UsageSnapshot
-from tallygate.webhook.state.ledger.reserve import ReservationRequest
-from tallygate.webhook.state.ledger.surges import NO_TERMS
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.recount import UsageSnapshot
+from tallygate.state.ledger.reserve import ReservationRequest
+from tallygate.state.ledger.surges import NO_TERMS
 from tests.effort import examples
 from tests.state.ledger.ledger_history import Rules, check_variant
 from tests.state.ledger.surge_world import HARD, OpenRules, SurgeWorld

@@ -1,10 +1,10 @@
 """A replica whose policy differs from that of the ledger, or whose clock differs from that of another replica."""
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import Surge
-from tallygate.webhook.state.ledger.recount import apply_limits
-from tallygate.webhook.state.ledger.reserve import DeviceTerms
-from tallygate.webhook.state.ledger.surges import SurgeTerms, begin_surge
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger.ledger import Surge
+from tallygate.state.ledger.recount import apply_limits
+from tallygate.state.ledger.reserve import DeviceTerms
+from tallygate.state.ledger.surges import SurgeTerms, begin_surge
 from tests.state.ledger.ledger_builders import (
     GPU,
     NAMES,

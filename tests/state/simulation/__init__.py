@@ -1,6 +1,6 @@
 """A seeded, deterministic simulation of replicas that share ledgers, over the product's own transitions.
 
-This package computes no ledger itself: it calls the transitions of `webhook.state.ledger` through `rules`, so that a
+This package computes no ledger itself: it calls the transitions of `tallygate.state.ledger` through `rules`, so that a
 mutant can replace one of them. `tests.schedules` draws the schedules and cuts down those that fail.
 
 `ground_truth` is the storage of the API server, `replica` the watches and memory of a replica, `handlers` one admission

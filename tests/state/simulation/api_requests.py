@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.state.ledger.ledger import Operation
 from tests.state.simulation.ground_truth import GroundTruth, Key
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.stored_objects import NO_TEMPLATE, Claim, Template

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.recount import StaleSnapshot, UsageSnapshot
 from tests.state.simulation.scenario import Cap
 from tests.state.simulation.stored_objects import Claim, Pod
 

@@ -6,7 +6,7 @@ The scheduler also creates claims of its own for the extended resources of pods,
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.state.ledger.ledger import Operation
 from tests.schedules import pick
 from tests.state.simulation.api_requests import Request
 from tests.state.simulation.class_rules import ELSEWHERE

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
-from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
-from tallygate.webhook.state.ledger.expire import ReservationAges
-from tallygate.webhook.state.ledger.ledger import NO_REMAPPING, Ledger
+from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
+from tallygate.state.ledger.expire import ReservationAges
+from tallygate.state.ledger.ledger import NO_REMAPPING, Ledger
 from tests.schedules import Mutant
 from tests.state.simulation.class_rules import ELSEWHERE, MAPPED, MISSING, end_mappings, select_mappings
 from tests.state.simulation.runner import mutate

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
+from tallygate.state.ledger.ledger import Ledger
 from tests.state.simulation.scenario import X
 
 CLASS = "gpu"

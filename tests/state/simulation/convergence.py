@@ -6,7 +6,7 @@ the charged amounts of every ledger must equal the used ones; a recount must fre
 
 from dataclasses import replace
 
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.ledger import Ledger, Operation
 from tests.schedules import ViolationError
 from tests.state.simulation.api_requests import RequestState
 from tests.state.simulation.class_rules import MAPPED

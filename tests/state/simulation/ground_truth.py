@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.ledger import Ledger
 from tests.state.simulation.annotation_rules import Annotations, Override
 from tests.state.simulation.claim_rules import belongs_to_pod, count_claim, count_rest
 from tests.state.simulation.class_rules import MAPPED

@@ -10,12 +10,12 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ledger.recount import NO_POD, CountedPod, StaleSnapshot, UsageSnapshot
-from tallygate.webhook.state.ledger.reserve import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
+from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.recount import NO_POD, CountedPod, StaleSnapshot, UsageSnapshot
+from tallygate.state.ledger.reserve import (
     Deferred,
     DeviceTerms,
     Exceeded,

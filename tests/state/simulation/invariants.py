@@ -8,8 +8,8 @@ If policies and labels never change, the sum of all claims never exceeds a cap.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.ledger import Ledger, Operation
 from tests.schedules import ViolationError
 from tests.state.simulation.api_requests import Request, RequestState
 from tests.state.simulation.claim_rules import count_claim

@@ -5,12 +5,12 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import structs
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, expire
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
-from tallygate.webhook.state.ledger.reserve import ReservationRequest, Reserved, reserve
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger.expire import LiveRead, ReservationAges, expire
+from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from tallygate.state.ledger.reserve import ReservationRequest, Reserved, reserve
 from tests.state.simulation.claim_rules import find_covered
 from tests.state.simulation.mutant_rules import Result
 from tests.state.simulation.scenario import Cap

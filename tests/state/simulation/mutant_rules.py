@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 from msgspec import structs
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationAge, ReservationAges, activate, expire
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
-from tallygate.webhook.state.ledger.reserve import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.expire import LiveRead, NotDue, ReservationAge, ReservationAges, activate, expire
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from tallygate.state.ledger.reserve import (
     Deferred,
     Exceeded,
     Prerequisite,

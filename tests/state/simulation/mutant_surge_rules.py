@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.claim_charge import ClassMappings
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, expire
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
-from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
-from tallygate.webhook.state.ledger.reserve import Exceeded, ReservationRequest, Reserved, release, reserve
-from tallygate.webhook.state.ledger.surges import NO_TERMS
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.claim_charge import ClassMappings
+from tallygate.state.ledger.expire import LiveRead, ReservationAges, expire
+from tallygate.state.ledger.ledger import Ledger, Operation, Surge
+from tallygate.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
+from tallygate.state.ledger.reserve import Exceeded, ReservationRequest, Reserved, release, reserve
+from tallygate.state.ledger.surges import NO_TERMS
 from tests.state.simulation.mutant_rules import Result
 from tests.state.simulation.stored_objects import Pod, Template
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
-from tallygate.webhook.state.ledger.recount import (
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.state.ledger.ledger import Ledger, Reservation
+from tallygate.state.ledger.recount import (
     NO_POD,
     CountedPod,
     PodName,
@@ -15,7 +15,7 @@ from tallygate.webhook.state.ledger.recount import (
     UsageSnapshot,
     recount,
 )
-from tallygate.webhook.state.ledger.reserve import ReservationRequest, Reserved, reserve
+from tallygate.state.ledger.reserve import ReservationRequest, Reserved, reserve
 from tests.schedules import Mutant
 from tests.state.simulation.mutant_rules import Result
 from tests.state.simulation.runner import mutate

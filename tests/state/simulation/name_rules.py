@@ -1,7 +1,7 @@
 """The rules by which the counted pod of a name covers the attempts of that name."""
 
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import NO_POD, CountedPod, PodName, StaleSnapshot, UsageSnapshot
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.recount import NO_POD, CountedPod, PodName, StaleSnapshot, UsageSnapshot
 
 
 def find_holder(recounted: Ledger | StaleSnapshot, snapshot: UsageSnapshot, name: PodName, uid: str) -> CountedPod:

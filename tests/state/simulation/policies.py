@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.accounting.amounts import Amounts
 from tests.state.simulation.annotation_rules import Override
 from tests.state.simulation.ground_truth import Key, amounts
 from tests.state.simulation.scenario import Cap, X

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS, ClassMappings
-from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.recount import UsageSnapshot
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
+from tallygate.state.ledger.expire import LiveRead, ReservationAges
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.recount import UsageSnapshot
 from tests.state.simulation.annotation_rules import Annotations
 from tests.state.simulation.class_rules import list_sources
 from tests.state.simulation.ground_truth import GroundTruth, Key, Labels, amounts, hash_members, is_under

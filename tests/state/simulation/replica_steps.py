@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tallygate.webhook.state.ledger.expire import NotDue
-from tallygate.webhook.state.ledger.recount import StaleSnapshot
+from tallygate.state.ledger.expire import NotDue
+from tallygate.state.ledger.recount import StaleSnapshot
 from tests.state.simulation.class_rules import ELSEWHERE, MAPPED, MISSING, list_sources
 from tests.state.simulation.ground_truth import GroundTruth, Key, Write, amounts
 from tests.state.simulation.handlers import Handler

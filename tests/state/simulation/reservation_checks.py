@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.reserve import Prerequisite, ReservationRequest
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.reserve import Prerequisite, ReservationRequest
 from tests.schedules import ViolationError
 from tests.state.simulation.ground_truth import GroundTruth, Key, Write
 from tests.state.simulation.replica import Replica

@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.claim_charge import ClassMappings
-from tallygate.webhook.state.ledger.expire import (
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.claim_charge import ClassMappings
+from tallygate.state.ledger.expire import (
     LiveRead,
     NotDue,
     ReservationAges,
@@ -15,8 +15,8 @@ from tallygate.webhook.state.ledger.expire import (
     confirm_mappings,
     expire,
 )
-from tallygate.webhook.state.ledger.ledger import Activation, Ledger, Operation, Surge
-from tallygate.webhook.state.ledger.recount import (
+from tallygate.state.ledger.ledger import Activation, Ledger, Operation, Surge
+from tallygate.state.ledger.recount import (
     CountedPod,
     PodName,
     StaleSnapshot,
@@ -24,7 +24,7 @@ from tallygate.webhook.state.ledger.recount import (
     apply_limits,
     recount,
 )
-from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
+from tallygate.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
 from tests.state.simulation.annotation_rules import Annotations, Override, find_annotation, see_annotations
 from tests.state.simulation.claim_rules import (
     belongs_to_pod,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tallygate.webhook.state.ledger.reserve import MAX_RESERVATIONS
+from tallygate.state.ledger.reserve import MAX_RESERVATIONS
 from tests.schedules import Step, draw
 
 X, Y = "example.com/x", "example.com/y"

@@ -7,8 +7,8 @@ pods, up to the revision that the replica has seen.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.surges import NO_TERMS, SurgeTerms
+from tallygate.accounting.amounts import Amounts
+from tallygate.state.ledger.surges import NO_TERMS, SurgeTerms
 from tests.state.simulation.ground_truth import GroundTruth, Key, is_under
 from tests.state.simulation.policies import Policy
 from tests.state.simulation.replica import Replica

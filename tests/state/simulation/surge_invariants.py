@@ -1,6 +1,6 @@
 """The invariants of surges: how long one may last, and that its time is removed with it (rule 12)."""
 
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.state.ledger.ledger import Ledger
 from tests.schedules import ViolationError
 from tests.state.simulation.ground_truth import GroundTruth, Key, Reserving, Write
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.state.ledger.ledger import Operation
 from tests.state.simulation.stored_objects import Pod, Template
 
 

@@ -6,7 +6,7 @@ A controller may stop at any time, begin another rollout in the middle of one, a
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.state.ledger.ledger import Operation
 from tests.schedules import pick
 from tests.state.simulation.api_requests import Request
 from tests.state.simulation.ground_truth import GroundTruth

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tallygate.webhook.accounting.claim_charge import NO_MAPPINGS
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
+from tallygate.accounting.claim_charge import NO_MAPPINGS
+from tallygate.state.ledger.ledger import Ledger, Operation, Surge
 from tests.schedules import Step, ViolationError, pick
 from tests.state.simulation.annotation_rules import Override
 from tests.state.simulation.api_requests import Request, RequestState

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.amounts import round_up_to_unit
-from tallygate.webhook.accounting.names import is_scheduler_scalar
-from tallygate.webhook.accounting.pod_requests import compute_pod_requests
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.accounting.amounts import round_up_to_unit
+from tallygate.accounting.names import is_scheduler_scalar
+from tallygate.accounting.pod_requests import compute_pod_requests
+from tallygate.accounting.quantity import Quantity
+from tallygate.objects.core import Pod, PodSpec
 from tests.accounting.scheduling.reference.objects import Json, get_status
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")

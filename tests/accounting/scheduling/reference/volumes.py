@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.accounting.quantity import Quantity
 from tests.accounting.scheduling.reference.amounts import parse_quantity
 from tests.accounting.scheduling.reference.cluster import Cluster
 from tests.accounting.scheduling.reference.node_selectors import matches_any

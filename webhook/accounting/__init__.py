@@ -1,4 +1,0 @@
-"""Exact accounting of Kubernetes resources.
-
-Pure functions over `webhook.objects`, with Python integers, without I/O and without a clock.
-"""

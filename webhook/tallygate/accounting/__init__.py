@@ -1,0 +1,4 @@
+"""Exact accounting of Kubernetes resources.
+
+Pure functions over `tallygate.objects`, with Python integers, without I/O and without a clock.
+"""

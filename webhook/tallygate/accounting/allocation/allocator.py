@@ -1,0 +1,411 @@
+"""The search for devices for the claims of a pod on one node (Allocate in allocator_incubating.go).
+
+Claims, their requests and the devices of a request are allocated one after the other. For each, the devices are tried
+in order, and the first solution is chosen; without one, the search goes back and tries the next device. The order of
+devices within one request does not matter, so each set of them is tried once.
+
+Rules of 1.36 and of 1.37; where 1.36 depends on the order of a map of Go, the rule of 1.37 applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from copy import copy
+from enum import Enum, auto
+from typing import NamedTuple
+
+from tallygate.accounting.allocation.allocations import (
+    AllocatedState,
+    Allocation,
+    ChosenDevice,
+    create_node_selector,
+)
+from tallygate.accounting.allocation.attempt_work import AttemptWork
+from tallygate.accounting.allocation.constraints import Constraint, create_constraint
+from tallygate.accounting.allocation.counters import CounterUse
+from tallygate.accounting.allocation.planned_requests import (
+    MAX_RESULTS,
+    AllocationError,
+    Candidate,
+    NodeAllocationError,
+    PlannedRequest,
+    RequestPlanner,
+    Selectors,
+    format_name,
+    spend,
+)
+from tallygate.accounting.allocation.pools import NamedNode, Pool, SliceIndex, TargetNode
+from tallygate.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
+from tallygate.accounting.devices.consumed_capacity import (
+    Amounts,
+    CapacityRequestError,
+    ConsumptionRules,
+    sum_amounts,
+)
+from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.accounting.devices.slice_devices import Work
+from tallygate.objects.devices import DeviceClass, ResourceClaim
+
+_NO_AMOUNTS: Amounts = {}
+_NODE = 40  # the work for one node
+_SHARED_SLICE = 2
+_REQUEST = 5
+_CANDIDATE = 2
+_STEP = 2
+
+
+class AllocatorRules(NamedTuple):
+    """The rules in which versions differ; `since_37` is True for those of 1.37.
+
+    If it `ignores_taints`, an allocator tolerates the taints of all devices.
+    """
+
+    since_37: bool
+    ignores_taints: bool = False
+
+    def create_consumption_rules(self) -> ConsumptionRules:
+        """Return the rules for capacities that several claims share."""
+        # DRAFractionalCapacityRange needs --min-compatibility-version=1.37.
+        return ConsumptionRules(has_fractions=False, rejects_unreadable=self.since_37)
+
+
+class Allocator:
+    """Allocates devices of a cluster. For one thread at a time.
+
+    `slices` are indexed by node, `state` is what claims have, and may change. `selectors`, `consumption` and `rules`
+    decide about one device, `work` is what the present attempt may still do.
+    """
+
+    def __init__(
+        self,
+        slices: Iterable[AllocatableSlice],
+        classes: Mapping[str, DeviceClass],
+        state: AllocatedState,
+        rules: AllocatorRules,
+        work: AttemptWork | None = None,
+    ) -> None:
+        self.slices = SliceIndex(slices, since_37=rules.since_37)
+        self.state = state
+        self._classes = classes
+        self.rules = rules
+        self.consumption = rules.create_consumption_rules()
+        self.work = work or AttemptWork()
+        self.selectors = Selectors(self.work, since_37=rules.since_37)
+
+    def create_idle(self) -> Allocator:
+        """Return an allocator of the same slices for which no claim has devices, and no device has a taint.
+
+        A taint is no property of a device: its driver adds it while the device is unhealthy, an administrator for
+        maintenance (KEP-5055).
+        """
+        idle = copy(self)
+        idle.state = AllocatedState()
+        idle.rules = self.rules._replace(ignores_taints=True)
+        return idle
+
+    def spend(self, amount: int) -> None:
+        """Reduce the work of the present attempt; raise UndecidedAllocationError if that was too much."""
+        spend(self.work, amount)
+
+    def plan(self, claim: ResourceClaim) -> list[tuple[PlannedRequest, ...]]:
+        """Return the alternatives of each request of a claim, without the devices of requests for all.
+
+        Raises:
+            AllocationError: if the claim cannot be allocated on any node.
+        """
+        return RequestPlanner(NamedNode(""), (), self._classes, self.selectors, self._has_room).plan(claim)
+
+    def suits(
+        self, claim: ResourceClaim, request: PlannedRequest, device: AllocatableDevice, *, ignores_taints: bool = False
+    ) -> bool:
+        """Return whether a device that nothing else uses is one for a request.
+
+        Raises:
+            AllocationError, UndecidedAllocationError, CapacityRequestError: if there is no answer.
+        """
+        return (
+            self.selectors.match(f"class {request.class_name}", request.class_selectors, device)
+            and self.selectors.match(f"claim {format_name(claim)}", request.selectors, device)
+            and (ignores_taints or all(request.tolerates(taint) for taint in device.content.taints))
+            and self.consumption.fits(device.content.capacities, request.requested)
+        )
+
+    def allocate(self, node: TargetNode, claims: Sequence[ResourceClaim]) -> list[Allocation] | None:
+        """Return the allocations of claims on a node, one for each; None if the devices of the node do not suffice.
+
+        Raises:
+            NodeAllocationError: if a pool of this node is invalid, and the others do not suffice.
+            AllocationError: if the claims cannot be allocated on any node, for example since a class is missing.
+            UndecidedAllocationError: if an expression cannot be evaluated here, or the search takes too long.
+        """
+        requests = sum(len(each.spec.devices.requests or ()) for each in claims if each.spec and each.spec.devices)
+        self.spend(_NODE + _SHARED_SLICE * self.slices.shared_count + _REQUEST * requests)
+        pools = self.slices.gather_pools(node)
+        planner = RequestPlanner(node, pools, self._classes, self.selectors, self._has_room)
+        searched = [_SearchedClaim(each, planner.plan(each), self._create_constraints(each), []) for each in claims]
+        search = _Search(searched, pools, planner, self.state, self.rules)
+        if not search.run(self.work):
+            if any(pool.invalid_reason for pool in pools):
+                raise NodeAllocationError("invalid resource pools were encountered")
+            return None
+        return [
+            Allocation(
+                tuple(taken.result for taken in each.taken),
+                create_node_selector(each.claim, ((taken.published, taken.device) for taken in each.taken), node.name),
+            )
+            for each in searched
+        ]
+
+    def _has_room(self, device: AllocatableDevice, requested: Amounts) -> bool:
+        """Return whether a device is one that a request for all devices is about."""
+        allocated = _NO_AMOUNTS if self.rules.since_37 else self.state.consumed.get(device.id, _NO_AMOUNTS)
+        return self.consumption.fits(device.content.capacities, requested, allocated)
+
+    def _create_constraints(self, claim: ResourceClaim) -> list[Constraint]:
+        devices = claim.spec.devices if claim.spec else None
+        constraints = []
+        for index, each in enumerate((devices.constraints if devices else None) or ()):
+            constraint = create_constraint(each, keeps_every_value=self.rules.since_37)
+            if constraint is None:
+                reason = "empty constraint (unsupported constraint type?)"
+                raise AllocationError(f"claim {format_name(claim)}, constraint #{index}: {reason}")
+            constraints.append(constraint)
+        return constraints
+
+
+class _Outcome(Enum):
+    FOUND = auto()
+    FAILED = auto()
+    TOO_MANY = auto()
+
+
+class _Position(NamedTuple):
+    """The device that is looked for: its number in the request, and the first device to try."""
+
+    claim: int = 0
+    request: int = 0
+    alternative: int = 0
+    device: int = 0
+    start: int = 0
+    is_chosen: bool = False
+
+
+class _Taken(NamedTuple):
+    """A device that the search has taken for a claim, and what must be undone to give it back."""
+
+    pool: Pool
+    published: AllocatableSlice
+    device: AllocatableDevice
+    request: PlannedRequest
+    result: ChosenDevice
+    has_counters: bool
+
+
+class _SearchedClaim(NamedTuple):
+    claim: ResourceClaim
+    requests: list[tuple[PlannedRequest, ...]]
+    constraints: list[Constraint]
+    taken: list[_Taken]
+
+
+class _Search:
+    """One search; the steps are generators, so that the number of devices is not limited by the stack."""
+
+    def __init__(
+        self,
+        claims: Sequence[_SearchedClaim],
+        pools: Sequence[Pool],
+        planner: RequestPlanner,
+        state: AllocatedState,
+        rules: AllocatorRules,
+    ) -> None:
+        self._claims = claims
+        self._ignores_taints = rules.ignores_taints
+        self._planner = planner
+        self._consumption = rules.create_consumption_rules()
+        self._state = state
+        self._since_37 = rules.since_37
+        self._candidates: list[Candidate] = [
+            (pool, each, device) for pool in pools if pool.is_usable for each in pool.slices for device in each.devices
+        ]
+        self._counters = CounterUse(state.has, by_pool_name=not rules.since_37)
+        self._allocating: dict[DeviceId, set[int]] = {}
+        self._work = Work(0)
+        self._consumed: dict[DeviceId, list[Amounts]] = {}
+
+    def run(self, work: Work) -> bool:
+        """Return whether there is a solution; it is then in the claims.
+
+        Raises:
+            AllocationError, UndecidedAllocationError: as `Allocator.allocate`.
+        """
+        stack = [self._try(_Position())]
+        outcome: _Outcome | None = None
+        self._work = work
+        while True:
+            spend(self._work, _STEP)
+            try:
+                position = stack[-1].send(outcome)
+            except StopIteration as stop:
+                outcome = stop.value
+                if outcome is _Outcome.FOUND:
+                    return True
+                stack.pop()
+                if not stack:
+                    return False
+            else:
+                stack.append(self._try(position))
+                outcome = None
+
+    def _try(self, position: _Position) -> Generator[_Position, _Outcome | None, _Outcome]:
+        """Yield the positions that follow this one, with a device taken; the outcome of each is sent back."""
+        if position.claim == len(self._claims):
+            return _Outcome.FOUND
+        claim = self._claims[position.claim]
+        if position.request == len(claim.requests):
+            yield _Position(position.claim + 1)
+            return _Outcome.FAILED
+        alternatives = claim.requests[position.request]
+        if alternatives[0].parent and not position.is_chosen:
+            outcomes = set()
+            for index in range(len(alternatives)):
+                outcomes.add((yield position._replace(alternative=index, is_chosen=True)))
+            return _Outcome.TOO_MANY if outcomes == {_Outcome.TOO_MANY} else _Outcome.FAILED
+        request = alternatives[position.alternative]
+        if request.is_all and not request.every_device:
+            return _Outcome.FAILED
+        if position.device >= request.number:
+            return (yield _Position(position.claim, position.request + 1)) or _Outcome.FAILED
+        if len(claim.taken) + request.number - position.device > MAX_RESULTS:
+            return _Outcome.TOO_MANY
+        if request.is_all:
+            return (yield from self._try_next_of_all(position, request))
+        return (yield from self._try_each(position, claim, request))
+
+    def _try_next_of_all(
+        self, position: _Position, request: PlannedRequest
+    ) -> Generator[_Position, _Outcome | None, _Outcome]:
+        if not self._take(position.claim, request, request.every_device[position.device]):
+            return _Outcome.FAILED
+        outcome = yield position._replace(device=position.device + 1, start=0)
+        self._give_back(position.claim)
+        return outcome or _Outcome.FAILED
+
+    def _try_each(
+        self, position: _Position, claim: _SearchedClaim, request: PlannedRequest
+    ) -> Generator[_Position, _Outcome | None, _Outcome]:
+        cost = _CANDIDATE + request.selector_count + len(claim.constraints)
+        for index in range(position.start, len(self._candidates)):
+            candidate = self._candidates[index]
+            _, published, device = candidate
+            spend(self._work, cost)
+            if (
+                self._is_taken(position.claim, request, device.id)
+                or not self._planner.is_selectable(claim.claim, request, published, device)
+                or not self._check_room(position.claim, request, device)
+                or not self._take(position.claim, request, candidate)
+            ):
+                continue
+            outcome = yield position._replace(device=position.device + 1, start=index + 1)
+            self._give_back(position.claim)
+            if outcome is _Outcome.TOO_MANY:
+                return outcome
+        return _Outcome.FAILED
+
+    def _take(self, claim_index: int, request: PlannedRequest, candidate: Candidate) -> bool:
+        """Take a device for a claim, and return whether that is possible; if not, nothing changes."""
+        pool, published, device = candidate
+        if not (device.content.is_shared and request.has_admin_access) and self._is_taken(
+            claim_index, request, device.id
+        ):
+            return False
+        is_counted = bool(device.content.consumed_counters) and not (
+            device.content.is_shared and self._is_in_use(device.id)
+        )
+        if is_counted and not self._counters.reserve(pool, device):
+            return False
+        if not self._is_permitted(claim_index, request, device):
+            if is_counted:
+                self._counters.release(pool, device)
+            return False
+        consumed = _NO_AMOUNTS
+        if device.content.is_shared:
+            consumed = self._consumption.compute_consumed(device.content.capacities, request.requested)
+            self._consumed.setdefault(device.id, []).append(consumed)
+        else:
+            self._allocating.setdefault(device.id, set()).add(claim_index)
+        result = ChosenDevice(
+            request.full_name, device.id, request.has_admin_access, device.content.is_shared, consumed
+        )
+        self._claims[claim_index].taken.append(_Taken(pool, published, device, request, result, is_counted))
+        return True
+
+    def _is_permitted(self, claim_index: int, request: PlannedRequest, device: AllocatableDevice) -> bool:
+        """Return whether taints, constraints and capacity permit a device; add it to the constraints if so.
+
+        Raises:
+            AllocationError: if a constraint rejects one of all devices.
+        """
+        if not self._ignores_taints and any(not request.tolerates(taint) for taint in device.content.taints):
+            return False
+        claim = self._claims[claim_index]
+        names = request.names
+        for index, constraint in enumerate(claim.constraints):
+            if not constraint.add(*names, device):
+                for added in reversed(claim.constraints[:index]):
+                    added.remove(*names)
+                if not request.is_all:
+                    return False
+                problem = f"cannot add device {device.id} because a claim constraint would not be satisfied"
+                raise AllocationError(f"claim {format_name(claim.claim)}, request {request.name}: {problem}")
+        if self._has_room(request, device):
+            return True
+        for constraint in reversed(claim.constraints):
+            constraint.remove(*names)
+        return False
+
+    def _give_back(self, claim_index: int) -> None:
+        """Undo what `_take` did last for a claim."""
+        claim = self._claims[claim_index]
+        taken = claim.taken.pop()
+        if taken.device.content.is_shared:
+            amounts = self._consumed[taken.device.id]
+            amounts.pop()
+            if not amounts:
+                del self._consumed[taken.device.id]
+        else:
+            self._allocating[taken.device.id].discard(claim_index)
+        for constraint in reversed(claim.constraints):
+            constraint.remove(*taken.request.names)
+        if taken.has_counters:
+            self._counters.release(taken.pool, taken.device)
+
+    def _is_taken(self, claim_index: int, request: PlannedRequest, device: DeviceId) -> bool:
+        """Return whether a device is in use; one with admin access is only for a request of the same claim."""
+        allocating = self._allocating.get(device)
+        if request.has_admin_access:
+            return allocating is not None and claim_index in allocating
+        return device in self._state.whole or bool(allocating)
+
+    def _is_in_use(self, device: DeviceId) -> bool:
+        """Return whether a part of a shared device is in use, so that its counters are consumed already."""
+        is_shared = self._since_37 and device in self._state.shared
+        return is_shared or device in self._state.consumed or device in self._consumed
+
+    def _check_room(self, claim_index: int, request: PlannedRequest, device: AllocatableDevice) -> bool:
+        """Return whether a device has room for a request.
+
+        Raises:
+            AllocationError: if the amount cannot be represented.
+        """
+        try:
+            return self._has_room(request, device)
+        except CapacityRequestError as error:
+            owner = f"claim {format_name(self._claims[claim_index].claim)}, request {request.name}"
+            raise AllocationError(f"{owner}: checking capacity for device {device.id}: {error}") from None
+
+    def _has_room(self, request: PlannedRequest, device: AllocatableDevice) -> bool:
+        allocated = self._state.consumed.get(device.id, _NO_AMOUNTS)
+        return self._consumption.fits(
+            device.content.capacities, request.requested, allocated, sum_amounts(self._consumed.get(device.id, ()))
+        )

@@ -1,0 +1,343 @@
+"""A checked syntax tree to a program of closures (interpreter/{planner,interpretable,attributes,decorators}.go).
+
+A closure gets the `Run` of one evaluation. Errors are exceptions: `&&`, `||` and the quantifiers absorb them as cel-go
+does. Costs are those of interpreter/runtimecost.go and of pkg/cel/library/cost.go of Kubernetes.
+"""
+
+from __future__ import annotations
+
+from tallygate.accounting.cel.call_plans import (
+    Plan,
+    check_pattern,
+    fold_conversion,
+    make_constant,
+    plan_alternative,
+    plan_function,
+    plan_logic,
+    plan_membership,
+)
+from tallygate.accounting.cel.costs import LIST_COST, MAP_COST
+from tallygate.accounting.cel.library import CONVERSIONS
+from tallygate.accounting.cel.loops import LoopPlan, Run, Step, run_loop
+from tallygate.accounting.cel.navigation import check_optional, find_item, find_present, is_key, is_present
+from tallygate.accounting.cel.runtime_values import (
+    MISSING,
+    NONE,
+    CelMap,
+    EvaluationError,
+    Optional,
+    TypeValue,
+    name_type,
+)
+from tallygate.accounting.cel.syntax import (
+    Call,
+    ExpressionError,
+    ListLiteral,
+    Literal,
+    Loop,
+    MapLiteral,
+    Name,
+    Select,
+    SyntaxNode,
+)
+from tallygate.accounting.cel.type_checker import TYPE_NAMES
+
+_PATTERN_FUNCTIONS = {"matches", "find", "findAll"}
+_PATHS = {"_[_]", "_[?_]", "_?._"}
+_LOGIC = {"_&&_": True, "_||_": False}
+
+
+def plan_program(root: SyntaxNode, variables: tuple[str, ...]) -> tuple[Step, int]:
+    """Return the closure of an expression and the number of names that a run needs; variables come first.
+
+    Raises:
+        ExpressionError: if a constant part of the expression has no value.
+    """
+    planner = _Planner(variables)
+    plan = planner.plan(root)
+    return plan.step, planner.count
+
+
+class _Planner:
+    """The state of planning: the place of every name in scope."""
+
+    def __init__(self, variables: tuple[str, ...]) -> None:
+        self.count = len(variables)
+        self._places: dict[str, int] = {name: place for place, name in enumerate(variables)}
+        self._bound: dict[int, Step] = {}
+
+    def plan(self, node: SyntaxNode) -> Plan:
+        """Return the plan of a node."""
+        match node:
+            case Literal():
+                return make_constant(node.value)
+            case Name():
+                return self._plan_name(node)
+            case Select():
+                return self._plan_select(node)
+            case Call():
+                return self._plan_call(node)
+            case ListLiteral():
+                return self._plan_list(node)
+            case MapLiteral():
+                return self._plan_map(node)
+            case Loop():
+                return self._plan_loop(node)
+        raise AssertionError(node)
+
+    def _plan_name(self, node: Name) -> Plan:
+        place = self._places.get(node.text)
+        if place is None:
+            return make_constant(TypeValue(node.text if node.text in TYPE_NAMES else ""))
+
+        value = self._bound.get(place)
+        if value is not None:
+            return Plan(_read_lazily(place, value), is_attribute=True, discount=1)
+
+        def read_name(run: Run) -> object:
+            run.cost += 1
+            return run.names[place]
+
+        return Plan(read_name, is_attribute=True, discount=1)
+
+    def _plan_select(self, node: Select) -> Plan:
+        operand = self._plan_operand(node.operand)
+        key = node.field
+        if node.is_test:
+
+            def test_field(run: Run) -> object:
+                value = operand(run)
+                run.cost += 0 if value is NONE else 1
+                run.cost -= 1
+                return is_present(value, key)
+
+            return Plan(test_field, is_attribute=True)
+
+        def select_field(run: Run) -> object:
+            value = operand(run)
+            if type(value) is Optional:
+                return _select_optional(run, value, key)
+            run.cost += 1
+            if type(value) is CelMap:
+                found = value.entries.get(key, value.default)
+                if found is MISSING:
+                    raise EvaluationError(f"no such key: {key}")
+                return found
+            return find_item(value, key)
+
+        return Plan(select_field, is_attribute=True, discount=1)
+
+    def _plan_operand(self, node: SyntaxNode) -> Step:
+        """Return the closure of the value from which a path goes on; the path of a computed value costs one."""
+        plan = self.plan(node)
+        step = plan.step
+        extra = 0 if plan.is_attribute else 1
+        is_path = isinstance(node, Select) or (isinstance(node, Call) and node.function in _PATHS)
+        if is_path or (plan.is_attribute and node.kind.name not in {"dyn", "optional_type"}):
+            return step
+
+        def begin_path(run: Run) -> object:
+            run.cost += extra
+            value = step(run)
+            if type(value) is Optional:
+                check_optional(value)
+            return value
+
+        return begin_path
+
+    def _plan_call(self, node: Call) -> Plan:
+        name = node.function
+        if name in _LOGIC:
+            return plan_logic([self.plan(each).step for each in node.arguments], is_and=_LOGIC[name])
+        if name == "_?_:_":
+            return self._plan_condition(node)
+        if name in _PATHS:
+            return self._plan_index(node, is_optional=name != "_[_]")
+        nodes = node.arguments if node.target is None else [node.target, *node.arguments]
+        plans = [self.plan(each) for each in nodes]
+        if name in {"or", "orValue"}:
+            return plan_alternative(plans[0].step, plans[1].step, is_value=name == "orValue")
+        if name == "@in" and isinstance(plans[1].constant, list) and node.overload is not None:
+            return plan_membership(node, plans[0].step, plans[1].constant)
+        if name in _PATTERN_FUNCTIONS and isinstance(plans[1].constant, str):
+            check_pattern(plans[1].constant, nodes[1])
+        if name == "matches" and isinstance(plans[0].constant, str) and node.target is None:
+            check_pattern(plans[0].constant, nodes[0])  # the first argument is the text, but cel-go checks it too
+        plan = plan_function(node, plans)
+        if name in CONVERSIONS and len(plans) == 1 and plans[0].constant is not MISSING:
+            return fold_conversion(node, plan)
+        return plan
+
+    def _plan_condition(self, node: Call) -> Plan:
+        condition, accepted, rejected = (self.plan(each) for each in node.arguments)
+        test = condition.step
+        branches = {each: (plan.step, plan.discount) for each, plan in ((True, accepted), (False, rejected))}
+
+        def choose(run: Run) -> object:
+            chosen = test(run)
+            if type(chosen) is not bool:
+                raise EvaluationError("no such overload")
+            step, discount = branches[chosen]
+            run.cost -= discount
+            value = step(run)
+            if type(value) is Optional:
+                check_optional(value)
+            return value
+
+        return Plan(choose, is_attribute=True)
+
+    def _plan_index(self, node: Call, *, is_optional: bool) -> Plan:
+        operand = self._plan_operand(node.arguments[0])
+        index = self.plan(node.arguments[1])
+        if index.constant is not MISSING and not is_key(index.constant):
+            message = f"program instantiation failed: invalid qualifier type: {name_type(index.constant)}"
+            raise ExpressionError(message, node.arguments[1].position)
+        key_step = index.step
+        discount = index.discount
+
+        def index_value(run: Run) -> object:
+            value = operand(run)
+            if type(value) is Optional:
+                return NONE if value is NONE else index_present(run, value.value)
+            key = key_step(run)
+            run.cost += 1 - discount
+            return find_item(value, key)
+
+        def index_present(run: Run, value: object) -> object:
+            key = key_step(run)
+            run.cost -= discount
+            found = find_present(value, key)
+            if found is MISSING:
+                return NONE
+            run.cost += 1
+            return Optional(found)
+
+        def index_optional(run: Run) -> object:
+            value = operand(run)
+            if type(value) is Optional:
+                return NONE if value is NONE else index_present(run, value.value)
+            return index_present(run, value)
+
+        return Plan(index_optional if is_optional else index_value, is_attribute=True, discount=1)
+
+    def _plan_list(self, node: ListLiteral) -> Plan:
+        plans = [self.plan(each) for each in node.elements]
+        if not node.optional_places and all(each.constant is not MISSING for each in plans):
+            return make_constant([each.constant for each in plans])
+        steps = [each.step for each in plans]
+        optional = node.optional_places
+
+        def build_list(run: Run) -> object:
+            values = []
+            for place, step in enumerate(steps):
+                value = step(run)
+                if place in optional:
+                    value = _unwrap_element(value)
+                    if value is MISSING:
+                        continue
+                values.append(value)
+            run.cost += LIST_COST
+            return values
+
+        return Plan(build_list)
+
+    def _plan_map(self, node: MapLiteral) -> Plan:
+        plans = [(self.plan(each.key), self.plan(each.value), each.is_optional) for each in node.entries]
+        steps = [(key.step, value.step, is_optional) for key, value, is_optional in plans]
+
+        def build_map(run: Run) -> object:
+            built = CelMap({})
+            for key_step, value_step, is_optional in steps:
+                key = key_step(run)
+                value = value_step(run)
+                if is_optional:
+                    value = _unwrap_element(value)
+                    if value is MISSING:
+                        built.remove(key)
+                        continue
+                built.insert(key, value)
+            run.cost += MAP_COST
+            return built
+
+        is_constant = all(key.constant is not MISSING and value.constant is not MISSING for key, value, _ in plans)
+        if not is_constant or any(is_optional for _, _, is_optional in plans):
+            return Plan(build_map)
+        try:
+            return make_constant(build_map(Run([], 0)))
+        except EvaluationError as failure:
+            raise ExpressionError(str(failure), node.position, is_unsupported=True) from failure
+
+    def _plan_loop(self, node: Loop) -> Plan:
+        if node.form == "bind":
+            return self._plan_binding(node)
+        items = self.plan(node.items).step
+        places = tuple(range(self.count, self.count + len(node.variables)))
+        self.count += len(places)
+        outer = self._places
+        self._places = {**outer, **dict(zip(node.variables, places, strict=True))}
+        predicates = [self.plan(each).step for each in node.predicates]
+        parts = [self.plan(each) for each in node.parts]
+        self._places = outer
+        is_built = node.form == "list" and parts[0].constant is MISSING
+        cost = 2 + (LIST_COST if is_built else 0)
+        predicate = predicates[0] if predicates else None
+        loop = LoopPlan(node.form, items, places, predicate, [each.step for each in parts], cost)
+
+        def loop_over(run: Run) -> object:
+            return run_loop(loop, run)
+
+        return Plan(loop_over)
+
+    def _plan_binding(self, node: Loop) -> Plan:
+        """Plan a body with a name for a value; the value is evaluated when the name is used first, if it is."""
+        value = self.plan(node.initial).step
+        place = self.count
+        self.count += 1
+        outer, bound = self._places, self._bound
+        self._places = {**outer, node.result_name: place}
+        self._bound = {**bound, place: value}
+        body = self.plan(node.outcome).step
+        self._places, self._bound = outer, bound
+
+        def bind(run: Run) -> object:
+            run.names[place] = MISSING
+            return body(run)
+
+        return Plan(bind)
+
+
+def _select_optional(run: Run, value: Optional, key: object) -> object:
+    """Return the optional value of a field of an optional value; a field that is not there costs nothing."""
+    if not value.has_value:
+        return NONE
+    found = find_present(value.value, key)
+    if found is MISSING:
+        return NONE
+    run.cost += 1
+    return Optional(found)
+
+
+def _read_lazily(place: int, value_step: Step) -> Step:
+    """Return the closure of a name whose value, or failure, is evaluated once."""
+
+    def read_bound(run: Run) -> object:
+        run.cost += 1
+        value = run.names[place]
+        if value is MISSING:
+            try:
+                value = value_step(run)
+            except EvaluationError as failure:
+                value = failure
+            run.names[place] = value
+        if isinstance(value, EvaluationError):
+            raise value
+        return value
+
+    return read_bound
+
+
+def _unwrap_element(value: object) -> object:
+    """Return the value of an optional element, or `MISSING`."""
+    if not isinstance(value, Optional):
+        raise EvaluationError(f"cannot initialize optional list element from non-optional value {value}")
+    return value.value if value.has_value else MISSING

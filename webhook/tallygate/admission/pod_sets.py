@@ -1,0 +1,199 @@
+"""The pod sets of an object: its pod templates with their paths and numbers of pods, by the definition of its kind.
+
+The reader decodes the fields on the way to the templates and counts, each once, and the templates. Everything else of
+the object stays undecoded.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from tallygate.admission.object_values import (
+    ObjectValues,
+    Place,
+    bind,
+    format_place,
+    list_bound,
+    locate_error,
+)
+from tallygate.admission.pod_counts import PodCounter
+from tallygate.admission.pod_forms import compose_template
+from tallygate.admission.pod_view import Completeness, PodView, ReplicaCount, read_template
+from tallygate.admission.workflow_templates import PlacedSpec
+from tallygate.objects.core import Pod
+from tallygate.objects.meta import ObjectMeta
+from tallygate.policy.workload_kinds import FieldPath, PodForm, PodSetDefinition, WorkloadKind
+
+_POD_DECODER = msgspec.json.Decoder(Pod)
+_EMPTY = frozenset({b"null", b"[]", b"{}", b'""'})
+_DECLARED_TEMPLATE = PodSetDefinition(())
+_FORMS_WITHOUT_PODS = frozenset({PodForm.WORKFLOW, PodForm.TASK, PodForm.TASK_RUN})
+"""The forms of templates that may start others, or be elsewhere, and then have no containers."""
+_DECLARED_STEP_PATTERN = re.compile(r"\[(\d{1,9})\]|\.?([^.\[\]]+)", re.ASCII)
+
+ObjectReader = Callable[[msgspec.Raw], Sequence[PodView] | None]
+"""Returns the pods in an object of a kind that is read; None if it is of another kind."""
+
+
+class CustomWorkload(msgspec.Struct, frozen=True):
+    """An object of a kind by definition: its metadata and its pod sets."""
+
+    metadata: ObjectMeta | None
+    pod_sets: tuple[PodView, ...]
+
+
+class _Metadata(msgspec.Struct):
+    metadata: ObjectMeta | None = None
+
+
+class _DeclaredPods(msgspec.Struct):
+    path: str = ""
+    replicas: int | None = None
+
+
+_METADATA_DECODER = msgspec.json.Decoder(_Metadata)
+_DECLARED_DECODER = msgspec.json.Decoder(list[_DeclaredPods])
+
+
+def read_custom_workload(
+    kind: WorkloadKind, content: bytes | msgspec.Raw, read_object: ObjectReader | None = None
+) -> CustomWorkload:
+    """Read an object of a kind; `read_object` reads the objects that it contains.
+
+    Raises:
+        msgspec.ValidationError: if a template, or a field on the way to one or to a count, has another type; the text
+            names the field.
+        TooManyItemsError: if more items are on the way to the templates than are read.
+    """
+    named = frozenset(
+        tuple(map(str, path.steps)) for each in kind.pod_sets for path in each.templates if not path.wildcard_count
+    )
+    reader = _Reader(content, read_object, named)
+    pod_sets = tuple(reader.read_pod_sets(kind))
+    return CustomWorkload(_METADATA_DECODER.decode(content).metadata, pod_sets)
+
+
+class _Reader:
+    """The values of one object, its pods and their numbers."""
+
+    def __init__(self, content: bytes | msgspec.Raw, read_object: ObjectReader | None, named: frozenset[Place]) -> None:
+        self._values = ObjectValues(content)
+        self._counter = PodCounter(self._values)
+        self._read_object = read_object
+        self._named = named  # the templates without wildcards in their paths
+        self._workflows: dict[Place, PlacedSpec] = {}
+
+    def read_pod_sets(self, kind: WorkloadKind) -> Iterator[PodView]:
+        """Yield the pods of each template of a kind."""
+        is_suspended = not self._counter.starts_pods(kind, ())
+        for definition in kind.pod_sets:
+            yield from self._read_pod_sets(definition, is_suspended=is_suspended)
+
+    def _read_pod_sets(self, definition: PodSetDefinition, *, is_suspended: bool) -> Iterator[PodView]:
+        """Yield the pods of each template of a definition."""
+        seen: set[Place] = set()
+        for path in definition.templates:
+            for place in self._values.expand(path.steps, ()):
+                bound = list_bound(path, place)
+                if bound in seen or (bound and place in self._named):
+                    continue  # another path has the template of this item
+                content = self._values.find(place)
+                if content is None:
+                    continue
+                seen.add(bound)
+                stops = is_suspended or not self._counter.starts_pods(definition, bound)
+                if definition.form is PodForm.OBJECT:
+                    yield from self._read_contained(definition, place, content, is_suspended=stops)
+                    continue
+                replicas = None
+                if definition.is_used:
+                    replicas = self._counter.count(definition, place, bound, is_suspended=stops)
+                view = self._create_view(definition, place, content, replicas)
+                if definition.form not in _FORMS_WITHOUT_PODS or _has_containers(view.pod):
+                    yield view
+
+    def _create_view(
+        self, definition: PodSetDefinition, place: Place, content: msgspec.Raw, replicas: ReplicaCount | None
+    ) -> PodView:
+        path = format_place(place)
+        places: Mapping[str, str] = {}
+        workflow = None if definition.workflow is None else self._read_workflow(definition.workflow)
+        try:
+            composed = compose_template(definition.form, content, path, workflow)
+            places = composed.places
+            pod = _POD_DECODER.decode(composed.content)
+        except msgspec.ValidationError as error:
+            raise locate_error(error, path, places) from error
+        return PodView(
+            path=f"{path}.",
+            pod=pod,
+            is_template=True,
+            replicas=replicas,
+            identity=self._values.identify(place),
+            content=composed.content,
+            places=composed.places,
+            amounts=composed.amounts,
+            completeness=Completeness.PARTIAL if self._is_part(definition) else composed.completeness,
+        )
+
+    def _is_part(self, definition: PodSetDefinition) -> bool:
+        """Return whether another object has further parts of the templates of a definition."""
+        content = self._values.find(bind(definition.completed_by, ())) if definition.completed_by is not None else None
+        return definition.is_part or (content is not None and bytes(content) not in _EMPTY)
+
+    def _read_workflow(self, path: FieldPath) -> PlacedSpec:
+        """Return the spec of the Workflow at a path, decoded once."""
+        place = bind(path, ())
+        if place not in self._workflows:
+            content, text = self._values.find(place), format_place(place)
+            try:
+                self._workflows[place] = PlacedSpec() if content is None else PlacedSpec.decode(content, text)
+            except msgspec.ValidationError as error:
+                raise locate_error(error, text, {}) from error
+        return self._workflows[place]
+
+    def _read_contained(
+        self, definition: PodSetDefinition, place: Place, content: msgspec.Raw, *, is_suspended: bool
+    ) -> Iterator[PodView]:
+        """Yield the pods of an object in the object, or those that are declared for it if its kind is not read."""
+        views = self._read_object(content) if self._read_object is not None else None
+        if views is None:
+            yield from self._read_declared(definition, place, is_suspended=is_suspended)
+            return
+        path = format_place(place)
+        for view in views:
+            replicas = view.replicas if view.is_template else ReplicaCount(1, "pods")
+            if is_suspended and replicas is not None:
+                replicas = ReplicaCount(0, replicas.noun)
+            yield msgspec.structs.replace(
+                view,
+                path=f"{path}.{view.path}",
+                is_template=True,
+                replicas=replicas,
+                identity=f"{self._values.identify(place)}/{view.identity or view.path}",
+                content=read_template(view, content),
+                places=view.places and {name: f"{path}.{each}" for name, each in view.places.items()},
+                amounts={f"{path}.{name}": f"{path}.{each}" for name, each in (view.amounts or {}).items()},
+            )
+
+    def _read_declared(self, definition: PodSetDefinition, place: Place, *, is_suspended: bool) -> Iterator[PodView]:
+        """Yield the pods of the templates whose paths are declared beside an object.
+
+        Raises:
+            ValueError: if the declaration has another type.
+        """
+        declared = self._values.find(bind(definition.declared, place)) if definition.declared is not None else None
+        for each in _DECLARED_DECODER.decode(declared) if declared is not None else ():
+            steps = [int(index) if index else key for index, key in _DECLARED_STEP_PATTERN.findall(each.path)]
+            if not steps or steps[0] != place[-1]:
+                continue  # the project rejects such a path
+            template_place = (*place[:-1], *steps)
+            if (template := self._values.find(template_place)) is not None:
+                count = 0 if is_suspended else max(1 if each.replicas is None else each.replicas, 0)
+                replicas = ReplicaCount(count, definition.noun)
+                yield self._create_view(_DECLARED_TEMPLATE, template_place, template, replicas)
+
+
+def _has_containers(pod: Pod) -> bool:
+    return pod.spec is not None and bool(pod.spec.containers or pod.spec.init_containers)

@@ -1,0 +1,5 @@
+"""`python -m tallygate.cli` is `tallygate`."""
+
+from tallygate.cli.app import main
+
+main()

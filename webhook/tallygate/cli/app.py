@@ -1,0 +1,103 @@
+"""The root command `tallygate` with its version and the list of its commands, and the command `completion`.
+
+The program is also installed as the kubectl plugin `kubectl tallygate`, with the completion that kubectl asks for
+(pkg/cmd/plugin/plugin_completion.go in k8s.io/kubectl).
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+from click.shell_completion import ShellComplete, get_completion_class
+
+from tallygate.cli.framework import PLUGIN_PROGRAM, PROGRAM, Command, RootGroup, UsageError
+
+_SHELLS = ("bash", "zsh", "fish")
+_COMPLETE_VARIABLE = "_TALLYGATE_COMPLETE"
+_PLUGIN = "kubectl-tallygate"
+_COMPLETE_FILES, _COMPLETE_NO_FILES, _COMPLETE_FOLDERS = 0, 4, 16
+"""Cobra's ShellCompDirectiveDefault, ShellCompDirectiveNoFileComp and ShellCompDirectiveFilterDirs."""
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("source <(tallygate completion bash)", "bash, for this shell; put it into ~/.bashrc for all"),
+        ("tallygate completion zsh > ~/.zfunc/_tallygate", "zsh, with ~/.zfunc in $fpath before compinit"),
+        ("tallygate completion fish > ~/.config/fish/completions/tallygate.fish", "fish"),
+    ),
+)
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a script that completes commands, options and codes in your shell."""
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
+        raise UsageError(f"there is no completion for {shell}")
+    click.echo(completion_class(ctx.find_root().command, {}, PROGRAM, _COMPLETE_VARIABLE).source())
+
+
+@click.group(
+    cls=RootGroup,
+    modules={
+        "check": ("tallygate.cli.check.command", "Check manifests as the cluster would."),
+        "lint": ("tallygate.cli.lint", "Check policy files."),
+        "test": ("tallygate.cli.scenarios.command", "Run scenarios of requests against policies."),
+        "explain": ("tallygate.cli.explain", "Explain a code, or the calculation of a pod's request."),
+        "predict": ("tallygate.cli.predict.command", "Predict whether pods will find a node, and why not."),
+        "headroom": ("tallygate.cli.headroom", "Show the number of further copies of a pod that fit."),
+        "usage": ("tallygate.cli.usage.command", "Show the limits of caps, and what is used and reserved."),
+        "audit": ("tallygate.cli.audit.command", "Evaluate the stored objects of a cluster."),
+        "advertise": ("tallygate.cli.advertise.command", "Advertise counted resources on nodes."),
+        "withdraw": ("tallygate.cli.advertise.command", "Withdraw counted resources from nodes."),
+        "migrate": ("tallygate.cli.migrate.command", "Move a cluster from retired names to present ones."),
+        "snapshot": ("tallygate.cli.snapshot", "Write the current state of a cluster into one file."),
+        "doctor": (
+            "tallygate.cli.doctor.command",
+            "Check whether the gate works in a cluster, and show fixes.",
+        ),
+        "schema": ("tallygate.cli.schema_files", "Print the JSON schema of policies, or of scenarios."),
+        "serve": ("tallygate.cli.serve.command", "Answer a cluster's admission reviews."),
+        "device-plugin": ("tallygate.cli.device_plugin", "Publish devices of a node to its kubelet."),
+        "certs": ("tallygate.cli.certs.command", "Make, look at, renew and publish serving certificates."),
+        "completion": ("tallygate.cli.app", "Print a script that completes in your shell."),
+    },
+    examples=(
+        ("tallygate check deploy/", "what is wrong with the manifests of a folder"),
+        ("tallygate lint policies/", "whether policy files are right"),
+        ("tallygate test policies/tests/", "whether policies have the results that scenarios expect"),
+        ("tallygate explain TG101", "what a code means, with an example that fails and one that passes"),
+        ("tallygate predict pod/NAME", "why a pod is Pending, which pods use the resources, what would help"),
+        ("tallygate usage --policies policies/", "limits of caps in your cluster, and what is used and reserved"),
+        ("tallygate serve --tls-cert tls.crt --tls-key tls.key", "answer a cluster's admission reviews"),
+    ),
+)
+@click.version_option(package_name="tallygate", message="%(prog)s %(version)s")
+def root() -> None:
+    """Gate the resources that Kubernetes counts but does not understand.
+
+    The gate reads every request for GPUs, licences and other countable resources exactly, denies malformed requests,
+    and enforces the caps of namespaces: in the cluster as a webhook, and before it as a check of manifests.
+
+    Exit codes: 0 clean, 1 findings, 2 a usage error, 70 an internal error of tallygate.
+    """
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit with its code."""
+    # OpenBLAS, which numpy loads, would start a thread for each core; no command multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    root(prog_name=PLUGIN_PROGRAM if Path(sys.argv[0]).stem == _PLUGIN else PROGRAM)
+
+
+def print_plugin_completions() -> None:
+    """Print the completions of the last argument, one on each line, then what the shell does besides."""
+    *words, incomplete = sys.argv[1:] or [""]
+    items = ShellComplete(root, {}, PLUGIN_PROGRAM, _COMPLETE_VARIABLE).get_completions(words, incomplete)
+    for item in items:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help}" if item.help else str(item.value))
+    types = {item.type for item in items}
+    other = _COMPLETE_FOLDERS if "dir" in types else _COMPLETE_NO_FILES
+    click.echo(f":{_COMPLETE_FILES if 'file' in types else other}")

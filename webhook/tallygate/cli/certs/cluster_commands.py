@@ -1,0 +1,258 @@
+"""The commands `tallygate certs status` and `tallygate certs publish`, which access a cluster.
+
+They have a module of their own because the import of the client is slow.
+"""
+
+import base64
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from tallygate.admission.self_registration import create_webhooks, is_left_to_gate, parse_choices
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.admission.workload_resources import WorkloadResource, select_resources
+from tallygate.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
+from tallygate.cli.connection import Connection
+from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, connection_options
+from tallygate.cli.output import tables
+from tallygate.cli.output.tables import create_table
+from tallygate.cli.sources.options import load_usable_policies, require_one_source
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.client import ApiClient
+from tallygate.kube.discovery import Discovery
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.model import PolicySet
+from tallygate.server.settings.token_file import read_tokens
+from tallygate_certs.ca_bundle import PublishOutcome, publish_bundle, read_ca_bundle
+from tallygate_certs.cert_files import read_chain
+from tallygate_certs.certificate_names import read_names
+from tallygate_certs.certificate_status import ConfigurationTrust, SecretStatus, create_status
+from tallygate_certs.cluster_access import create_client, read_object
+from tallygate_certs.secret_store import KubernetesCertificateStore
+
+_NO_POLICIES = (
+    "no kind that a policy defines (WorkloadKind) is registered: `tallygate doctor --policies PATH` prints the commands"
+)
+_DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate certs status", "in the cluster of your kubeconfig"),
+        ("tallygate certs status --secret team-a/gate-tls -o json", "of another Secret, for a program"),
+    ),
+)
+@click.option(
+    "--secret", metavar="NAMESPACE/NAME", default=_DEFAULT_SECRET, show_default=True, help="The gate's tls_secret."
+)
+@click.option(
+    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
+)
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@connection_options
+@click.pass_context
+def status(  # each is an option
+    ctx: click.Context,
+    secret: str,
+    name: str,
+    output: str,
+    *,
+    connection: Connection,
+) -> None:
+    """Show the certificates in the Secret of `serve --tls-secret`, whether API servers trust them, and the rotation.
+
+    Nothing is written, and no key is shown. Needed rights: get on the Secret and on both webhook configurations.
+
+    Exit codes: 0 all is well, 1 something is wrong, 2 it cannot be read.
+    """
+    require_one_source(connection)
+    namespace, slash, secret_name = secret.partition("/")
+    if not (namespace and slash and secret_name) or "/" in secret_name:
+        raise UsageError(f"--secret {secret}: write NAMESPACE/NAME, as in {_DEFAULT_SECRET}")
+    with convert_errors():
+        cluster = KubernetesCertificateStore(
+            create_client(connection.load()),
+            (namespace, secret_name),
+            name,
+        )
+        registered, stored = cluster.read_webhook_trust(), cluster.read_secret()
+    secret_status = create_status(stored.state if stored else None, registered, datetime.now(UTC))
+    if output == "table":
+        tables.print_content(_render_status(secret_status))
+    else:
+        tables.print_object("CertificateStatus", _convert_status(secret_status), output)
+    ctx.exit(EXIT_FINDINGS if secret_status.problems else 0)
+
+
+def _render_status(secret_status: SecretStatus) -> RenderableType:
+    rows = [format_facts("authority", facts) for facts in secret_status.ca_certificates]
+    rows += [format_facts("serving", secret_status.serving)] if secret_status.serving else []
+    trust_lines = [Text(f"{trust.kind}: {_format_trust(trust)}") for trust in secret_status.trust]
+    remarks = [Text(text, "yellow") for text in secret_status.activities] + [
+        Text(text, "bold red") for text in secret_status.problems
+    ]
+    no_configuration = (
+        [] if secret_status.trust else [Text("the webhook configuration is missing: no API server calls the gate")]
+    )
+    return Lines(
+        create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows),
+        *trust_lines,
+        *no_configuration,
+        *remarks,
+    )
+
+
+def _format_trust(trust: ConfigurationTrust) -> str:
+    if not trust.webhooks:
+        return "no webhooks: the gate has not registered itself yet (`tallygate doctor` shows the reason)"
+    word = "is" if trust.is_exact else "is not"
+    return f"{trust.webhooks} webhooks, caBundle {word} what ca.crt says"
+
+
+def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
+    return {
+        "authorities": [convert_facts(facts) for facts in secret_status.ca_certificates],
+        "serving": convert_facts(secret_status.serving) if secret_status.serving else None,
+        "registered": [
+            {"kind": trust.kind, "webhooks": trust.webhooks, "trustsExactly": trust.is_exact}
+            for trust in secret_status.trust
+        ],
+        "goingOn": list(secret_status.activities),
+        "problems": list(secret_status.problems),
+    }
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate certs publish tls/", "in the cluster of your kubeconfig"),
+        ("tallygate certs publish tls/ --kubeconfig admin.conf --context prod", "in another"),
+        ("tallygate certs publish tls/ --policies policies/", "... with the kinds that these policies define"),
+    ),
+)
+@FOLDER_ARGUMENT
+@click.option(
+    "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="The gate's token_file, to register a gate that has one.",
+)
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A policy file of the gate, or a folder of them, to register what they need too; may be given several times.",
+)
+@connection_options
+def publish(  # each is an option
+    folder: Path,
+    name: str,
+    token_file: Path | None,
+    policies: tuple[Path, ...],
+    *,
+    connection: Connection,
+) -> None:
+    """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
+
+    Both configurations, mutating and validating, are read, and written only where they differ; one of them may be
+    missing. It refuses when tls.crt in FOLDER is not valid by these authorities. Do it after `issue`, and after a
+    `renew` that has made a new authority.
+
+    A configuration without webhooks that is left to the gate is completed, if a replica of the gate is ready: for a
+    gate that may not do this itself. It gets the served kinds of other projects that are known, or that --policies
+    define. If these imply requests, the mutating phase gets every new pod. Needed rights: get and patch on both kinds,
+    and to complete them update, and get on the gate's Deployment.
+
+    Exit codes: 0 published, or nothing to do; 2 it could not be done.
+    """
+    require_one_source(connection)
+    given = load_usable_policies(policies) if policies else None
+    with convert_errors():
+        ca_bundle = read_ca_bundle(folder, datetime.now(UTC))
+        client = create_client(connection.load())
+        registrar = _Registrar(client, folder, ca_bundle, _read_token(token_file), given or PolicySet())
+        outcomes = set()
+        for result in publish_bundle(client, name, ca_bundle, registrar.create_webhooks):
+            click.echo(f"{result.kind} {result.name}: {result.outcome}")
+            outcomes.add(result.outcome)
+    if given is None and PublishOutcome.REGISTERED in outcomes:
+        click.echo(_NO_POLICIES, err=True)
+
+
+def _read_token(path: Path | None) -> str:
+    return read_tokens(path)[0].decode("ascii") if path else ""
+
+
+class _Registrar:
+    """The registration of a gate with the certificate in a folder, for the administrator in place of the gate."""
+
+    def __init__(self, client: ApiClient, folder: Path, ca_bundle: bytes, token: str, policies: PolicySet) -> None:
+        self._client = client
+        self._discovery = Discovery(client)
+        self._folder = folder
+        self._encoded_bundle = base64.b64encode(ca_bundle).decode("ascii")
+        self._token = token
+        self._policies = policies
+
+    def create_webhooks(self, configuration: Any) -> list[dict[str, Any]] | None:
+        """Return the webhooks of a configuration, or None if it is not left to the gate.
+
+        Raises:
+            UsageError: if the certificate is not valid for the gate's Service, no replica is ready, or the served
+                resources cannot be read.
+            ApiError: if the gate's Deployment cannot be read.
+        """
+        if not is_left_to_gate(configuration):
+            return None
+        choices = parse_choices(configuration)
+        namespace = self._find_namespace() or DEFAULT_NAMESPACE
+        if not choices.url:
+            self._require_ready_replica(namespace)
+        return create_webhooks(
+            configuration,
+            choices,
+            namespace=namespace,
+            token=self._token,
+            choose_bundle=lambda _: self._encoded_bundle,
+            workload_resources=self._select_workload_resources(),
+            implies_requests=bool(self._policies.implied_requests),
+        )
+
+    def _select_workload_resources(self) -> Sequence[WorkloadResource]:
+        try:
+            return select_resources((*KNOWN_KINDS, *self._policies.workload_kinds), self._discovery.read())
+        except ApiError as error:
+            raise UsageError(f"{self._client.server} does not report the kinds that it serves: {error}") from error
+
+    def _find_namespace(self) -> str:
+        """Return the namespace of the gate's Service by the names of the certificate, "" if it is for no Service."""
+        chain = read_chain(self._folder)
+        for name in read_names(chain[0]).dns if chain else ():
+            match name.split("."):
+                case [service, namespace, "svc"] if service == CONFIGURATION_NAME:
+                    return namespace
+        return ""
+
+    def _require_ready_replica(self, namespace: str) -> None:
+        if not self._find_namespace():
+            raise UsageError(
+                f"{self._folder / 'tls.crt'} is not for the gate's Service: make another by `tallygate certs issue "
+                f"{self._folder} --service NAMESPACE/{CONFIGURATION_NAME}`, and put it into the gate's Secret"
+            )
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{CONFIGURATION_NAME}"
+        deployment = read_object(self._client, path, "Deployment", CONFIGURATION_NAME)
+        if not deployment.get("status", {}).get("readyReplicas"):
+            raise UsageError(
+                f"no replica of the gate is ready, so that pods would be refused: wait for `kubectl -n {namespace} "
+                f"rollout status deployment/{CONFIGURATION_NAME}`"
+            )

@@ -1,0 +1,183 @@
+"""The commands of `tallygate certs`: issue, show and renew the certificates of the gate in a folder.
+
+The module also defines the folder argument, the error conversion and the certificate rows for the cluster commands.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyGroup, UsageError
+from tallygate.cli.output import tables
+from tallygate.cli.output.tables import create_table
+from tallygate_certs.certificate_names import CertificateNames, create_service_names, parse_names
+from tallygate_certs.certificate_status import CertificateFacts, CertificatesOverview
+from tallygate_certs.certificate_status import inspect_certificates as overview_of
+from tallygate_certs.errors import CertsError
+from tallygate_certs.renewal import issue as issue_certificates
+from tallygate_certs.renewal import renew as renew_certificates
+
+FOLDER_ARGUMENT = click.argument("folder", type=click.Path(path_type=Path))
+
+
+@contextmanager
+def convert_errors() -> Iterator[None]:
+    """Convert the errors of `certs` to usage errors."""
+    try:
+        yield
+    except CertsError as error:
+        raise UsageError(str(error)) from error
+
+
+def format_facts(label: str, facts: CertificateFacts) -> tuple[str, str, str, str, str]:
+    """Return the facts of a certificate as a table row."""
+    names = ", ".join(facts.names) or facts.subject
+    return label, names, f"{facts.not_after:%Y-%m-%d %H:%M}Z", str(facts.days_left), facts.fingerprint[:16]
+
+
+def convert_facts(facts: CertificateFacts) -> dict[str, Any]:
+    """Convert the facts of a certificate to JSON values."""
+    return {
+        "subject": facts.subject,
+        "issuer": facts.issuer,
+        "names": list(facts.names),
+        "notBefore": facts.not_before.isoformat(),
+        "notAfter": facts.not_after.isoformat(),
+        "daysLeft": facts.days_left,
+        "fingerprint": facts.fingerprint,
+    }
+
+
+@click.group(
+    cls=LazyGroup,
+    modules={
+        "publish": ("tallygate.cli.certs.cluster_commands", "Let the cluster's API server trust them."),
+        "status": (
+            "tallygate.cli.certs.cluster_commands",
+            "Show the certificates that a gate keeps in a cluster.",
+        ),
+    },
+    examples=(
+        ("tallygate certs issue tls/ --service tallygate-system/tallygate", "an authority and a certificate"),
+        ("tallygate certs show tls/", "what is there, and how long it lasts"),
+        ("tallygate certs renew tls/", "renew certificates that are due; run it daily"),
+        ("tallygate certs publish tls/", "let the cluster's API server trust them"),
+        ("tallygate certs status", "what a gate keeps in its cluster by itself"),
+    ),
+)
+def certs() -> None:
+    """Manage the certificates that the gate serves with, without any other tool.
+
+    A folder has ca.crt (publish it to the API server), ca.key (keep it off the cluster), tls.crt and tls.key (the gate
+    serves with them, and reloads new ones without a restart). A gate with --tls-secret does all of this by itself.
+    """
+
+
+@certs.command(
+    short_help="Issue a certificate, and its CA if it is missing.",
+    examples=(
+        ("tallygate certs issue tls/ --service tallygate-system/tallygate", "for a Service in a cluster"),
+        ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "for this machine"),
+    ),
+)
+@FOLDER_ARGUMENT
+@click.option("--service", metavar="NAMESPACE/NAME", multiple=True, help="A Service: all its names in the cluster.")
+@click.option("--name", metavar="NAME", multiple=True, help="A DNS name or an IP address.")
+def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None:
+    """Issue a serving certificate in FOLDER for these names; it replaces an existing one.
+
+    The CA of the folder signs it. The command creates a missing CA and keeps an existing one, so that clients that
+    trust the CA also trust the new certificate.
+    """
+    with convert_errors():
+        names = _combine_names(service, name)
+        issue_certificates(folder, names, datetime.now(UTC))
+        overview = overview_of(folder, datetime.now(UTC))
+    lasts = f", good until {overview.serving.not_after:%Y-%m-%d}" if overview.serving else ""
+    click.echo(f"{folder / 'tls.crt'}: for {', '.join(names.to_texts())}{lasts}; trust {folder / 'ca.crt'}")
+
+
+@certs.command(
+    short_help="Show what certificates there are.",
+    examples=(
+        ("tallygate certs show tls/", "names, lifetimes, and whether anything is wrong"),
+        ("tallygate certs show tls/ -o json", "the same for a program"),
+    ),
+)
+@FOLDER_ARGUMENT
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
+def show(ctx: click.Context, folder: Path, output: str) -> None:
+    """Show the certificates in FOLDER: names, lifetimes, whether a renewal is due, and everything that is wrong.
+
+    Exit codes: 0 usable, 1 something is wrong with them, 2 they cannot be read.
+    """
+    with convert_errors():
+        overview = overview_of(folder, datetime.now(UTC))
+    if output == "table":
+        tables.print_content(_render_overview(overview))
+    else:
+        tables.print_object("CertificateReport", _convert_overview(overview), output)
+    ctx.exit(EXIT_FINDINGS if overview.problems else 0)
+
+
+@certs.command(
+    short_help="Renew certificates that are due.",
+    examples=(
+        ("tallygate certs renew tls/", "renew certificates that are due, and print the result"),
+        ("tallygate certs renew tls/ --force", "make a new serving certificate at once, after a key has leaked, say"),
+    ),
+)
+@FOLDER_ARGUMENT
+@click.option("--force", is_flag=True, help="Make a new serving certificate even though none is due.")
+def renew(folder: Path, *, force: bool) -> None:
+    """Renew the certificates of FOLDER that are due: the certificate with a month left, the authority with a year left.
+
+    A new authority is trusted beside the old one for the remaining lifetime of its certificates, and signs only
+    after a day: publish ca.crt in between, and every client trusts every certificate that it meets.
+    """
+    with convert_errors():
+        actions = renew_certificates(folder, datetime.now(UTC), force=force).actions
+    for line in actions or ("nothing is due",):
+        click.echo(f"{folder}: {line}")
+
+
+def _combine_names(services: tuple[str, ...], names: tuple[str, ...]) -> CertificateNames:
+    parts = [_parse_service(service) for service in services]
+    if names or not parts:
+        parts.append(parse_names(names))
+    combined = parts[0]
+    for part in parts[1:]:
+        combined += part
+    return combined
+
+
+def _parse_service(text: str) -> CertificateNames:
+    namespace, slash, name = text.partition("/")
+    if not slash:
+        raise UsageError(f"--service {text}: write NAMESPACE/NAME, as in tallygate-system/tallygate")
+    return create_service_names(name, namespace)
+
+
+def _render_overview(overview: CertificatesOverview) -> RenderableType:
+    rows = [format_facts("authority", facts) for facts in overview.ca_certificates]
+    rows += [format_facts("serving", overview.serving)] if overview.serving else []
+    problems = [Text(problem, "bold red") for problem in overview.problems]
+    renewal = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.is_renewal_due else []
+    return Lines(create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows), *problems, *renewal)
+
+
+def _convert_overview(overview: CertificatesOverview) -> dict[str, Any]:
+    return {
+        "authorities": [convert_facts(facts) for facts in overview.ca_certificates],
+        "serving": convert_facts(overview.serving) if overview.serving else None,
+        "renewalDue": overview.is_renewal_due,
+        "problems": list(overview.problems),
+    }

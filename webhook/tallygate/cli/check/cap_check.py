@@ -1,0 +1,451 @@
+"""The evaluation of an object by the caps, on top of the pods and claims of a snapshot and the earlier manifests.
+
+It uses the charging of the gate, with ledgers in memory whose used amounts are those of the snapshot's pods and claims
+for devices. Without a snapshot nothing is used: each finding is then true at any time, and others may be missing.
+
+The claims that templates make for a pod are forecast as by the gate, and then charged with it if they fit.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.accounting.names import DEVICE_CLASS_PREFIX, is_extended
+from tallygate.accounting.pod_defaults import PodDefaults
+from tallygate.accounting.problem import Problem
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.admission.cap_index import ActiveCap, CapIndex, MatchingCaps
+from tallygate.admission.implied_requests import NO_IMPLIED
+from tallygate.admission.pod_view import PodView, ReplicaCount
+from tallygate.admission.rule_codes import WORKLOAD_OVER_CAP
+from tallygate.admission.rule_index import Labels
+from tallygate.cli.check.allocation_check import AllocationChecker, select_comparable
+from tallygate.cli.check.merge import ReportedProblem
+from tallygate.cli.check.snapshot_usage import SnapshotUsage, compute_used_by_pod, get_metadata
+from tallygate.cli.manifests.claim_manifests import ClaimTemplates, index_classes
+from tallygate.cli.manifests.typed_objects import TypedObject
+from tallygate.cli.output.findings import FindingSeverity
+from tallygate.cli.sources.snapshot_reader import SnapshotContents
+from tallygate.gate.applied_workload import (
+    DaemonPodCounter,
+    ForecastPods,
+    ForecastWorkload,
+    count_daemon_pods,
+    create_workload,
+    sum_pod_sets,
+)
+from tallygate.gate.cap_messages import (
+    create_excess_problems,
+    create_missing_limit_problem,
+    create_soft_limit_warnings,
+    create_unknown_product_problem,
+)
+from tallygate.gate.charge_transitions import CapCharge, ChargedConsumer, ReadTransition
+from tallygate.gate.charging import ChargeResult, charge_consumer
+from tallygate.gate.claim_forecast import (
+    NO_CLAIMS,
+    PodClaims,
+    describe_unknown,
+    find_pod_claims,
+    forecast_impossible_claims,
+    forecast_waiting_claims,
+)
+from tallygate.gate.device_forecast import compute_least
+from tallygate.gate.gpu_annotation_review import find_uncounted_annotations
+from tallygate.gate.usage_lister import get_ledger_key
+from tallygate.gate.whole_workloads import create_whole_problems, read_none, select_whole_caps
+from tallygate.gate.workload_forecast import describe_unknown_defaults, forecast_cap, list_unlimited
+from tallygate.objects.core import Pod
+from tallygate.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from tallygate.objects.meta import ObjectMeta
+from tallygate.policy.model import ForecastEnforcement, PolicySet
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.informers.claim_records import find_pod_uid
+from tallygate.state.ledger.ledger import Ledger, Operation
+
+_NO_AMOUNTS = Amounts()
+
+
+@dataclass(frozen=True, slots=True)
+class CapCheckResult:
+    """The problems that the caps report, and the messages on caps that were not evaluated."""
+
+    problems: tuple[ReportedProblem, ...] = ()
+    not_evaluated: tuple[str, ...] = ()
+
+
+class CapChecker:
+    """A checker with the ledgers of all caps at the time `now`, filled from a snapshot.
+
+    `find_pod_defaults` returns the values that new pods of a namespace get, which the checked ones have already.
+    """
+
+    def __init__(  # noqa: PLR0913  # the state of a cluster, part by part
+        self,
+        policies: PolicySet,
+        snapshot: SnapshotContents,
+        classes: Iterable[DeviceClass],
+        templates: Iterable[ResourceClaimTemplate],
+        *,
+        find_pod_defaults: Callable[[str], PodDefaults],
+        now: datetime,
+        count_daemon_pods: DaemonPodCounter | None = None,
+    ) -> None:
+        self._find_pod_defaults = find_pod_defaults
+        self._count_daemon_pods = count_daemon_pods
+        known_classes = (*snapshot.classes, *classes)
+        self._resources_by_class = index_classes(known_classes)
+        self._templates = ClaimTemplates((*snapshot.templates, *templates))
+        self._index = CapIndex(policies, now, self._resources_by_class, snapshot.limit_annotations)
+        self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
+        self._claims_by_pod_uid = _index_owned_claims(snapshot.claims)
+        self._pods: dict[str, list[Pod]] = {}
+        for pod in snapshot.pods:
+            self._pods.setdefault(get_metadata(pod).namespace or "", []).append(pod)
+        self._usage = SnapshotUsage(self._index, snapshot)
+        self._allocation = AllocationChecker(self._usage, known_classes)
+        self._ledgers = MemoryLedgers(self._usage.ledgers)
+        self._attempts = 0
+
+    def charge(self, typed: TypedObject, labels: Labels | None) -> CapCheckResult:
+        """Charge a pod, or all the pods that a workload makes, to the caps over its namespace.
+
+        A rejected charge changes no ledger. Pods of the same object that the snapshot counts are not charged again.
+        """
+        matching = self._index.find_matching(typed.subject.namespace, labels)
+        result = self._charge(typed, matching)
+        uncounted = tuple(
+            _create_cap_problem(problem, FindingSeverity.WARNING)
+            for view in typed.views
+            if view.replicas is None or view.replicas.count
+            for problem in find_uncounted_annotations(matching.caps, view.pod, view)
+        )
+        return replace(result, problems=(*result.problems, *uncounted)) if uncounted else result
+
+    def _charge(self, typed: TypedObject, matching: MatchingCaps) -> CapCheckResult:
+        namespace = typed.subject.namespace
+        not_evaluated = tuple(
+            f"cap {name} was not evaluated: it selects namespaces by label, and the labels of namespace {namespace} "
+            "are unknown here"
+            for name in matching.unknown
+        )
+        if isinstance(typed.content, ResourceClaim):
+            return self._charge_claim(typed, typed.content, matching.caps, not_evaluated)
+        if isinstance(typed.content, ResourceClaimTemplate):
+            return CapCheckResult(self._forecast_devices(typed, matching.caps), not_evaluated)
+        if not typed.views or not matching.caps:
+            return CapCheckResult(not_evaluated=not_evaluated)
+        planned, defaults = self._create_workload(typed), self._find_pod_defaults(namespace)
+        if planned is None and typed.views[0].is_template:
+            return CapCheckResult(not_evaluated=not_evaluated)
+        pod_sets = self._list_pod_sets(typed, planned, matching.caps)
+        workload = ForecastWorkload(tuple(pod_sets), defaults)
+        unknown = [*describe_unknown_defaults(workload, matching.caps, ActiveCap.compute_charge)]
+        not_evaluated += tuple(f"{each} in namespace {namespace}" for each in unknown)
+        for pods in pod_sets:
+            not_evaluated += tuple(self._describe_unread_claims(namespace, pods.claims, matching.caps))
+            not_evaluated += tuple(_describe_unknown_classes(pods.view.pod, matching.caps))
+        if planned is None:
+            return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
+        whole_caps = select_whole_caps(typed.target, matching.caps)
+        problems = self._forecast(typed, workload, matching.caps, whole_caps)
+        if problems and whole_caps and all(each.severity is not FindingSeverity.ERROR for each in problems):
+            problems += self._charge_pods(typed, pod_sets, whole_caps)
+        if problems:
+            return CapCheckResult(problems, not_evaluated)
+        if planned.uncounted_kind:
+            message = f"caps were not asked: how many pods a {planned.uncounted_kind} makes is not known"
+            return CapCheckResult(not_evaluated=(*not_evaluated, message))
+        return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
+
+    def _create_workload(self, typed: TypedObject) -> ForecastWorkload | None:
+        """Return the workload in an object, a DaemonSet with its pods on the nodes of the snapshot."""
+        workload = create_workload(typed.content, typed.views)
+        kind = typed.manifest.group, typed.manifest.kind
+        implied = NO_IMPLIED.with_defaults(self._find_pod_defaults(typed.subject.namespace))
+        return workload and count_daemon_pods(workload, kind, typed.body, implied, self._count_daemon_pods)
+
+    def _list_pod_sets(
+        self, typed: TypedObject, planned: ForecastWorkload | None, caps: Sequence[ActiveCap]
+    ) -> list[ForecastPods]:
+        """Return the pods of an object, with the claims that templates make for them."""
+        pod_sets = planned.pod_sets if planned else (ForecastPods(typed.views[0], ReplicaCount(1)),)
+        return [replace(pods, claims=self._find_claims(typed, pods.view, caps)) for pods in pod_sets]
+
+    def _find_claims(self, typed: TypedObject, view: PodView, caps: Sequence[ActiveCap]) -> PodClaims:
+        """Return the claims that templates make for each pod of an object; none for a stored pod, as in the gate."""
+        if not any(
+            cap.counts_claims
+            or cap.multiplies_devices
+            or any(map(may_count_devices, cap.definition.list_requested_names()))
+            for cap in caps
+        ):
+            return NO_CLAIMS
+        if not view.is_template and self._find_existing_pods(typed, view):
+            return NO_CLAIMS
+        claims = find_pod_claims(view.pod, typed.subject.namespace, self._templates)
+        claims = claims.with_review(self._allocation.start_review())
+        return msgspec.structs.replace(claims, is_controlled=False)  # a user reads the findings about every pod
+
+    def _describe_unread_claims(self, namespace: str, claims: PodClaims, caps: Sequence[ActiveCap]) -> Iterator[str]:
+        """Yield a message for claims that are unknown, and for what is not known of the others."""
+        if message := describe_unknown(claims):
+            yield f"{message} in namespace {namespace}"
+        for claim in claims.claims:
+            yield from map(_describe_unknown_class, self._list_unknown_classes(claim, caps))
+            yield from self._allocation.describe(namespace, claim, caps, partial(self._read_ledger, namespace))
+
+    def _charge_claim(
+        self, typed: TypedObject, claim: ResourceClaim, caps: Sequence[ActiveCap], not_evaluated: tuple[str, ...]
+    ) -> CapCheckResult:
+        """Charge a claim for devices; a stored one is counted already, and its requests never change."""
+        subject = typed.subject
+        if not caps or (subject.namespace, subject.name) in self._stored_claims:
+            return CapCheckResult(not_evaluated=not_evaluated)
+        charges = [CapCharge(cap, _NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
+        unknown = tuple(
+            _create_cap_problem(create_unknown_product_problem(cap, name), _get_severity(cap, name))
+            for cap in caps
+            for name in cap.list_unknown_products(claim)
+        )
+        if any(each.severity is FindingSeverity.ERROR for each in unknown):
+            return CapCheckResult(unknown, not_evaluated)
+        result = self._reserve(typed, charges, ConsumerKind.CLAIM)
+        waiting = () if result.exceeded else self._forecast_devices(typed, caps)
+        remarks = self._describe_unread_claims(subject.namespace, PodClaims((claim,)), caps)
+        return CapCheckResult((*unknown, *_list_problems(result), *waiting), (*not_evaluated, *remarks))
+
+    def _forecast_devices(self, typed: TypedObject, caps: Sequence[ActiveCap]) -> tuple[ReportedProblem, ...]:
+        """Return the forecast for the devices of a claim, or of the claims of a template."""
+        problems = self._allocation.forecast(typed, caps, partial(self._read_ledger, typed.subject.namespace))
+        return tuple(_create_cap_problem(each, FindingSeverity.WARNING) for each in problems)
+
+    def _list_unknown_classes(self, claim: ResourceClaim, caps: Sequence[ActiveCap]) -> list[str]:
+        """Return the classes of a claim of which neither a class nor a cap says whether they count."""
+        devices = claim.spec.devices if claim.spec else None
+        requests = (devices.requests if devices else None) or ()
+        exact = {each.exactly.device_class_name for each in requests if each.exactly is not None}
+        alternatives = {other.device_class_name for each in requests for other in each.first_available or ()}
+        known = {name for cap in caps for each in cap.device_sources.values() for name in each.classes}
+        return sorted((exact | alternatives) - known - self._resources_by_class.keys())
+
+    def has_existing_pods(self, typed: TypedObject) -> bool:
+        """Return whether the snapshot has pods of the same object."""
+        return any(self._find_existing_pods(typed, view) for view in typed.views)
+
+    def _forecast(
+        self,
+        typed: TypedObject,
+        planned: ForecastWorkload,
+        caps: Sequence[ActiveCap],
+        whole_caps: Sequence[ActiveCap],
+    ) -> tuple[ReportedProblem, ...]:
+        """Return the forecast for the pods of a workload, as the gate would report it for the applied object.
+
+        The charge decides about the amounts under the caps that admit it as a whole.
+        """
+        problems: list[ReportedProblem] = []
+        for cap in caps:
+            used, pod_sets = _NO_AMOUNTS, []
+            for pods in planned.pod_sets:
+                existing = self._find_existing_pods(typed, pods.view)
+                owned = self._list_owned(existing)
+                claims = select_comparable(pods.claims, cap, owned, len(existing))
+                used += sum((compute_used_by_pod(cap, pod) for pod in existing), _compute_owned(cap, owned, claims))
+                used += compute_least(cap, owned, claims.review)
+                pod_sets.append(replace(pods, claims=claims))
+            is_whole = cap in whole_caps
+            read = partial(self._read_ledger, typed.subject.namespace, cap)
+            compared, read_free = replace(planned, pod_sets=tuple(pod_sets)), read_none if is_whole else read
+            for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read_free):
+                if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP.number:
+                    continue
+                is_denied = forecast.affects_all or (
+                    forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
+                )
+                problems.append(
+                    _create_cap_problem(
+                        forecast.problem, FindingSeverity.ERROR if is_denied else FindingSeverity.WARNING
+                    )
+                )
+        return tuple(problems)
+
+    def _read_ledger(self, namespace: str, cap: ActiveCap) -> Ledger:
+        key = get_ledger_key(cap, namespace)
+        ledger = self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(_NO_AMOUNTS)
+        return self._usage.mark_counted(cap, namespace, ledger)
+
+    def _list_owned(self, pods: Iterable[Pod]) -> tuple[ResourceClaim, ...]:
+        """Return the claims that templates made for stored pods."""
+        return tuple(each for pod in pods for each in self._claims_by_pod_uid.get(get_metadata(pod).uid or "", ()))
+
+    def _charge_pods(
+        self, typed: TypedObject, pod_sets: Sequence[ForecastPods], caps: Sequence[ActiveCap]
+    ) -> tuple[ReportedProblem, ...]:
+        """Charge all pods of an object together."""
+        defaults = self._find_pod_defaults(typed.subject.namespace)
+        missing_limits = tuple(
+            _create_cap_problem(
+                create_missing_limit_problem(cap, name, names, pods.template, pods.view.locate),
+                _get_severity(cap, name),
+            )
+            for cap in caps
+            for pods in pod_sets
+            if pods.replicas.count and not pods.view.is_partial
+            for name, names in list_unlimited(cap.compute_charge(pods.template), pods.template, defaults)
+        )
+        if any(each.severity is FindingSeverity.ERROR for each in missing_limits):
+            return missing_limits
+        charges = [self._sum_charges(typed, pod_sets, cap) for cap in caps]
+        claims = pod_sets[0].claims
+        if pod_sets[0].view.is_template or not claims.claims:
+            is_whole = typed.target.starts_together
+            pod_count = sum(pods.replicas.count for pods in pod_sets) if is_whole else 0
+            charged = self._reserve(typed, charges, ConsumerKind.POD)
+            return (*missing_limits, *_list_problems(charged, typed.manifest.kind, pod_count))
+        return (*missing_limits, *self._charge_pod_with_claims(typed, charges, claims))
+
+    def _sum_charges(self, typed: TypedObject, pod_sets: Sequence[ForecastPods], cap: ActiveCap) -> CapCharge:
+        """Return the charge of all pods of an object, and what the cap counts for those that exist."""
+        current = _NO_AMOUNTS
+        requested: list[tuple[ReplicaCount, Amounts]] = []
+        for pods in pod_sets:
+            existing = self._find_existing_pods(typed, pods.view)
+            current += sum((cap.compute_charge(each).amounts for each in existing), _NO_AMOUNTS)
+            per_pod = cap.compute_charge(pods.template).amounts
+            if pods.view.is_template:
+                current += _compute_owned(cap, self._list_owned(existing), pods.claims)
+                per_pod += pods.claims.compute_charge(cap)
+            requested.append((pods.replicas, per_pod))
+        pods, *others = pod_sets
+        is_one_pod = pods.replicas.count == 1 and not (others or pods.claims.claims)
+        explained = pods.template if cap.derived and is_one_pod else None
+        return CapCharge(cap, current, sum_pod_sets(requested), may_exceed=False, pod=explained)
+
+    def _charge_pod_with_claims(
+        self, typed: TypedObject, charges: Sequence[CapCharge], claims: PodClaims
+    ) -> tuple[ReportedProblem, ...]:
+        """Charge a pod, and its claims too if all of them fit beside it."""
+        if impossible := [*forecast_impossible_claims(claims, charges)]:
+            return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in impossible)
+        checked = self._reserve(typed, charges, ConsumerKind.POD, is_dry_run=True)
+        mark_counted, namespace = self._usage.mark_counted, typed.subject.namespace
+        reserved = [
+            msgspec.structs.replace(each, ledger=mark_counted(each.charge.cap, namespace, each.ledger))
+            for each in checked.reserved
+        ]
+        waiting = [
+            _create_cap_problem(problem, FindingSeverity.WARNING)
+            for problem in forecast_waiting_claims(claims, reserved)
+        ]
+        together = [
+            msgspec.structs.replace(each, requested=each.requested + claims.compute_charge(each.cap))
+            for each in charges
+        ]
+        result = self._reserve(typed, together, ConsumerKind.POD)
+        if result.exceeded:
+            result = self._reserve(typed, charges, ConsumerKind.POD)
+        return (*_list_problems(result), *waiting)
+
+    def _reserve(
+        self, typed: TypedObject, charges: Sequence[CapCharge], kind: ConsumerKind, *, is_dry_run: bool = False
+    ) -> ChargeResult:
+        """Charge an object under all its caps, or under none if one rejects it."""
+        self._attempts += 1
+        attempt, subject = f"{self._attempts}", typed.subject
+        consumer = ChargedConsumer(
+            attempt, subject.namespace, subject.name, attempt, Operation.CREATE, is_dry_run=is_dry_run, kind=kind
+        )
+        return charge_consumer(self._ledgers, consumer, charges, math.inf)
+
+    def _find_existing_pods(self, typed: TypedObject, view: PodView) -> list[Pod]:
+        """Return the snapshot's pods of an object: the pod itself, or all pods with the labels of the template."""
+        pods = self._pods.get(typed.subject.namespace, [])
+        if not view.is_template:
+            return [each for each in pods if get_metadata(each).name == typed.subject.name]
+        labels = (get_metadata(view.pod).labels or {}).items()
+        return [each for each in pods if labels and labels <= (get_metadata(each).labels or {}).items()]
+
+
+def may_count_devices(name: str) -> bool:
+    """Return whether a name in a cap may stand for devices, whatever classes exist."""
+    return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
+
+
+def _compute_owned(cap: ActiveCap, owned: Sequence[ResourceClaim], claims: PodClaims) -> Amounts:
+    """Return what a cap counts for the claims that templates made for the stored pods of a workload.
+
+    If `claims`, those of a further pod, are unknown, the increase is unknown too, so both are without claims.
+    """
+    return _NO_AMOUNTS if claims.unknown else PodClaims(tuple(owned)).compute_charge(cap)
+
+
+def _list_problems(result: ChargeResult, kind: str = "", pod_count: int = 0) -> tuple[ReportedProblem, ...]:
+    """Return the problems that a charge gives; `kind` and `pod_count` are those of a workload that starts together."""
+    errors = [
+        _create_cap_problem(problem, FindingSeverity.ERROR)
+        for exceeded in result.exceeded
+        for problem in (
+            create_whole_problems(exceeded, kind, pod_count)
+            if pod_count and exceeded.charge.cap.definition.admits_whole
+            else create_excess_problems(exceeded)
+        )
+    ]
+    warnings = [
+        _create_cap_problem(problem, FindingSeverity.WARNING)
+        for reserved in result.reserved
+        for problem in create_soft_limit_warnings(reserved)
+    ]
+    return (*errors, *warnings)
+
+
+def _index_owned_claims(claims: Iterable[ResourceClaim]) -> Mapping[str, Sequence[ResourceClaim]]:
+    """Return the claims that templates made, by the UID of their pod."""
+    by_pod_uid: dict[str, list[ResourceClaim]] = {}
+    for claim in claims:
+        metadata = claim.metadata or ObjectMeta()
+        for owner in metadata.owner_references or ():
+            if owner.controller and owner.kind == "Pod" and owner.uid and not find_pod_uid(metadata):
+                by_pod_uid.setdefault(owner.uid, []).append(claim)
+    return by_pod_uid
+
+
+def _get_key(metadata: ObjectMeta | None) -> tuple[str, str]:
+    metadata = metadata or ObjectMeta()
+    return metadata.namespace or "", metadata.name or ""
+
+
+def _describe_unknown_class(name: str) -> str:
+    return (
+        f"claims of class {name} were not compared with the extended resources of caps: the class is neither in the "
+        "manifests nor in the snapshot"
+    )
+
+
+def _describe_unknown_classes(pod: Pod, caps: Sequence[ActiveCap]) -> Iterator[str]:
+    """Yield a message for each cap under which the mapping of an unknown class decides what a pod counts."""
+    for cap in caps:
+        try:
+            unseen = cap.find_unseen_class_of_pod(pod)
+        except QuantityError:
+            continue  # the API server's validation reports it
+        if unseen is not None:
+            yield (
+                f"pods that may get devices of class {unseen.class_name} were not compared with {unseen.name} of cap "
+                f"{cap.definition.name} as devices of it: the class is neither in the manifests nor in the snapshot"
+            )
+
+
+def _get_severity(cap: ActiveCap, name: str) -> FindingSeverity:
+    """Return the severity of a problem under a name: without a hard limit a cap rejects nothing."""
+    return FindingSeverity.ERROR if name in cap.hard else FindingSeverity.WARNING
+
+
+def _create_cap_problem(problem: Problem, severity: FindingSeverity) -> ReportedProblem:
+    return ReportedProblem(problem, f"cap {problem.rule}", severity)

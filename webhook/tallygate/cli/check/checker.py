@@ -1,0 +1,458 @@
+"""The checker of manifests: one object after another, with all problems of each as findings at their lines.
+
+It reports duplicate keys and numbers that reach the API server as other numbers, evaluates the rules and applies their
+patches before the API server's validation, and converts a problem of a field to a finding at a line.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import msgspec
+
+from tallygate.accounting.devices.least_amounts import LeastAmounts
+from tallygate.accounting.pod_defaults import PodDefaults
+from tallygate.accounting.problem import Problem
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.accounting.validation.claims import ADMIN_ACCESS_LABEL, requests_admin_access
+from tallygate.admission.created_pods import find_rejections
+from tallygate.admission.evaluate import evaluate_decoded_request, evaluate_request
+from tallygate.admission.implied_requests import find_implied_for_pods
+from tallygate.admission.kinds import DecodedRequest, ReviewTargets, list_review_targets
+from tallygate.admission.object_checks import MAX_VIOLATIONS
+from tallygate.admission.request import ALLOWED, Phase, Verdict
+from tallygate.admission.resource_fields import list_resource_fields
+from tallygate.admission.rule_index import Labels, RuleIndex, RuleSelection
+from tallygate.cli.check import api_validation
+from tallygate.cli.check.api_validation import apply_patch
+from tallygate.cli.check.cap_check import CapChecker, CapCheckResult
+from tallygate.cli.check.created_pods import PodDefaultsFinder, set_pod_defaults
+from tallygate.cli.check.merge import (
+    ACCEPTED_BY_KUBERNETES,
+    API_SERVER,
+    LocatedProblem,
+    ReportedProblem,
+    merge_problems,
+)
+from tallygate.cli.check.namespace_manifests import (
+    check_limit_annotations,
+    collect_labels,
+    is_namespace,
+    merge_limit_annotations,
+)
+from tallygate.cli.check.snapshot_usage import store_devices
+from tallygate.cli.manifests.claim_manifests import ClaimTemplates, collect_classes, collect_templates
+from tallygate.cli.manifests.known_fields import UnknownField, find_unknown_fields
+from tallygate.cli.manifests.manifest_files import create_document_finding
+from tallygate.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
+from tallygate.cli.manifests.typed_objects import (
+    TypedObject,
+    create_subject,
+    is_read,
+    parse_object,
+    replace_body,
+)
+from tallygate.cli.manifests.unread_kinds import (
+    find_unread_amounts,
+    find_unread_pods,
+    find_unread_texts,
+    find_wrong_kind,
+)
+from tallygate.cli.output.findings import Finding, FindingSeverity, FindingSubject
+from tallygate.cli.sources.snapshot_reader import SnapshotContents
+from tallygate.documents.scalars import format_float
+from tallygate.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
+from tallygate.documents.syntax_tree import Mapping as MappingNode
+from tallygate.gate.advertised_devices import KnownDevices
+from tallygate.gate.applied_workload import DaemonPodCounter
+from tallygate.objects.core import Pod
+from tallygate.objects.devices import (
+    DeviceClass,
+    DeviceClassSpec,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    list_expressions,
+)
+from tallygate.policy.model import Enforcement, Equality, PolicySet
+from tallygate.policy.suggest import suggest_well_known
+
+
+def find_duplicate_keys(manifest: Manifest) -> Iterator[ManifestError]:
+    """Yield an error for every duplicate key of a mapping."""
+    for entry in find_duplicates(manifest.node):
+        message = f"{entry.name} stands here a second time; kubectl keeps the last and drops the others: remove one"
+        yield ManifestError("TG405", entry.key.position, message)
+
+
+def find_misspelt_names(typed: TypedObject) -> Iterator[ManifestError]:
+    """Yield an error for every resource in the requests and limits of pods that is probably misspelt, once a place."""
+    for view in typed.views:
+        for resource_field in list_resource_fields(typed.content, view):
+            names = {name: field for field, amounts in resource_field.lists for name in amounts or ()}
+            for name, field in names.items():
+                suggestion = suggest_well_known(name) if "/" in name else None
+                if suggestion is not None:
+                    location = locate(typed.manifest.node, f"{resource_field.path}{field}[{name}]")
+                    message = f'{name} is probably misspelt: did you mean "{suggestion}"?'
+                    yield ManifestError("TG413", location.position, message)
+
+
+def find_misread_numbers(typed: TypedObject) -> Iterator[ManifestError]:
+    """Yield an error for every quantity without quotes that reaches the API server as another number than written."""
+    for view in typed.views or (None,):
+        for resource_field in list_resource_fields(typed.content, view):
+            for field, _ in resource_field.lists:
+                location = locate(typed.manifest.node, f"{resource_field.path}{field}")
+                for entry in location.node.entries if location.exact and isinstance(location.node, MappingNode) else ():
+                    yield from _check_number(entry)
+
+
+def _check_number(entry: Entry) -> Iterator[ManifestError]:
+    node = entry.value
+    if not isinstance(node, Scalar) or isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
+        return
+    sent = format_float(node.value) if isinstance(node.value, float) else str(node.value)
+    try:
+        is_same = Quantity.parse(node.text) == Quantity.parse(sent)
+    except QuantityError:
+        return
+    if not is_same:
+        message = f'{entry.name}: {node.text} without quotes is sent as {sent}: write "{node.text}" or {sent}'
+        yield ManifestError("TG407", node.position, message)
+
+
+NodeCheck = Callable[[DecodedRequest, RuleSelection, KnownDevices, bool], Verdict]
+"""A check of node rules by the nodes and devices of a snapshot, and by the pods on them if the flag is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """The object as it would be stored, its problems, and the messages on checks that were not evaluated.
+
+    `typed` is a pod with the values that it gets without writing them, and templates with those that their pods get.
+    `written` is a pod as it is written, and templates with the implied requests alone, as the API server stores them.
+    """
+
+    typed: TypedObject
+    written: TypedObject
+    problems: tuple[ReportedProblem, ...]
+    not_evaluated: tuple[str, ...]
+
+
+class RuleChecker:
+    """An evaluator of the rules of a policy set."""
+
+    def __init__(self, policies: PolicySet, find_pod_defaults: Callable[[str], PodDefaults]) -> None:
+        self._index = RuleIndex(policies)
+        self._find_pod_defaults = find_pod_defaults
+        self._fill_index = RuleIndex(_select_fill_rules(policies))
+        self._why_by_rule: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
+        self._why_by_implied: Mapping[str, str] = {each.name: each.reason for each in policies.implied_requests}
+
+    def evaluate(self, typed: TypedObject, labels: Labels | None) -> RuleResult:
+        """Evaluate the creation of an object by both webhooks; `labels` are those of its namespace, None if unknown.
+
+        Before, built-in admission completes a pod; the pods of templates are completed after the rules.
+        """
+        defaults, written = self._find_pod_defaults(typed.subject.namespace), typed
+        if isinstance(typed.content, Pod):
+            body = json.loads(typed.body)
+            set_pod_defaults(body, defaults)
+            typed = replace_body(typed, msgspec.json.encode(body))
+        remarks = find_implied_for_pods(self._index.select_implied(typed.subject.namespace, labels), typed.views)
+        patch = evaluate_request(typed.request, self._fill_index, labels, Phase.MUTATING).patch
+        if patch:
+            typed = replace_body(typed, apply_patch(typed.body, patch))
+        decoded_request = self._index.decode(typed.request, labels)
+        verdict = evaluate_decoded_request(decoded_request, self._index, labels, Phase.VALIDATING)
+        notes = [self._convert_problem(each, FindingSeverity.NOTE) for each in remarks]
+        implied = decoded_request.implied
+        completed = replace(typed, views=tuple(implied.with_defaults(defaults).complete_views(typed.views)))
+        if not isinstance(typed.content, Pod):
+            written = replace(typed, views=tuple(implied.complete_views(typed.views)))
+        return RuleResult(completed, written, (*self._convert_problems(verdict), *notes), verdict.unknown)
+
+    def check_nodes(
+        self,
+        typed: TypedObject,
+        labels: Labels | None,
+        check_nodes: Callable[[DecodedRequest, RuleSelection], Verdict],
+    ) -> RuleResult:
+        """Return the problems of the rules that require a node for the pods of an object."""
+        request = typed.request
+        selection = self._index.select_node_rules(request.kind, request.namespace, labels)
+        decoded_request = self._index.decode(request, labels)
+        decoded_request.implied = decoded_request.implied.with_defaults(
+            self._find_pod_defaults(typed.subject.namespace)
+        )
+        verdict = ALLOWED if selection is None else check_nodes(decoded_request, selection)
+        return RuleResult(typed, typed, tuple(self._convert_problems(verdict)), verdict.unknown)
+
+    def _convert_problems(self, verdict: Verdict) -> Iterator[ReportedProblem]:
+        for problems, severity in (
+            (verdict.problems, FindingSeverity.ERROR),
+            (verdict.warnings, FindingSeverity.WARNING),
+            (verdict.audits, FindingSeverity.NOTE),
+        ):
+            for problem in problems:
+                yield self._convert_problem(problem, severity)
+
+    def _convert_problem(self, problem: Problem, severity: FindingSeverity) -> ReportedProblem:
+        why_by_name = self._why_by_rule if problem.policy_kind == "rule" else self._why_by_implied
+        return ReportedProblem(
+            problem, f"{problem.policy_kind} {problem.rule}", severity, why_by_name.get(problem.rule, "")
+        )
+
+
+def _select_fill_rules(policies: PolicySet) -> PolicySet:
+    """Return the rules that fill requests, without denial: a filled request is not missing, despite other problems."""
+    rules = (rule for rule in policies.rules if rule.checks.requests_equal_limits is Equality.FILL)
+    return replace(policies, rules=tuple(replace(rule, enforcement=Enforcement.AUDIT) for rule in rules))
+
+
+def create_findings(manifest: Manifest, subject: FindingSubject, problems: Sequence[ReportedProblem]) -> list[Finding]:
+    """Return the problems of an object as findings in the order of the file, each mistake once.
+
+    Of each severity these are the first 1,000, and one with the number of the others.
+    """
+    located = [LocatedProblem(each, locate(manifest.node, each.problem.field)) for each in problems]
+    return list(_limit_number(sorted(_create_finding(manifest, subject, each) for each in merge_problems(located))))
+
+
+def _limit_number(findings: Iterable[Finding]) -> Iterator[Finding]:
+    omitted: dict[FindingSeverity, list[Finding]] = {}
+    counts = Counter[FindingSeverity]()
+    for each in findings:
+        counts[each.severity] += 1
+        if counts[each.severity] <= MAX_VIOLATIONS:
+            yield each
+        else:
+            omitted.setdefault(each.severity, []).append(each)
+    for others in omitted.values():
+        message = f"and {len(others)} more findings of this object, after the first {MAX_VIOLATIONS}"
+        yield replace(others[0], message=message, field="", why="")
+
+
+def _create_finding(manifest: Manifest, subject: FindingSubject, located: LocatedProblem) -> Finding:
+    reported, position = located.reported, located.location.position
+    problem = reported.problem
+    return Finding(
+        manifest.file,
+        position.line,
+        position.column,
+        reported.severity,
+        problem.code,
+        problem.message,
+        reported.reporter,
+        problem.field,
+        subject,
+        reported.why,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits.
+
+    `now` is the time by which overrides of limits end. `check_nodes` stays None if no rule needs the nodes of the
+    snapshot. `count_daemon_pods` counts the pods of a DaemonSet by these nodes.
+    """
+
+    policies: PolicySet
+    snapshot: SnapshotContents | None
+    namespace: str
+    limits: Limits
+    now: datetime
+    check_nodes: NodeCheck | None = None
+    count_daemon_pods: DaemonPodCounter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedObject:
+    """The findings about one object; `is_read` is False if its kind is not read, and then they say at most that."""
+
+    findings: tuple[Finding, ...] = ()
+    is_read: bool = True
+
+
+class ManifestChecker:
+    """A checker of manifests in order: the charges of earlier ones are not free for later ones."""
+
+    def __init__(self, context: CheckContext, manifests: Sequence[Manifest]) -> None:
+        self._context = context
+        self._targets = list_review_targets(context.policies)
+        defaults = PodDefaultsFinder(
+            context.snapshot or SnapshotContents(), manifests, context.namespace, context.limits
+        )
+        self._rule_checker = RuleChecker(context.policies, defaults.find)
+        self._find_pod_defaults = defaults.find
+        classes = tuple(collect_classes(manifests, context.limits))
+        templates = tuple(collect_templates(manifests, context.namespace, context.limits))
+        snapshot = context.snapshot or SnapshotContents()
+        snapshot = replace(snapshot, limit_annotations=merge_limit_annotations(snapshot.limit_annotations, manifests))
+        self._cap_checker = CapChecker(
+            context.policies,
+            snapshot,
+            classes,
+            templates,
+            find_pod_defaults=defaults.find,
+            now=context.now,
+            count_daemon_pods=context.count_daemon_pods,
+        )
+        self._devices = _create_known_devices(snapshot, classes, templates) if context.check_nodes is not None else None
+        snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
+        self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **collect_labels(manifests)}
+        self._reported_messages: set[str] = set()
+
+    def check(self, manifest: Manifest) -> CheckedObject:
+        """Return all findings of one object, in the order of its lines."""
+        subject = create_subject(manifest, self._context.namespace, self._targets)
+        if is_namespace(manifest):
+            problems = list(check_limit_annotations(manifest, self._context.policies.caps))
+            unread = _check_unread(manifest, subject, self._targets)
+            return CheckedObject((*unread, *create_findings(manifest, subject, problems)), is_read=bool(problems))
+        if not is_read(manifest, self._targets):
+            return CheckedObject(tuple(_check_unread(manifest, subject, self._targets)), is_read=False)
+        found = find_unknown_fields(manifest, self._targets)
+        unknown_fields = [_create_field_finding(manifest, subject, each) for each in found]
+        try:
+            typed = parse_object(manifest, self._context.namespace, self._context.limits, self._targets)
+            findings = [*self._check_object(typed, is_valid=not unknown_fields)] if typed else []
+        except DocumentError as error:
+            findings = [create_document_finding(manifest.file, error, subject)]
+        return CheckedObject((*unknown_fields, *findings))
+
+    def _check_object(self, typed: TypedObject, *, is_valid: bool) -> Iterator[Finding]:
+        """Yield the findings of a decoded object; its pods are charged if it `is_valid` and no check finds an error."""
+        manifest, subject = typed.manifest, typed.subject
+        misspelt = () if self._context.snapshot else find_misspelt_names(typed)
+        unread = (*find_unread_texts(manifest), *_find_unread_amounts(typed))
+        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed), *misspelt, *unread):
+            yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
+        labels = self._labels_by_namespace.get(subject.namespace)
+        rule_result = self._rule_checker.evaluate(typed, labels)
+        defaults = self._find_pod_defaults(subject.namespace)
+        problems = [*rule_result.problems, *_validate(rule_result, labels, defaults)]
+        schedulability = self._check_schedulability(rule_result.typed, labels, problems)
+        problems += schedulability.problems
+        cap_result = CapCheckResult()
+        if is_valid and not any(each.severity is FindingSeverity.ERROR for each in problems):
+            cap_result = self._cap_checker.charge(rule_result.typed, labels)
+        yield from create_findings(manifest, subject, [*problems, *cap_result.problems])
+        not_evaluated = (*rule_result.not_evaluated, *_describe_unknown_access(typed, labels))
+        for message in (*not_evaluated, *schedulability.not_evaluated, *cap_result.not_evaluated):
+            yield from self._report_once(typed, message)
+
+    def _check_schedulability(
+        self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]
+    ) -> RuleResult:
+        """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
+        check_nodes, devices = self._context.check_nodes, self._devices
+        if check_nodes is None or devices is None or any(each.severity is FindingSeverity.ERROR for each in problems):
+            return RuleResult(typed, typed, (), ())
+        has_pods = not self._cap_checker.has_existing_pods(typed)
+        return self._rule_checker.check_nodes(
+            typed, labels, lambda request, selection: check_nodes(request, selection, devices, has_pods)
+        )
+
+    def _report_once(self, typed: TypedObject, message: str) -> Iterator[Finding]:
+        """Yield the finding for a check that was not evaluated, at the first such object only."""
+        if message not in self._reported_messages:
+            self._reported_messages.add(message)
+            error = ManifestError("TG408", typed.manifest.node.position, message)
+            yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
+
+
+def _find_unread_amounts(typed: TypedObject) -> Iterator[ManifestError]:
+    """Yield a warning for requests and limits of another project's object that are not those of its pods."""
+    if typed.target.definition is None:
+        return
+    fields = [field for view in typed.views for field in list_resource_fields(typed.content, view)]
+    read_paths = {f"{field.path}{name}" for field in fields for name, _ in field.lists}
+    yield from find_unread_amounts(typed.manifest, sorted(read_paths))
+
+
+def _create_known_devices(
+    snapshot: SnapshotContents, classes: Iterable[DeviceClass], templates: Iterable[ResourceClaimTemplate]
+) -> KnownDevices:
+    """Return what is known: no classes and no devices if the snapshot does not have these kinds.
+
+    The manifests are applied to the cluster of the snapshot, so that their classes and templates exist there too.
+
+    Raises:
+        SnapshotError: if a slice is not as an API server would have stored it.
+    """
+    added = tuple(classes)
+    if snapshot.cluster is not None:
+        for each in added:
+            snapshot.cluster.device_classes.put(each)
+    selectors = {
+        each.metadata.name: list_expressions((each.spec or DeviceClassSpec()).selectors)
+        for each in (*snapshot.classes, *added)
+        if each.metadata is not None and each.metadata.name
+    }
+    has_classes = "DeviceClass" in snapshot.device_kinds
+    has_slices = "ResourceSlice" in snapshot.device_kinds
+    least_amounts = LeastAmounts(store_devices(snapshot).list_slices, selectors.get) if has_slices else None
+    return KnownDevices(
+        lambda: selectors if has_classes else None,
+        least_amounts,
+        ClaimTemplates((*snapshot.templates, *templates)).find_claim,
+    )
+
+
+def _check_unread(manifest: Manifest, subject: FindingSubject, targets: ReviewTargets) -> Iterator[Finding]:
+    """Yield the finding of an object whose kind is not read, if it is a wrong kind or has pods."""
+    if error := find_wrong_kind(manifest, targets):
+        yield replace(create_document_finding(manifest.file, error, subject), reporter=API_SERVER)
+    elif warning := find_unread_pods(manifest, targets):
+        yield create_document_finding(manifest.file, warning, subject, FindingSeverity.WARNING)
+
+
+def _create_field_finding(manifest: Manifest, subject: FindingSubject, unknown: UnknownField) -> Finding:
+    return Finding(
+        manifest.file,
+        *unknown.position,
+        FindingSeverity.ERROR,
+        "TG409",
+        unknown.message,
+        API_SERVER,
+        unknown.field,
+        subject,
+    )
+
+
+def _describe_unknown_access(typed: TypedObject, labels: Labels | None) -> Iterator[str]:
+    """Yield a message if the labels that decide about the admin access of a claim are unknown."""
+    content = typed.content
+    if labels is None and isinstance(content, ResourceClaim | ResourceClaimTemplate) and requests_admin_access(content):
+        yield (
+            f"whether the API server accepts adminAccess is not known: namespace {typed.subject.namespace} is neither "
+            f"among the manifests nor in a snapshot, and needs the label {ADMIN_ACCESS_LABEL}"
+        )
+
+
+def _validate(rule_result: RuleResult, labels: Labels | None, defaults: PodDefaults) -> Iterator[ReportedProblem]:
+    """Yield the problems that the API server rejects, and those that it accepts although they are mistakes.
+
+    It validates a pod after built-in admission has completed it, a template as it is stored, and its pods when they
+    are created.
+    """
+    typed, written = rule_result.typed, rule_result.written
+    found = api_validation.validate_object(typed.content, typed.views)
+    in_writing = found if typed is written else api_validation.validate_object(written.content, written.views)
+    is_pod, written_problems = isinstance(typed.content, Pod), frozenset(in_writing)
+    for problem in found if is_pod else in_writing:
+        if problem in written_problems:
+            yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
+    if is_pod or typed.target.creates_pods:
+        for problem in find_rejections(written.views, typed.views, defaults):
+            yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
+    for problem in api_validation.validate_admin_access_of(typed.content, typed.subject.namespace, labels):
+        yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
+    accepted = typed if is_pod else written
+    for problem in api_validation.find_accepted_problems(accepted.content, accepted.views):
+        yield ReportedProblem(problem, ACCEPTED_BY_KUBERNETES, FindingSeverity.WARNING)

@@ -1,0 +1,209 @@
+"""The command `tallygate check`: the evaluation of manifests before they are sent to a cluster."""
+
+import sys
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.cli.check.cap_check import may_count_devices
+from tallygate.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
+from tallygate.cli.framework import (
+    EXIT_FINDINGS,
+    EXIT_USAGE_ERROR,
+    Command,
+    namespace_option,
+    output_option,
+    strict_option,
+)
+from tallygate.cli.manifests.manifest_files import (
+    STDIN,
+    UNREADABLE_CODES,
+    LoadedManifests,
+    format_argument,
+    load_manifests,
+)
+from tallygate.cli.output import tables
+from tallygate.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
+from tallygate.cli.progress import track, track_files
+from tallygate.cli.sources import snapshot_reader as snapshots
+from tallygate.cli.sources.options import combine_files, files_options, load_usable_policies, snapshot_option
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.gate.applied_workload import DaemonPodCounter
+from tallygate.kube.kubeconfig import find_default_namespace
+from tallygate.policy.model import PolicySet, Schedulable
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate check deploy/", "every manifest in a folder, by the shipped rules"),
+        ("helm template . | tallygate check -", "what a chart renders to"),
+        ("kustomize build . | tallygate check --policies policies/ -o github -", "by your own rules, in CI"),
+        ("tallygate snapshot now.json", "the current state of the cluster, for the caps ..."),
+        ("tallygate check --policies policies/ --snapshot now.json deploy/", "... do these exceed a cap?"),
+    ),
+)
+@files_options("[FILE|FOLDER|-]...", "Manifests, a folder of them at any depth, or - for stdin.")
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A policy file, or a folder of them; may be given several times. Without it the shipped policies apply.",
+)
+@snapshot_option(
+    "The current state of the cluster, for caps and for rules that select namespaces by label: a file of `tallygate "
+    "snapshot`, or of `kubectl get nodes,pods,namespaces -A` with -o json or -o yaml."
+)
+@namespace_option("For objects without a namespace. Default: that of the kubeconfig's context, else default.")
+@click.option(
+    "--allow-empty",
+    is_flag=True,
+    help="Accept stdin and folders without any object, and files without any document; else they are errors.",
+)
+@click.option(
+    "--exclude",
+    metavar="PATTERN",
+    multiple=True,
+    help="Leave out files and folders of folders whose name, or path below the folder, matches, as in charts or "
+    "'*.patch.yaml'; may be given several times.",
+)
+@strict_option
+@output_option
+@click.pass_context
+def check(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    filenames: tuple[str, ...],
+    *,
+    policies: tuple[Path, ...],
+    snapshot: Path | None,
+    namespace: str | None,
+    allow_empty: bool,
+    exclude: tuple[str, ...],
+    output: str,
+    strict: bool,
+) -> None:
+    """Check manifests: YAML or JSON files, folders of them at any depth, or stdin (-).
+
+    In folders, files and folders whose name begins with a dot are left out. Documents of other tools, such as
+    Chart.yaml or a values file, and patches of kustomizations are no objects: they are skipped and counted.
+
+    The command reports fields and resources that the API server would reject, or would accept although they are
+    wrong, and violations of rules and caps, for the manifests in their order. Caps count pods, claims for devices,
+    and the claims that templates make for pods; with a snapshot, they count those that exist too. Objects with
+    containers whose kind is not read are warnings; a WorkloadKind among the policies defines such a kind. Each
+    finding has file, line and column. Nothing is sent anywhere.
+
+    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
+    """
+    files = combine_files(paths, filenames, snapshot)
+    policy_set = load_usable_policies(policies)
+    loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files, exclude)
+    has_node_rules = RuleIndex(policy_set).has_node_rules
+    counts_nodes = bool(policy_set.caps) and _has_daemon_sets(loaded)
+    snapshot_contents = (
+        snapshots.read_snapshot(snapshot, with_cluster=has_node_rules or counts_nodes) if snapshot else None
+    )
+    check_context = CheckContext(
+        policy_set,
+        snapshot_contents,
+        namespace or find_default_namespace(in_cluster=False),
+        DEFAULT_LIMITS,
+        datetime.now(UTC),
+        _create_node_check(snapshot_contents) if has_node_rules else None,
+        _create_daemon_counter(snapshot_contents),
+    )
+    run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
+    if not allow_empty:
+        loaded.findings += map(_create_empty_finding, loaded.empty_arguments)
+    if loaded.excluded_count:
+        run_summary.notes.append(
+            f"{loaded.excluded_count} file{'s' * (loaded.excluded_count != 1)} left out by --exclude"
+        )
+    findings = _check_manifests(loaded, check_context, run_summary)
+    if check_context.policies.caps and snapshot is None:
+        run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")
+    if snapshot_contents is not None:
+        run_summary.notes += _list_missing_devices(policy_set, snapshot_contents.device_kinds)
+        run_summary.notes += _list_missing_rules(policy_set, snapshot_contents)
+    tables.print_findings("CheckReport", findings, run_summary, output)
+    if any(finding.code in UNREADABLE_CODES for finding in findings):
+        ctx.exit(EXIT_USAGE_ERROR)
+    ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
+
+
+def _list_missing_devices(policies: PolicySet, known: Collection[str]) -> Iterator[str]:
+    """Yield a note for the kinds of devices that a snapshot does not have, if a cap may count them."""
+    names = {name for cap in policies.caps for name in cap.list_requested_names()}
+    resources = {"ResourceClaim": "resourceclaims", "DeviceClass": "deviceclasses"}
+    missing = " and no ".join(resource for kind, resource in resources.items() if kind not in known)
+    if missing and (policies.needs_slices or any(map(may_count_devices, names))):
+        yield f"claims for devices are not counted for caps: the snapshot has no {missing}"
+    if policies.needs_slices and "ResourceSlice" not in known:
+        yield "allocated devices are not counted for caps: the snapshot has no resourceslices"
+
+
+def _list_missing_rules(policies: PolicySet, snapshot: snapshots.SnapshotContents) -> Iterator[str]:
+    """Yield a note if a snapshot does not have the rules that taint devices, and what fits now depends on them."""
+    cluster, known = snapshot.cluster, snapshot.device_kinds
+    asks_now = any(rule.checks.schedulable is Schedulable.NOT_NOW for rule in policies.rules)
+    needs_rules = cluster is not None and cluster.scheduler_version.applies_taint_rules and "ResourceSlice" in known
+    if asks_now and needs_rules and snapshots.TAINT_RULE_KIND not in known:
+        yield f"only the taints of drivers count for schedulable: the snapshot has no {snapshots.TAINT_RULES}"
+
+
+def _create_empty_finding(argument: str) -> Finding:
+    lacking = "no Kubernetes object in it" if argument == STDIN or Path(argument).is_dir() else "no document in it"
+    message = f"{lacking}, so nothing was checked; with --allow-empty that is no error"
+    return Finding(format_argument(argument), 1, 1, FindingSeverity.ERROR, "TG412", message)
+
+
+def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck | None:
+    """Return the check of node rules by a snapshot, None without its cluster: only this check needs numpy."""
+    if contents is None or contents.cluster is None:
+        return None
+    from tallygate.gate.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  see the docstring
+    from tallygate.gate.schedulability import check_schedulability  # noqa: PLC0415  see the docstring
+
+    cluster = contents.cluster
+    return lambda decoded, selection, devices, has_pods: check_schedulability(
+        decoded, selection, FixedSnapshot(cluster, has_pods=has_pods), devices
+    )
+
+
+def _has_daemon_sets(loaded: LoadedManifests) -> bool:
+    """Return whether the pods of a DaemonSet can be counted by nodes, which needs numpy."""
+    return any(each.kind == "DaemonSet" for each in loaded.manifests) and find_spec("numpy") is not None
+
+
+def _create_daemon_counter(contents: snapshots.SnapshotContents | None) -> DaemonPodCounter | None:
+    """Return the function that counts the pods of a DaemonSet by the nodes of a snapshot; None if it has none."""
+    if contents is None or contents.cluster is None or not len(contents.cluster.nodes):
+        return None
+    from tallygate.gate.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  numpy takes long to import
+    from tallygate.gate.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
+
+    return partial(count_pods_on_nodes, snapshots=FixedSnapshot(contents.cluster, has_pods=False))
+
+
+def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:
+    """Return all findings, file by file in the order given; count the objects of kinds without checks."""
+    checker = ManifestChecker(check_context, loaded.manifests)
+    findings = list(loaded.findings)
+    for manifest in track("checking objects", loaded.manifests):
+        checked = checker.check(manifest)
+        findings += checked.findings
+        if checked.is_read:
+            run_summary.item_count += 1
+        elif checked.findings:
+            run_summary.unread_kinds[manifest.kind] += 1
+        else:
+            run_summary.skipped_kinds[manifest.kind] += 1
+    file_order = {name: index for index, name in enumerate(loaded.file_names)}
+    return sorted(findings, key=lambda finding: (file_order.get(finding.file, len(file_order)), finding))

@@ -1,0 +1,131 @@
+"""Verification of certificate chains against CA bundles.
+
+`find_distrust` decides as an API server does (Go crypto/x509, verify.go): a certificate in the bundle is trusted, and
+so is a certificate that a trusted certificate has signed, step by step.
+
+`fetch_served_certificate` connects from this machine to a gate that is called by URL. OpenSSL verifies the whole chain
+of the connection, which may differ from the chain that the gate sends to the API server.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from tallygate.cli.doctor.facts import ServedCertificate, Unavailable
+from tallygate.errors import TallygateError
+
+_MAX_CERTIFICATES = 20  # certificates in a file
+_CONNECT_SECONDS = 5.0
+_MAX_MESSAGE_CHARACTERS = 300
+
+
+class CertificateChainError(TallygateError):
+    """PEM data that contains no valid certificate."""
+
+
+def load_certificates(pem: bytes) -> list[x509.Certificate]:
+    """Return the certificates of a PEM file, at most 20.
+
+    Raises:
+        CertificateChainError: if the data contains no valid certificate.
+    """
+    try:
+        return x509.load_pem_x509_certificates(pem)[:_MAX_CERTIFICATES]
+    except ValueError as error:
+        raise CertificateChainError(f"no certificate: {error}") from None
+
+
+def find_distrust(
+    chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], host: str, now: datetime
+) -> str:
+    """Return why a client with the CAs `trusted` rejects this chain for `host`; an empty string if it accepts it."""
+    serving_certificate = chain[0]
+    if not now <= serving_certificate.not_valid_after_utc:
+        return f"the certificate has expired on {serving_certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    if now < serving_certificate.not_valid_before_utc:
+        return f"the certificate is not valid before {serving_certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+    if not _is_valid_for(serving_certificate, host):
+        return f"the certificate is not for {host}"
+    return "" if _is_trusted(chain, trusted, now) else "no authority in caBundle has signed the certificate"
+
+
+def _is_trusted(chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime) -> bool:
+    valid_cas = [
+        candidate for candidate in trusted if candidate.not_valid_before_utc <= now <= candidate.not_valid_after_utc
+    ]
+    certificate = chain[0]
+    for _ in range(_MAX_CERTIFICATES):
+        if certificate in valid_cas or any(_is_issuer(ca, certificate) for ca in valid_cas):
+            return True
+        issuer = next((each for each in chain[1:] if each != certificate and _is_issuer(each, certificate)), None)
+        if issuer is None:
+            return False
+        certificate = issuer
+    return False
+
+
+def _is_issuer(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _is_valid_for(certificate: x509.Certificate, host: str) -> bool:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+    try:
+        return ip_address(host) in names.get_values_for_type(x509.IPAddress)
+    except ValueError:
+        return any(_matches_host(pattern, host) for pattern in names.get_values_for_type(x509.DNSName))
+
+
+def _matches_host(pattern: str, host: str) -> bool:
+    """Return whether a DNS name pattern matches a host; `*` stands for exactly the first label."""
+    if not pattern.startswith("*."):
+        return pattern.lower() == host.lower()
+    return host.lower().partition(".")[2] == pattern[2:].lower()
+
+
+def fetch_served_certificate(url: str, bundles: Iterable[bytes]) -> ServedCertificate | Unavailable:
+    """Return the certificate served at a URL and the trust failure for each CA bundle.
+
+    An empty bundle stands for the system's CAs.
+    """
+    parts = urlsplit(url)
+    try:
+        address = (parts.hostname or "", parts.port or 443)
+        certificate = ssl.get_server_certificate(address, timeout=_CONNECT_SECONDS).encode()
+        return ServedCertificate(certificate, {bundle: _find_trust_failure(address, bundle) for bundle in bundles})
+    except (OSError, ValueError) as error:
+        return Unavailable(f"{parts.netloc} cannot be reached from here: {error}"[:_MAX_MESSAGE_CHARACTERS])
+
+
+def _find_trust_failure(address: tuple[str, int], bundle: bytes) -> str:
+    """Return why a client with this CA bundle rejects the connection; an empty string if it accepts it.
+
+    Raises:
+        OSError: if no connection can be made.
+    """
+    try:
+        context = ssl.create_default_context(cadata=bundle.decode("ascii") if bundle else None)
+    except (ssl.SSLError, ValueError):
+        return "caBundle is no certificate"
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go: every certificate in the bundle is a trust anchor
+    try:
+        with (
+            socket.create_connection(address, _CONNECT_SECONDS) as raw_socket,
+            context.wrap_socket(raw_socket, server_hostname=address[0]),
+        ):
+            return ""
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message

@@ -1,0 +1,408 @@
+"""The gathering of the facts: everything that a check needs is read once.
+
+`PagedLists` reads the lists that may be long page by page: namespaces, ResourceQuotas, limits of caps, classes of
+devices, and objects that use opaque names. A fact that cannot be read is `Unavailable`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from tallygate.accounting.names import OPAQUE_PREFIX
+from tallygate.admission.cap_index import CapIndex, get_cap_name
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.cli.doctor import probe
+from tallygate.cli.doctor.api_types import (
+    CustomResourceDefinition,
+    GateDeployment,
+    GateDisruptionBudget,
+    GateNetworkPolicy,
+    GatePod,
+    LabelledNamespace,
+    LeaderLease,
+    ServiceAccount,
+    TlsSecret,
+    WebhookConfiguration,
+)
+from tallygate.cli.doctor.certificate_chain import fetch_served_certificate as shown_at
+from tallygate.cli.doctor.doctor_client import DoctorClient
+from tallygate.cli.doctor.facts import (
+    MUTATING,
+    VALIDATING,
+    CapLimits,
+    GateFacts,
+    GateLocation,
+    OpaqueNameUser,
+    PermissionResult,
+    Replica,
+    ServedCertificate,
+    Unavailable,
+)
+from tallygate.cli.doctor.mounted_policies import (
+    CONFIGURATIONS_PATH,
+    GATE_NAME,
+    create_deployment_path,
+    find_service_namespace,
+    read_mounted_policies,
+)
+from tallygate.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, Permission, list_permissions
+from tallygate.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
+from tallygate.cli.doctor.served_kinds import read_workload_facts
+from tallygate.cli.progress import track
+from tallygate.cli.sources.observed_cluster import PODS_PATH, list_cap_ledgers
+from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.errors import TallygateError
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.client import ApiClient, ClientConfig
+from tallygate.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.objects.core import Node, ResourceQuota
+from tallygate.objects.meta import ObjectMeta
+from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.limit_annotations import LimitRecords
+from tallygate.policy.model import PodFilter, PolicySet
+from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
+from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, NAMESPACE_CODEC
+from tallygate.state.kubernetes import cap_ledger
+from tallygate.state.kubernetes.limit_record_store import read_limit_records
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
+_MAX_PODS = 50
+
+
+class _ListedRecord(NamedTuple):
+    """The kept fields of a listed object; `opaque_names` are the opaque names that it uses."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    opaque_names: tuple[str, ...] = ()
+    quota: ResourceQuota | None = None
+
+
+class _Resources(msgspec.Struct, frozen=True):
+    requests: dict[str, msgspec.Raw] | None = None
+    limits: dict[str, msgspec.Raw] | None = None
+
+
+class _Container(msgspec.Struct, frozen=True):
+    resources: _Resources = _Resources()
+
+
+class _PodSpec(msgspec.Struct, rename="camel", frozen=True):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+
+
+class _PodStatus(msgspec.Struct, frozen=True):
+    phase: str = ""
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    """The fields of a pod that contain the names of its requested resources."""
+
+    metadata: ObjectMeta
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+class PagedLists:
+    """A reader of long lists. A list that cannot be read is `Unavailable` with the API server's message."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    def list_namespaces(self) -> tuple[LabelledNamespace, ...] | Unavailable:
+        """Return every namespace."""
+        try:
+            records = list_resource(self._client, NAMESPACE_CODEC).items
+        except (ListError, ApiError) as error:
+            return Unavailable(str(error))
+        return tuple(LabelledNamespace(each.name, dict(each.labels), each.limit_texts, each.uid) for each in records)
+
+    def list_quotas(self) -> tuple[ResourceQuota, ...] | Unavailable:
+        """Return every ResourceQuota."""
+        codec = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, _convert_quota)
+        return self._list(codec, lambda records: tuple(record.quota for record in records if record.quota))
+
+    def list_opaque_name_users(self) -> tuple[OpaqueNameUser, ...] | Unavailable:
+        """Return the nodes that advertise opaque names and the pods that request them and have not ended."""
+        nodes = self._list(ResourceCodec("nodes", "/api/v1/nodes", Node, _convert_node), _create_user_converter("Node"))
+        if isinstance(nodes, Unavailable):
+            return nodes
+        pods = self._list(ResourceCodec("pods", PODS_PATH, _Pod, _convert_pod), _create_user_converter("Pod"))
+        return pods if isinstance(pods, Unavailable) else (*nodes, *pods)
+
+    def list_device_classes(self) -> Mapping[str, str] | Unavailable:
+        """Return the extended resource of each class of devices, empty if it has none."""
+        try:
+            return {each.name: each.resource for each in list_resource(self._client, DEVICE_CLASS_CODEC).items}
+        except UnknownResourceError:
+            return {}
+        except (ListError, ApiError) as error:
+            return Unavailable(str(error))
+
+    def count_published_devices(self, caps: CapIndex | None) -> int | Unavailable | None:
+        """Return the number of devices in ResourceSlices, None if no cap counts them by attributes or capacities."""
+        if caps is None or not any(cap.device_meters for cap in caps.list_caps()):
+            return None
+        try:
+            return sum(len(each.devices) for each in list_resource(self._client, RESOURCE_SLICE_CODEC).items)
+        except UnknownResourceError:
+            return 0
+        except (ListError, ApiError) as error:
+            return Unavailable(str(error))
+
+    def list_cap_limits(
+        self, caps: CapIndex | None, namespaces: tuple[LabelledNamespace, ...] | Unavailable
+    ) -> tuple[CapLimits, ...] | Unavailable:
+        """Return the hard limits of caps per namespace from the policies, else from the CapLedgers, no shared caps."""
+        if caps is None:
+            return self._list_limits_by_ledgers()
+        if isinstance(namespaces, Unavailable):
+            return namespaces
+        return tuple(_list_limits_by_policies(caps, namespaces))
+
+    def _list_limits_by_ledgers(self) -> tuple[CapLimits, ...] | Unavailable:
+        try:
+            ledger_list = list_cap_ledgers(self._client)
+        except (ListError, ApiError) as error:
+            return Unavailable(str(error))
+        if ledger_list.unavailable_reason:
+            return Unavailable(f"{ledger_list.unavailable_reason}; name the policy files by --policies")
+        return tuple(
+            CapLimits(get_cap_name(key.cap), key.namespace, ledger_record.ledger.hard, counts_all_pods=False)
+            for key, ledger_record in ledger_list.records.items()
+            if ledger_record.ledger and key.namespace
+        )
+
+    def _list(
+        self, codec: ResourceCodec[T, _ListedRecord], convert: Callable[[list[_ListedRecord]], tuple[R, ...]]
+    ) -> tuple[R, ...] | Unavailable:
+        try:
+            return convert(list(list_resource(self._client, codec).items))
+        except UnknownResourceError:
+            return ()
+        except (ListError, ApiError) as error:
+            return Unavailable(str(error))
+
+
+def _list_limits_by_policies(caps: CapIndex, namespaces: tuple[LabelledNamespace, ...]) -> Iterator[CapLimits]:
+    for namespace in namespaces:
+        for active_cap in caps.find_matching(namespace.name, namespace.labels).caps:
+            if not active_cap.definition.shared:
+                yield CapLimits(
+                    active_cap.definition.name,
+                    namespace.name,
+                    active_cap.hard,
+                    counts_all_pods=active_cap.definition.pods == PodFilter(),
+                )
+
+
+def _create_user_converter(kind: str) -> Callable[[list[_ListedRecord]], tuple[OpaqueNameUser, ...]]:
+    return lambda records: tuple(
+        OpaqueNameUser(kind, record.namespace, record.name, name) for record in records for name in record.opaque_names
+    )
+
+
+def _create_record(
+    meta: ObjectMeta | None, resource_names: set[str], quota: ResourceQuota | None = None
+) -> _ListedRecord:
+    """Return the record of a stored object.
+
+    Raises:
+        ValueError: if the object has no uid or no name.
+    """
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError("an object without uid or name")
+    opaque_names = tuple(sorted(name for name in resource_names if name.startswith(OPAQUE_PREFIX)))
+    revision = parse_revision(meta.resource_version or "")
+    return _ListedRecord(meta.uid, meta.namespace or "", meta.name, revision, opaque_names, quota)
+
+
+def _convert_quota(quota: ResourceQuota) -> _ListedRecord:
+    return _create_record(quota.metadata, set(), quota)
+
+
+def _convert_node(node: Node) -> _ListedRecord:
+    status = node.status
+    return _create_record(node.metadata, {*((status.capacity if status else None) or {})})
+
+
+def _convert_pod(pod: _Pod) -> _ListedRecord:
+    if pod.status.phase in {"Succeeded", "Failed"}:
+        return _create_record(pod.metadata, set())
+    containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    return _create_record(
+        pod.metadata, {name for container in containers for name in (container.resources.requests or {})}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorRequest:
+    """The parameters of `doctor`: the configurations' name, the gate's namespace (None: from its Service), and more.
+
+    `policies` are the given ones, `monitors` URLs of monitor ports of replicas that run elsewhere.
+    """
+
+    name: str
+    namespace: str | None = None
+    policies: PolicySet | None = None
+    monitors: tuple[str, ...] = ()
+    cluster_options: tuple[str, ...] = ()
+
+
+def gather_facts(connection: ClientConfig, request: DoctorRequest) -> GateFacts:
+    """Gather all facts.
+
+    Raises:
+        UsageError: if the API server cannot be reached.
+    """
+    api, client = DoctorClient(connection), ApiClient(connection)
+    clock_offset = api.check_reachable().clock_offset
+    try:
+        return _Gatherer(api, client, request).gather(clock_offset)
+    finally:
+        client.close()
+
+
+class _Gatherer:
+    """The gathering for one gate."""
+
+    def __init__(self, api: DoctorClient, client: ApiClient, request: DoctorRequest) -> None:
+        self._api = api
+        self._client = client
+        self._paged_lists = PagedLists(client)
+        self._request = request
+        self._own_configurations = {kind: self._get_configuration(kind) for kind in (MUTATING, VALIDATING)}
+        configurations = [
+            configuration
+            for configuration in self._own_configurations.values()
+            if isinstance(configuration, WebhookConfiguration)
+        ]
+        self._configurations = configurations
+        self._namespace = request.namespace or find_service_namespace(configurations) or DEFAULT_NAMESPACE
+        self._deployment = api.get_object(create_deployment_path(self._namespace), GateDeployment)
+
+    def gather(self, clock_offset: float | None) -> GateFacts:
+        pods = self._list_pods()
+        namespaces = self._paged_lists.list_namespaces()
+        location = GateLocation(
+            self._namespace,
+            self._request.name,
+            _find_secret_name(self._deployment),
+            self._request.cluster_options,
+            _find_service_account(self._deployment),
+        )
+        definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
+        lease = self._api.get_object(
+            f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
+        )
+        policies = self._request.policies or read_mounted_policies(self._api, self._namespace, self._deployment)
+        known = None if isinstance(policies, Unavailable) else policies
+        caps, kinds = (None, ()) if known is None else (CapIndex(known, datetime.now(UTC)), known.workload_kinds)
+        now = datetime.now(UTC)  # directly after the Lease was read: the check compares both to the second
+        return GateFacts(
+            now=now,
+            version=version("tallygate"),
+            location=location,
+            clock_offset=clock_offset,
+            mutating=self._own_configurations[MUTATING],
+            validating=self._own_configurations[VALIDATING],
+            other_configurations=self._list_other_configurations(),
+            namespaces=namespaces,
+            dry_runs=send_dry_runs(self._api, choose_namespace(self._configurations, namespaces)),
+            secret=self._api.get_object(
+                f"/api/v1/namespaces/{self._namespace}/secrets/{location.secret_name}", TlsSecret
+            ),
+            served_certificate=_fetch_served_certificate(self._configurations),
+            deployment=self._deployment,
+            disruption_budgets=self._api.list_objects(
+                f"/apis/policy/v1/namespaces/{self._namespace}/poddisruptionbudgets", GateDisruptionBudget
+            ),
+            pods=pods,
+            replicas=self._probe_replicas(pods),
+            permissions=self._review_rights(location.service_account, list_permissions(known)),
+            ledger_definition=self._api.get_object(definition, CustomResourceDefinition),
+            lease=lease,
+            quotas=self._paged_lists.list_quotas(),
+            cap_limits=self._paged_lists.list_cap_limits(caps, namespaces),
+            opaque_name_users=self._paged_lists.list_opaque_name_users(),
+            device_classes=self._paged_lists.list_device_classes(),
+            policies=policies,
+            published_devices=self._paged_lists.count_published_devices(caps),
+            limit_records=self._read_limit_records(),
+            network_policies=self._list_network_policies(),
+            workloads=read_workload_facts(self._client, (*KNOWN_KINDS, *kinds)),
+        )
+
+    def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:
+        return self._api.get_object(f"{CONFIGURATIONS_PATH}/{kind}s/{self._request.name}", WebhookConfiguration)
+
+    def _read_limit_records(self) -> LimitRecords | Unavailable:
+        try:
+            return read_limit_records(self._client, self._namespace)
+        except TallygateError as error:
+            return Unavailable(str(error))
+
+    def _list_other_configurations(self) -> tuple[WebhookConfiguration, ...] | Unavailable:
+        configurations = self._api.list_objects(f"{CONFIGURATIONS_PATH}/{MUTATING}s", WebhookConfiguration)
+        if isinstance(configurations, Unavailable):
+            return configurations
+        return tuple(each for each in configurations if each.name != self._request.name)
+
+    def _list_network_policies(self) -> tuple[GateNetworkPolicy, ...] | Unavailable:
+        path = f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies"
+        return self._api.list_objects(path, GateNetworkPolicy)
+
+    def _list_pods(self) -> tuple[GatePod, ...] | Unavailable:
+        query = {"labelSelector": _SELECTOR, "limit": f"{_MAX_PODS}"}
+        return self._api.list_objects(f"/api/v1/namespaces/{self._namespace}/pods", GatePod, query)
+
+    def _probe_replicas(self, pods: tuple[GatePod, ...] | Unavailable) -> tuple[Replica, ...] | Unavailable:
+        if self._request.monitors:
+            return tuple(probe.probe_monitors(self._request.monitors))
+        if isinstance(pods, Unavailable):
+            return pods
+        if not pods and any(
+            each.client_config.url for configuration in self._configurations for each in configuration.webhooks
+        ):
+            return Unavailable("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
+        return tuple(probe.probe_pods(self._api, track("asking replicas", pods)))
+
+    def _review_rights(self, name: str, needed: Sequence[Permission]) -> tuple[PermissionResult, ...] | Unavailable:
+        account = self._api.get_object(f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{name}", ServiceAccount)
+        if account is None:
+            return Unavailable(f"there is no ServiceAccount {self._namespace}/{name}")
+        return review_permissions(self._api, self._namespace, name, track("asking for rights", needed))
+
+
+def _find_service_account(deployment: GateDeployment | Unavailable | None) -> str:
+    """Return the name of the ServiceAccount of the gate's pods, else the default."""
+    if not isinstance(deployment, GateDeployment):
+        return GATE_NAME
+    return deployment.spec.template.spec.service_account_name
+
+
+def _find_secret_name(deployment: GateDeployment | Unavailable | None) -> str:
+    """Return the name of the gate's Secret from the gate's arguments, else from its volumes, else the default."""
+    if not isinstance(deployment, GateDeployment):
+        return DEFAULT_SECRET
+    secret_arguments = [
+        argument.rpartition("/")[2] for argument in deployment.arguments if argument.startswith("--tls-secret=")
+    ]
+    mounted = [each.secret.secret_name for each in deployment.spec.template.spec.volumes if each.secret]
+    return next(iter((*secret_arguments, *mounted)), DEFAULT_SECRET)
+
+
+def _fetch_served_certificate(configurations: Sequence[WebhookConfiguration]) -> ServedCertificate | Unavailable | None:
+    clients = [webhook.client_config for configuration in configurations for webhook in configuration.webhooks]
+    urls = [each.url for each in clients if each.url]
+    return shown_at(urls[0], {each.ca_bundle for each in clients}) if urls else None

@@ -1,0 +1,469 @@
+"""The command `tallygate explain`: the meaning of a code, or the calculation of a pod's effective request.
+
+`tallygate explain pod` explains the pods of a file and the pod templates of its workloads: requests, limits, the charge
+of a ResourceQuota, and the terms of each sum. The claims for devices that templates of the file make for a pod are
+charged by a ResourceQuota too. A pod that is not stored yet has the values that built-in admission and implied requests
+give it, as in `tallygate check`.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+from rich.console import Group, RenderableType
+from rich.console import Group as Lines
+from rich.text import Text
+
+from tallygate.accounting.amounts import Amounts, format_amount, is_milli
+from tallygate.accounting.names import DEVICES_SUFFIX
+from tallygate.accounting.pod_defaults import PodDefaults
+from tallygate.accounting.pod_requests import (
+    EffectiveRequest,
+    RequestTerm,
+    compute_pod_limits,
+    compute_pod_requests,
+    explain_request,
+)
+from tallygate.accounting.problem import Code
+from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.accounting.resource_quota import compute_claim_quota_charge, compute_quota_charge
+from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.implied_requests import ImpliedIndex, ImpliedRequests, describe_amount
+from tallygate.admission.kinds import ReviewTargets, list_review_targets
+from tallygate.admission.pod_view import PodView, ReplicaCount
+from tallygate.admission.rule_index import Labels
+from tallygate.cli.check.created_pods import PodDefaultsFinder, describe_limit_ranger
+from tallygate.cli.check.namespace_manifests import collect_labels
+from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.cli.manifests.claim_manifests import (
+    ClaimTemplates,
+    collect_classes,
+    collect_templates,
+    index_classes,
+)
+from tallygate.cli.manifests.kind_manifests import find_defined_targets, report_unread_kinds
+from tallygate.cli.manifests.manifest_files import load_manifests
+from tallygate.cli.manifests.manifest_objects import Manifest
+from tallygate.cli.manifests.typed_objects import parse_object
+from tallygate.cli.output import code_catalog, tables
+from tallygate.cli.output.tables import create_table, escape_control
+from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
+from tallygate.cli.sources.options import combine_files, load_usable_policies, snapshot_option
+from tallygate.cli.sources.snapshot_reader import SnapshotContents, read_snapshot
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
+from tallygate.gate.applied_workload import ForecastPods, ForecastWorkload
+from tallygate.gate.claim_forecast import find_pod_claims
+from tallygate.gate.workload_forecast import describe_unknown_defaults
+from tallygate.objects.core import Pod, PodSpec
+from tallygate.policy.model import PolicySet
+
+_POD = "pod"
+_DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class PodCalculation:
+    """The calculation of one pod: `title` is its object, `location` its file position, `field` the path of its spec.
+
+    `claims` is the charge of a ResourceQuota for the claims that templates make for the pod; `notes` say what it lacks.
+    `caps` are the amounts under the names of caps, each with its cap.
+    """
+
+    title: str
+    location: str
+    field: str
+    requests: EffectiveRequest
+    limits: EffectiveRequest
+    quota: Mapping[str, Quantity]
+    claims: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+    caps: tuple[tuple[str, ExplainedAmount], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to JSON values; amounts are milli-cpu for cpu and whole units otherwise."""
+        return {
+            "object": self.title,
+            "place": self.location,
+            "field": self.field,
+            "requests": _resources_to_dict(self.requests),
+            "limits": _resources_to_dict(self.limits),
+            "quota": {key: str(quantity) for key, quantity in sorted(self.quota.items())},
+            "claimsQuota": {key: str(amount) for key, amount in sorted(self.claims.items())},
+            "caps": [
+                {"cap": cap, "name": each.name, "amount": each.amount, "how": each.calculation}
+                for cap, each in self.caps
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What the manifests and the snapshot have for the pods of a namespace.
+
+    These are the templates of claims, the extended resource of each class, the caps, the implied requests, the values
+    that built-in admission gives new pods, and the labels of namespaces.
+    """
+
+    templates: ClaimTemplates
+    resources_by_class: Mapping[str, str]
+    caps: CapIndex
+    implied: ImpliedIndex
+    defaults: PodDefaultsFinder
+    labels_by_namespace: Mapping[str, Labels]
+
+    def find_implied(self, pod: Pod, namespace: str) -> ImpliedRequests:
+        """Return what a pod of a namespace gets without writing it; a stored pod has the values of admission."""
+        implied = self.implied.select(namespace, self.labels_by_namespace.get(namespace))
+        return implied if _is_stored(pod) else implied.with_defaults(self.defaults.find(namespace))
+
+    def find_caps(self, namespace: str) -> list[ActiveCap]:
+        """Return the caps of a namespace, and those that select it by unknown labels."""
+        matching = self.caps.find_matching(namespace, self.labels_by_namespace.get(namespace))
+        keys = {cap.key for cap in matching.caps}
+        return [cap for cap in self.caps.list_caps() if cap.key in keys or cap.definition.name in matching.unknown]
+
+    def charge_claims(self, pod: Pod, namespace: str) -> tuple[Amounts, tuple[str, ...]]:
+        """Return the charge of a ResourceQuota for the claims of a pod, and notes on what it lacks."""
+        claims = find_pod_claims(pod, namespace, self.templates)
+        notes = [f"the claims of templates are not in the sum: {claims.unknown}"] if claims.unknown else []
+        keys = {key for each in claims.claims for key in compute_claim_quota_charge(each, {})}
+        classes = {key.removesuffix(DEVICES_SUFFIX) for key in keys if key.endswith(DEVICES_SUFFIX)}
+        unknown = sorted(classes - self.resources_by_class.keys())
+        notes += [f"DeviceClass {name} is not in the files: its extended resource is unknown" for name in unknown]
+        resources_by_class = dict.fromkeys(unknown, "") | dict(self.resources_by_class)
+        charges = (compute_claim_quota_charge(each, resources_by_class) for each in claims.claims)
+        return sum(charges, Amounts()), tuple(notes)
+
+
+def _is_stored(pod: Pod) -> bool:
+    return pod.metadata is not None and bool(pod.metadata.uid)
+
+
+def calculate_pod(title: str, location: str, view: PodView, namespace: str, sources: _Sources) -> PodCalculation:
+    """Calculate requests, limits, quota charge and caps of a pod or template, and the quota charge of its claims.
+
+    The pod has the values that built-in admission gives it, and then the requests that are implied for it.
+
+    Raises:
+        QuantityError: if a quantity is invalid.
+    """
+    implied = sources.find_implied(view.pod, namespace)
+    admitted, pod = implied.defaults.complete(view.pod), implied.complete(view.pod)
+    spec, caps = pod.spec or PodSpec(), sources.find_caps(namespace)
+    claims, notes = sources.charge_claims(pod, namespace)
+    notes += tuple(_describe_admission(view.pod, admitted, implied.defaults))
+    notes += tuple(f"{describe_amount(each)} is implied" for each in implied.find_missing(admitted))
+    notes += implied.describe_unknown(namespace)
+    workload = ForecastWorkload(
+        (ForecastPods(msgspec.structs.replace(view, pod=pod), ReplicaCount(1, "pods")),), implied.defaults
+    )
+    notes += tuple(describe_unknown_defaults(workload, caps, ActiveCap.compute_charge))
+    return PodCalculation(
+        title,
+        location,
+        view.locate("spec"),
+        compute_pod_requests(spec),
+        compute_pod_limits(spec),
+        compute_quota_charge(pod, None),
+        claims,
+        notes,
+        tuple((cap.definition.name, each) for cap in caps for each in explain_charge(cap, pod)),
+    )
+
+
+def _describe_admission(written: Pod, admitted: Pod, defaults: PodDefaults) -> Iterator[str]:
+    """Yield a note on each value that built-in admission gives a pod, and on each that is not known."""
+    before, after = written.spec or PodSpec(), admitted.spec or PodSpec()
+    if set_by := describe_limit_ranger(before, after):
+        yield set_by
+    if after.overhead and not before.overhead:
+        yield f"RuntimeClass {after.runtime_class_name} gives the overhead"
+    if name := defaults.find_unknown_class(written):
+        yield f"the overhead of RuntimeClass {name} is not known, and is not in the sum"
+    if after.priority_class_name and not before.priority_class_name:
+        yield f"the priority class is {after.priority_class_name} by default"
+    if defaults.is_ambiguous:
+        yield "LimitRanges of its namespace differ in a default: the first that is listed decides; none is in the sum"
+
+
+def render_calculation(calculation: PodCalculation) -> RenderableType:
+    """Render a calculation as tables."""
+    return Group(
+        Text.assemble(
+            (escape_control(calculation.title), "bold"),
+            f"  {escape_control(calculation.location)}  {calculation.field}",
+        ),
+        _render_table("REQUEST", calculation.requests),
+        _render_table("LIMIT", calculation.limits),
+        _render_quota(calculation),
+        *_render_caps(calculation),
+        Text(),
+    )
+
+
+def _render_quota(calculation: PodCalculation) -> RenderableType:
+    """Render the charges of a ResourceQuota; those for claims are a column if there are any."""
+    quota, claims = calculation.quota, calculation.claims
+    if not claims:
+        return create_table(("QUOTA KEY", "CHARGE"), [(key, str(quantity)) for key, quantity in sorted(quota.items())])
+    rows = [(key, str(quota.get(key, "-")), str(claims.get(key, "-"))) for key in sorted(quota.keys() | claims.keys())]
+    return create_table(("QUOTA KEY", "CHARGE", "OF CLAIMS"), rows)
+
+
+def _render_caps(calculation: PodCalculation) -> Iterator[RenderableType]:
+    """Yield a table of the amounts under caps, if there are any."""
+    rows = [(cap, each.name, format_amount(each.name, each.amount), each.calculation) for cap, each in calculation.caps]
+    if rows:
+        yield create_table(("CAP", "NAME", "AMOUNT", "HOW"), rows)
+
+
+def _render_table(title: str, effective: EffectiveRequest) -> RenderableType:
+    resources = sorted(effective.quantities)
+    if not resources:
+        return Text(f"no {title.lower()}")
+    return create_table((title, "QUANTITY", "AMOUNT", "HOW"), [_create_row(name, effective) for name in resources])
+
+
+def _create_row(name: str, effective: EffectiveRequest) -> tuple[str, str, str, str]:
+    calculation = explain_request(effective, name).removeprefix(f"{name} = ")
+    return name, str(effective.quantities[name]), _format_amount(name, effective), calculation
+
+
+def _format_amount(name: str, effective: EffectiveRequest) -> str:
+    return f"{effective.amounts[name]}{' milli-cpu' if is_milli(name) else ''}"
+
+
+def _resources_to_dict(effective: EffectiveRequest) -> dict[str, Any]:
+    return {
+        name: {
+            "quantity": quantity.text,
+            "amount": effective.amounts[name],
+            "unit": "milli" if is_milli(name) else "whole",
+            "how": explain_request(effective, name),
+            "terms": [_term_to_dict(term) for term in effective.list_terms(name)],
+        }
+        for name, quantity in sorted(effective.quantities.items())
+    }
+
+
+def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
+    return {
+        "who": term.container,
+        "role": term.role.value,
+        "quantity": term.quantity.text,
+        "beneath": term.sidecars.text,
+        "counts": term.is_counted,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedPods:
+    """The calculations, and the number of objects with pods whose kind is not read.
+
+    Without `knows_limit_ranges` the cluster may have LimitRanges that give the pods further values.
+    """
+
+    calculations: Sequence[PodCalculation]
+    unread_count: int
+    knows_limit_ranges: bool
+
+
+def calculate_pods(
+    filenames: tuple[str, ...], stdin: BinaryIO, policies: PolicySet, snapshot: Path | None = None
+) -> ExplainedPods:
+    """Calculate every pod and template of files, folders or stdin, under the caps of these policies.
+
+    The files are applied to the cluster of the snapshot, if there is one. Objects with pods whose kind is not read are
+    reported on stderr.
+
+    Raises:
+        UsageError: if a file cannot be read, or contains no pod.
+        SnapshotError: if the snapshot cannot be read.
+    """
+    loaded = load_manifests(filenames, stdin, DEFAULT_LIMITS, lambda names: names)
+    if loaded.findings:
+        raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
+    stored, manifests = read_snapshot(snapshot) if snapshot is not None else SnapshotContents(), loaded.manifests
+    classes = index_classes((*stored.classes, *collect_classes(manifests, DEFAULT_LIMITS)))
+    sources = _Sources(
+        ClaimTemplates((*stored.templates, *collect_templates(manifests, _DEFAULT_NAMESPACE, DEFAULT_LIMITS))),
+        classes,
+        CapIndex(policies, None, classes),
+        ImpliedIndex(policies),
+        PodDefaultsFinder(stored, manifests, _DEFAULT_NAMESPACE, DEFAULT_LIMITS),
+        {**stored.labels_by_namespace, **collect_labels(manifests)},
+    )
+    targets = {**list_review_targets(policies), **find_defined_targets(manifests)}
+    unread_count = report_unread_kinds(manifests, "", targets)
+    found = [each for manifest in manifests for each in _calculate_manifest(manifest, sources, targets)]
+    if not found:
+        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read")
+    knows_limit_ranges = stored.limit_ranges is not None or all(is_stored for _, is_stored in found)
+    return ExplainedPods([each for each, _ in found], unread_count, knows_limit_ranges)
+
+
+def _calculate_manifest(
+    manifest: Manifest, sources: _Sources, targets: ReviewTargets
+) -> Iterator[tuple[PodCalculation, bool]]:
+    """Yield the calculation of each pod and template of an object, and whether it is a stored pod."""
+    location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
+    try:
+        typed = parse_object(manifest, "", DEFAULT_LIMITS, targets)
+        if typed is None:
+            return
+        namespace = typed.subject.namespace or _DEFAULT_NAMESPACE
+        for view in typed.views:
+            yield calculate_pod(str(typed.subject), location, view, namespace, sources), _is_stored(view.pod)
+    except DocumentError as fault:
+        raise UsageError(f"{manifest.file}:{fault.position.line}:{fault.position.column}: {fault.message}") from fault
+    except QuantityError as error:
+        raise UsageError(f"{location}: {error}; `tallygate check {manifest.file}` says where") from error
+
+
+def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the codes with this prefix, each with its summary."""
+    codes = [CompletionItem(code.number, help=code.summary) for code in code_catalog.ALL_CODES]
+    return [item for item in (CompletionItem(_POD), *codes) if str(item.value).startswith(incomplete)]
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate explain", "every code in one line"),
+        ("tallygate explain TG101", "one code: what, why, what fails, what passes; `not-whole` names it too"),
+        ("tallygate explain pod -f pod.yaml", "the calculation of the request of a pod, or of a Deployment's pods"),
+        ("tallygate explain pod -f pod.yaml --policies policies/", "the amounts under caps too"),
+        ("tallygate explain pod -f pod.yaml --snapshot now.json", "... as the pod is created in that cluster"),
+        ("helm template . | tallygate explain pod -f - -o json", "the same of rendered manifests, for a program"),
+    ),
+)
+@click.argument("subject", metavar="[CODE|pod]", required=False, shell_complete=_complete_subject)
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(allow_dash=True),
+    help="With `pod`: the manifests to explain, a folder of them, or - for stdin; may be given several times.",
+)
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="With `pod`: a policy file, or a folder of them, for the amounts under its caps; may be given several times.",
+)
+@snapshot_option(
+    "With `pod`: the cluster to which the files are applied, for its LimitRanges, RuntimeClasses, classes of devices, "
+    "templates of claims and labels of namespaces: a file of `tallygate snapshot`."
+)
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
+def explain(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    subject: str | None,
+    *,
+    filenames: tuple[str, ...],
+    policies: tuple[Path, ...],
+    snapshot: Path | None,
+    output: str,
+) -> None:
+    """Explain a code of tallygate, or the calculation of a pod's effective request.
+
+    The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
+    on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
+    ResourceQuota for the pod, and for the claims that templates in the files make for it. With --policies it also shows
+    the amounts of the pod under the caps of its namespace, and counts the requests that are implied for it. A
+    WorkloadKind in the files or policies defines where the pods are in objects of its kind.
+
+    A pod counts as the API server creates it: with the defaults of LimitRanges and the overhead of its RuntimeClass, of
+    the files or a snapshot. Notes on stderr name these values, and what is not known.
+
+    Exit codes: 0 explained, 1 an object with pods is of a kind that is not read, 2 misuse, or a file cannot be read.
+    """
+    if subject == _POD:
+        if not filenames:
+            raise UsageError("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
+        files = combine_files((), filenames, snapshot)
+        usable = load_usable_policies(policies) if policies else PolicySet()
+        explained = calculate_pods(files, sys.stdin.buffer, usable, snapshot)
+        _print_pods(explained, output)
+        ctx.exit(EXIT_FINDINGS if explained.unread_count else 0)
+    for option, value in (("-f", filenames), ("--policies", policies), ("--snapshot", snapshot)):
+        if value:
+            raise UsageError(f"{option} belongs to `tallygate explain pod -f FILE`")
+    if subject is None:
+        _list_codes(output)
+    else:
+        _explain_codes(code_catalog.find_codes(subject), output)
+
+
+def _list_codes(output: str) -> None:
+    if output == "table":
+        tables.print_content(
+            create_table(
+                ("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.summary) for code in code_catalog.ALL_CODES]
+            )
+        )
+    else:
+        tables.print_list("Code", [_code_to_dict(code) for code in code_catalog.ALL_CODES], output)
+
+
+def _explain_codes(codes: tuple[Code, ...], output: str) -> None:
+    if output != "table":
+        tables.print_list("Code", [_code_to_dict(code) for code in codes], output)
+        return
+    for code in codes:
+        tables.print_content(_render_code(code))
+
+
+def _render_code(code: Code) -> Lines:
+    return Lines(
+        Text(f"{code.number} {code.slug}", "bold"),
+        Text(code.summary),
+        Text(f"\n{code.explanation}\n"),
+        Text("This fails:", "red"),
+        Text(_indent(code.invalid_example)),
+        Text("This passes:", "green"),
+        Text(_indent(code.valid_example)),
+    )
+
+
+def _code_to_dict(code: Code) -> dict[str, str]:
+    return {
+        "code": code.number,
+        "name": code.slug,
+        "what": code.summary,
+        "why": code.explanation,
+        "fails": code.invalid_example,
+        "passes": code.valid_example,
+    }
+
+
+def _indent(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def _print_pods(explained: ExplainedPods, output: str) -> None:
+    """Print the calculations, and on stderr what these count that is not written, and what they may lack."""
+    if not explained.knows_limit_ranges:
+        click.echo(
+            "note: the LimitRanges of the cluster are not known: what they give to containers is not in the sums; "
+            "--snapshot has them",
+            err=True,
+        )
+    for calculation in explained.calculations:
+        for note in calculation.notes:
+            click.echo(escape_control(f"note: {calculation.location}: {calculation.title}: {note}"), err=True)
+    if output == "table":
+        for calculation in explained.calculations:
+            tables.print_content(render_calculation(calculation))
+    else:
+        tables.print_list("PodRequest", [each.to_dict() for each in explained.calculations], output)

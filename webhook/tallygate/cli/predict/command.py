@@ -1,0 +1,350 @@
+"""The command `tallygate predict`: the result of kube-scheduler for pods that are not stored yet or wait for a node.
+
+The option `--scoring` is parsed here: a scoring strategy as the configuration of a scheduler writes it.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import click
+import msgspec
+from msgspec import Meta
+
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.node_pools import merge_shapes
+from tallygate.accounting.node_shape import NodeShape
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.accounting.scheduling.placement import open_placement_session
+from tallygate.accounting.scheduling.prediction import Feasibility
+from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
+from tallygate.cli.completions import complete_pod
+from tallygate.cli.connection import Connection
+from tallygate.cli.framework import (
+    DATA_FORMATS,
+    EXIT_FINDINGS,
+    Command,
+    UsageError,
+    all_namespaces_option,
+    connection_options,
+    namespace_option,
+)
+from tallygate.cli.manifests.manifest_files import STDIN
+from tallygate.cli.output import tables
+from tallygate.cli.predict import prediction_json, prediction_text
+from tallygate.cli.predict.cluster_input import (
+    ClusterInput,
+    PodQuery,
+    find_pending_pods,
+    parse_label_selector,
+    read_cluster_input,
+    read_prediction_policies,
+    split_pod_names,
+)
+from tallygate.cli.predict.new_node_lines import add_new_nodes, format_shape_rows
+from tallygate.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, is_placed, read_pods_to_place
+from tallygate.cli.predict.prediction_details import PredictionDetails, predict_pods
+from tallygate.cli.progress import track
+from tallygate.cli.sources.cluster_source import ClusterSource
+from tallygate.cli.sources.options import (
+    combine_files,
+    files_options,
+    policies_option,
+    snapshot_option,
+)
+from tallygate.documents.reader import read_documents
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from tallygate.documents.to_json import to_json
+from tallygate.errors import TallygateError
+from tallygate.policy.model import PolicyLabelSelector
+from tallygate.policy.suggest import find_nearest
+
+_SYNTAX = (
+    "write a strategy, as in MostAllocated, or what a scheduler's configuration says behind scoringStrategy, as in "
+    '"{type: MostAllocated, resources: [{name: nvidia.com/gpu, weight: 5}]}"'
+)
+
+
+class _ResourceWeight(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    weight: Annotated[int, Meta(ge=1, le=100)] = 1
+
+
+class _ShapePoint(msgspec.Struct, forbid_unknown_fields=True):
+    utilization: Annotated[int, Meta(ge=0, le=100)]
+    score: Annotated[int, Meta(ge=0, le=10)]
+
+
+class _CapacityRatio(msgspec.Struct, forbid_unknown_fields=True):
+    shape: Annotated[list[_ShapePoint], Meta(min_length=1)]
+
+
+class _ScoringConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """ScoringStrategy of k8s.io/kube-scheduler/config/v1, with the bounds of ValidateNodeResourcesFitArgs, v1.36."""
+
+    type: ScoringStrategy
+    resources: list[_ResourceWeight] = []
+    requested_to_capacity_ratio: _CapacityRatio | None = None
+
+
+def parse_scoring(option_value: str | None, limits: Limits) -> Scoring:
+    """Parse a strategy by its name, or a `scoringStrategy`; return that of the default profile without a value.
+
+    Raises:
+        UsageError: if the value is neither.
+    """
+    if option_value is None:
+        return DEFAULT_SCORING
+    if option_value in set(ScoringStrategy) - {ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO}:
+        return Scoring(ScoringStrategy(option_value))
+    if re.fullmatch(r"\w*", option_value):
+        raise UsageError(f"--scoring {option_value}: {_explain_strategy(option_value)}; {_SYNTAX}")
+    try:
+        (document,) = read_documents(option_value, limits)
+        config = msgspec.json.decode(to_json(document.root, limits.expanded), type=_ScoringConfig)
+    except (DocumentError, ValueError) as error:
+        raise UsageError(f"--scoring {option_value}: {error}; {_SYNTAX}") from error
+    weights = {resource.name: resource.weight for resource in config.resources}
+    return Scoring(config.type, weights or DEFAULT_SCORING.weights, _parse_shape(option_value, config))
+
+
+def _explain_strategy(word: str) -> str:
+    if word == ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
+        return "this strategy needs a shape"
+    names = [each.value for each in ScoringStrategy]
+    beginning = next((name for name in names if name.lower().startswith(word.lower())), None)
+    nearest = beginning or find_nearest(word, names, cutoff=0.6)
+    return f"there is no such strategy{f', did you mean {nearest}?' if word and nearest else ''}"
+
+
+def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, int], ...]:
+    ratio = config.requested_to_capacity_ratio
+    if (config.type is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO) is (ratio is None):
+        raise UsageError(
+            f"--scoring {option_value}: requestedToCapacityRatio, with a shape, belongs to the type of that name"
+        )
+    points = tuple((point.utilization, point.score) for point in ratio.shape) if ratio else tuple(DEFAULT_SCORING.shape)
+    utilizations = [utilization for utilization, _ in points]
+    if utilizations != sorted(set(utilizations)):
+        raise UsageError(
+            f"--scoring {option_value}: the utilization of each point must be above that of the one before it"
+        )
+    return points
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        (
+            "tallygate predict pod/train-0 -n team-a",
+            "why a pod is Pending, which pods use the resources, what would help",
+        ),
+        (
+            "tallygate predict pods -l app=train -n team-a",
+            "every pending pod with this label, in the scheduler's order",
+        ),
+        ("tallygate predict deploy/ -v", "will all of these run, in this order? With a line for each node"),
+        ("tallygate predict train.yaml --replicas 12", "would twelve copies run?"),
+        ('tallygate predict train.yaml --add "4 x {cpu: 8, nvidia.com/gpu: 2}"', "... with four more nodes?"),
+        ("tallygate predict train.yaml --snapshot now.json -o json", "on a snapshot, for a program"),
+        ("tallygate predict train.yaml -v --scoring MostAllocated", "with a scheduler that fills nodes"),
+    ),
+)
+@files_options(
+    "[pod/NAME|pods|FILE|FOLDER|-]...",
+    "Manifests, a folder of them, or - for stdin. Pods and workloads are placed one after the other, each with the "
+    "earlier ones in place.",
+    complete_pod,
+)
+@namespace_option(
+    "For pods, and for objects without a namespace. Default: that of the kubeconfig's context, else default."
+)
+@all_namespaces_option("With `pods`: those of all namespaces.")
+@click.option(
+    "-l",
+    "--selector",
+    callback=parse_label_selector,
+    metavar="SELECTOR",
+    help="With `pods`: those with matching labels; with files: the objects with matching labels. As in kubectl.",
+)
+@click.option(
+    "--replicas",
+    metavar="NUMBER",
+    type=click.IntRange(0, 100_000),
+    help="The number of copies of each, instead of the number in the manifests.",
+)
+@connection_options
+@snapshot_option(
+    "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with "
+    "-o json or -o yaml, instead of a cluster."
+)
+@click.option(
+    "--what-if",
+    "nodes",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Add these nodes, or replace existing nodes of the same names.",
+)
+@click.option(
+    "--add",
+    "added",
+    metavar='"N x {…}"',
+    multiple=True,
+    help='Add N nodes, each with this allocatable, as in "4 x {cpu: 8, nvidia.com/gpu: 2}".',
+)
+@policies_option
+@click.option(
+    "--scoring",
+    metavar="STRATEGY",
+    help="The scheduler's strategy for scoring nodes by their resources: LeastAllocated (the default), MostAllocated, "
+    "or a scoringStrategy of its configuration, as in "
+    '"{type: RequestedToCapacityRatio, resources: [{name: nvidia.com/gpu, weight: 5}], requestedToCapacityRatio: '
+    '{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}".',
+)
+@click.option("-v", "--verbose", is_flag=True, help="List every node: its answer, scores, utilization and reasons.")
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
+def predict(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    *,
+    filenames: tuple[str, ...],
+    namespace: str | None,
+    all_namespaces: bool,
+    selector: PolicyLabelSelector | None,
+    replicas: int | None,
+    connection: Connection,
+    snapshot: Path | None,
+    nodes: tuple[Path, ...],
+    added: tuple[str, ...],
+    policies: tuple[Path, ...],
+    scoring: str | None,
+    verbose: bool,
+    output: str,
+) -> None:
+    """Predict whether pods will find a node: `fits now`, `not now`, `never on these nodes`, or `unknown`.
+
+    The command applies the filters of kube-scheduler, in the same order and with the same messages, and changes
+    nothing. It knows the versions 1.36 and 1.37, uses the one of the cluster, and reports on stderr if the cluster has
+    another one; for a snapshot without a version it uses 1.37. A pending pod is named as pod/NAME, and
+    `pods` means all pending pods of the namespace. Pods that do not
+    exist yet, and workloads, are read from files: the replicas of a Deployment, the parallel pods of a Job, the pod of
+    a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message, the shortfalls of
+    nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
+    nodes are listed with -v, and for one object. For pods with claims for devices the output shows the devices that
+    nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too. A WorkloadKind,
+    in the files or the policies, defines where the pods are in objects of its kind. The policies are those of
+    --policies, else those of the gate in the cluster: the pods in files have the requests that are implied for them.
+    With NodeShapes, in the files or the policies, the output has the number of new nodes that the pods without a node
+    would need, for each shape by itself. Pools of nodes have shapes by themselves: NodePools of Karpenter, and groups
+    of nodes by the labels of providers.
+
+    Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
+    reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,
+    templates of claims, ResourceSlices and DeviceTaintRules may be listed. The gate's policies need get on its webhook
+    configurations, its Deployment and its ConfigMaps.
+
+    Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
+    Pods of a kind that is not read are unknown: the command reports them on stderr.
+    """
+    names, files = split_pod_names(paths)
+    source = ClusterSource(connection, snapshot)
+    _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
+    parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
+    chosen_namespace = None if all_namespaces else source.connection.choose_namespace(namespace)
+    in_files, policy_set = PodsInFiles(), read_prediction_policies(source, policies)
+    if names is None:
+        manifests = combine_files(files, filenames, snapshot, *nodes)
+        in_files = read_pods_to_place(manifests, chosen_namespace or "", policy_set, replicas, selector)
+        cluster_input = read_cluster_input(source, nodes, added)
+        all_pods = [each for each in in_files.complete(policy_set, cluster_input.cluster) if not is_placed(each)]
+        in_files.put_claims(cluster_input.cluster)
+    else:
+        cluster_input = read_cluster_input(source, nodes, added)
+        all_pods = find_pending_pods(PodQuery(names, chosen_namespace, selector), cluster_input)
+        if not all_pods:
+            click.echo(
+                f"no such pod is pending{f' in namespace {chosen_namespace}' if chosen_namespace else ''}", err=True
+            )
+    with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
+    shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster_input.cluster.pools.list_shapes())
+    predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, shapes, with_node_lines=with_node_lines))
+    _print_predictions(predictions, cluster_input.cluster, output, verbose=verbose)
+    all_fit = all(each.prediction.feasibility is Feasibility.NOW for each in predictions)
+    ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
+
+
+def _check_arguments(
+    names: tuple[str, ...] | None,
+    files: tuple[str, ...],
+    replicas: int | None,
+    *,
+    all_namespaces: bool,
+) -> None:
+    """Check the arguments.
+
+    Raises:
+        UsageError: if they name both pods and files or neither, or an option does not belong to them.
+    """
+    if (names is None) is not bool(files):
+        raise UsageError("name one of both: pending pods as pod/NAME or pods, or files of manifests")
+    missing = next((each for each in files if each != STDIN and not Path(each).exists()), None)
+    if missing is not None:
+        raise UsageError(f"{missing}: there is no such file; a pending pod is named as in pod/NAME")
+    if all_namespaces and names != ():
+        raise UsageError("-A belongs to `tallygate predict pods -A`")
+    if names is not None and replicas is not None:
+        raise UsageError("--replicas belongs to files of manifests: a pending pod is one pod")
+
+
+def _predict_all(
+    all_pods: Sequence[PodsToPlace],
+    cluster_input: ClusterInput,
+    scoring: Scoring,
+    shapes: Sequence[NodeShape],
+    *,
+    with_node_lines: bool,
+) -> Iterator[PredictionDetails]:
+    """Yield the prediction of each, placed one after the other in one session.
+
+    Raises:
+        UsageError: if the pods are not as an API server would store them.
+    """
+    with open_placement_session(cluster_input.cluster, scoring) as session:
+        for pods in track("placing pods", all_pods):
+            try:
+                details = predict_pods(
+                    pods.with_default_priority(cluster_input.cluster.priority_classes),
+                    cluster_input.cluster,
+                    session,
+                    scoring,
+                    with_node_lines=with_node_lines,
+                )
+                yield add_new_nodes(details, cluster_input.cluster, scoring, shapes) if shapes else details
+            except QuantityError as error:
+                raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
+            except TallygateError as error:
+                raise UsageError(f"{pods.subject}: {error}") from error
+
+
+def _print_predictions(
+    predictions: Sequence[PredictionDetails], cluster: Cluster, output: str, *, verbose: bool
+) -> None:
+    if output != "table":
+        tables.print_list("Prediction", prediction_json.convert_predictions(predictions, cluster), output)
+        return
+    is_terminal = tables.create_console(sys.stdout).is_terminal
+    for details in predictions:
+        tables.print_content(prediction_text.format_prediction(details))
+        if verbose and details.node_lines and is_terminal:
+            tables.print_content(prediction_text.create_node_table(details.node_lines))
+            if (pools := prediction_text.create_pool_table(details.node_lines)) is not None:
+                tables.print_content(pools)
+        elif verbose and details.node_lines:
+            rows = prediction_text.format_rows(details.node_lines)
+            click.echo("\n".join([*rows, *prediction_text.format_pool_rows(details.node_lines)]))
+        if verbose and details.new_nodes:
+            click.echo("\n".join(format_shape_rows(details.new_nodes)))

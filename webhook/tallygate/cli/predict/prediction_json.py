@@ -1,0 +1,234 @@
+"""Predictions as plain data, for `-o json` and `-o yaml`. Amounts are milli-cpu for cpu and whole units otherwise."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tallygate.accounting.amounts import is_milli
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.pod_info import PodInfo
+from tallygate.accounting.node_fit import Shortfall
+from tallygate.accounting.scheduling.assumed_devices import CopyClaims
+from tallygate.accounting.scheduling.device_shortfalls import (
+    DeviceHolder,
+    DeviceShortfall,
+    NodePool,
+    PoolShortfall,
+)
+from tallygate.accounting.scheduling.evictions import EvictionOption
+from tallygate.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis, ScatteredAmount
+from tallygate.accounting.scheduling.plugins.resource_claims import get_allocation
+from tallygate.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
+from tallygate.accounting.scheduling.released_claims import ReleasedClaim
+from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity
+from tallygate.cli.predict.new_node_lines import convert_fits, convert_new_node_capacities
+from tallygate.cli.predict.pods_to_place import PodsToPlace
+from tallygate.cli.predict.prediction_details import NodeLine, PredictionDetails
+from tallygate.cli.predict.prediction_text import get_node_feasibility
+from tallygate.objects.meta import ObjectMeta
+
+
+def convert_predictions(predictions: Iterable[PredictionDetails], cluster: Cluster) -> list[dict[str, Any]]:
+    """Return every prediction, in order."""
+    return [_prediction_to_dict(each) | _version_to_dict(cluster) for each in predictions]
+
+
+def convert_capacities(
+    capacities: Iterable[tuple[PodsToPlace, RemainingCapacity]], cluster: Cluster
+) -> list[dict[str, Any]]:
+    """Return the remaining capacity for each object."""
+    return [_capacity_to_dict(pods, capacity) | _version_to_dict(cluster) for pods, capacity in capacities]
+
+
+def _version_to_dict(cluster: Cluster) -> dict[str, Any]:
+    """Return the version whose rules apply, and the version that the cluster reports."""
+    return {"scheduler": {"rules": str(cluster.scheduler_version), "cluster": cluster.git_version}}
+
+
+def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[str, Any]:
+    return {
+        "object": _object_to_dict(pods),
+        "copies": capacity.total,
+        "nodes": [{"node": name, "copies": copies} for name, copies in capacity.copies_by_node.items()],
+        "message": capacity.message,
+        "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in capacity.limiting_reasons.items()],
+        "unknown": list(capacity.unmodelled),
+        "newNodes": convert_new_node_capacities(capacity.new_nodes),
+        "unhealthy": [each.to_dict() for each in capacity.unhealthy],
+    }
+
+
+def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
+    prediction, result = details.prediction, details.prediction.next_result
+    content = {
+        "object": _object_to_dict(details.pods),
+        "verdict": prediction.feasibility.value,
+        "copies": prediction.count,
+        "placed": prediction.placed_count,
+        "of": details.pods.noun,
+        "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
+        "devices": list(_list_devices(details.claims_by_copy)),
+        "feasibleNodes": details.feasible_count,
+        "message": result.message if result else None,
+        "holdReason": (result.hold_reason or None) if result else None,
+        "bindErrors": [{"node": name, "message": each} for name, each in prediction.bind_errors.items()],
+        "nominated": list(result.nominated_nodes) if result else [],
+        "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
+        "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_amounts.items()],
+        "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
+        "scattered": [_amount_in_parts_to_dict(each) for each in details.scattered],
+        "unhealthy": [each.to_dict() for each in details.unhealthy],
+        "unknown": list(prediction.unmodelled),
+        "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
+        "evictions": [
+            _eviction_to_dict(each) | {"claims": [_claim_to_dict(claim) for claim in each.claims]}
+            for each in details.evictions
+        ],
+        "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
+        "newNodes": convert_fits(details.new_nodes),
+    }
+    return content | (
+        {"nodes": [_node_line_to_dict(line) for line in details.node_lines]} if details.node_lines else {}
+    )
+
+
+def _object_to_dict(pods: PodsToPlace) -> dict[str, str]:
+    subject = pods.subject
+    return {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
+
+
+def _list_devices(claims_by_copy: Sequence[CopyClaims]) -> Iterator[dict[str, Any]]:
+    """Yield the devices of each placed copy, which are numbered from 1."""
+    for number, copy in enumerate(claims_by_copy, 1):
+        for claim in copy.claims:
+            meta = claim.metadata or ObjectMeta()
+            name = None if meta.name == NAME_IN_MEMORY else f"{meta.namespace}/{meta.name}"
+            allocation = get_allocation(claim)
+            for result in (allocation.devices.results if allocation and allocation.devices else None) or ():
+                yield {
+                    "copy": number,
+                    "node": copy.node,
+                    "claim": name,
+                    "request": result.request,
+                    "pool": f"{result.driver}/{result.pool}",
+                    "device": result.device,
+                }
+
+
+def _node_line_to_dict(line: NodeLine) -> dict[str, Any]:
+    scores = {"NodeResourcesFit": line.allocation_score, "NodeResourcesBalancedAllocation": line.balance_score}
+    return {
+        **_diagnosis_to_dict(line.diagnosis),
+        "answer": get_node_feasibility(line),
+        "copies": line.copies,
+        "scores": scores,
+        "tightest": _shortfall_to_dict(line.tightest),
+        "pools": [_pool_to_dict(each) for each in line.pools],
+    }
+
+
+def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
+    return {
+        "node": diagnosis.name,
+        "fits": not diagnosis.reasons,
+        "ever": diagnosis.can_ever_run,
+        "reasons": list(diagnosis.reasons),
+        "shortfalls": [_shortfall_to_dict(each) for each in diagnosis.shortfalls],
+        "consumers": [_consumer_to_dict(each) for each in diagnosis.consumers],
+        "deviceShortfalls": [_device_shortfall_to_dict(each) for each in diagnosis.device_shortfalls],
+    }
+
+
+def _device_shortfall_to_dict(shortfall: DeviceShortfall) -> dict[str, Any]:
+    return {
+        "claim": shortfall.claim or None,
+        "resource": shortfall.resource or None,
+        "container": shortfall.container or None,
+        "request": shortfall.request,
+        "class": shortfall.class_name,
+        "requests": "all" if shortfall.requested is None else shortfall.requested,
+        "missing": shortfall.missing,
+        "pools": [_pool_shortfall_to_dict(each) for each in shortfall.pools],
+    }
+
+
+def _pool_shortfall_to_dict(pool: PoolShortfall) -> dict[str, Any]:
+    return {
+        "pool": pool.pool,
+        "problem": pool.problem or None,
+        "devices": pool.devices,
+        "free": pool.free,
+        "allocated": [_holder_to_dict(holder) | {"devices": count} for holder, count in pool.in_use.items()],
+        "unsuitable": [{"reason": reason, "devices": count} for reason, count in pool.mismatches.items()],
+    }
+
+
+def _holder_to_dict(holder: DeviceHolder) -> dict[str, Any]:
+    return {"claim": holder.claim or None, "pods": list(holder.pods)}
+
+
+def _pool_to_dict(pool: NodePool) -> dict[str, Any]:
+    return {
+        "pool": pool.name,
+        "problem": pool.problem or None,
+        "devices": [
+            {
+                "device": each.name,
+                "allocatedTo": [_holder_to_dict(holder) for holder in each.holders],
+                "taints": list(each.taints),
+            }
+            for each in pool.devices
+        ],
+    }
+
+
+def _amount_in_parts_to_dict(scattered: ScatteredAmount) -> dict[str, Any]:
+    return {
+        "resource": scattered.resource,
+        "unit": "milli" if is_milli(scattered.resource) else "whole",
+        "requests": scattered.requested,
+        "free": scattered.free,
+        "most": scattered.most,
+    }
+
+
+def _shortfall_to_dict(shortfall: Shortfall) -> dict[str, Any]:
+    return {
+        "resource": shortfall.resource,
+        "unit": "milli" if is_milli(shortfall.resource) else "whole",
+        "requests": shortfall.requested,
+        "allocatable": shortfall.allocatable,
+        "used": shortfall.used,
+        "free": shortfall.free,
+        "short": max(shortfall.short, 0),
+    }
+
+
+def _consumer_to_dict(consumer: NodeConsumer) -> dict[str, Any]:
+    return _pod_to_dict(consumer.pod) | {"used": _amounts_to_list(consumer.amounts)}
+
+
+def _eviction_to_dict(eviction: EvictionOption) -> dict[str, Any]:
+    return {"node": eviction.node, "pods": _pods_to_list(eviction.pods)}
+
+
+def _claim_to_dict(claim: ReleasedClaim) -> dict[str, Any]:
+    return {
+        "claim": claim.claim,
+        "devices": [{"pool": pool, "devices": count} for pool, count in claim.devices.items()],
+    }
+
+
+def _pods_to_list(pods: Sequence[PodInfo]) -> list[dict[str, Any]]:
+    return [_pod_to_dict(each) for each in pods]
+
+
+def _pod_to_dict(pod: PodInfo) -> dict[str, Any]:
+    return {"namespace": pod.namespace, "name": pod.name, "priority": pod.group.priority}
+
+
+def _amounts_to_list(amounts: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [_amount_to_dict(name, amount) for name, amount in amounts.items()]
+
+
+def _amount_to_dict(name: str, amount: int) -> dict[str, Any]:
+    return {"resource": name, "unit": "milli" if is_milli(name) else "whole", "amount": amount}

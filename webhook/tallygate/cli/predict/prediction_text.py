@@ -1,0 +1,319 @@
+"""Predictions as text: a line each, and beneath it the reasons, the consumers and the remedies.
+
+The table of nodes has a row for each node: its feasibility, its scores and its utilization.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tallygate.accounting.amounts import format_amount
+from tallygate.accounting.cluster.pod_info import PodInfo
+from tallygate.accounting.node_fit import Shortfall, format_unhealthy
+from tallygate.accounting.scheduling.device_shortfalls import DeviceShortfall, NodePool
+from tallygate.accounting.scheduling.evictions import EvictionOption
+from tallygate.accounting.scheduling.node_diagnosis import (
+    NodeConsumer,
+    NodeDiagnosis,
+    ScatteredAmount,
+)
+from tallygate.accounting.scheduling.prediction import Feasibility, Prediction
+from tallygate.accounting.scheduling.remedies import Remedy, RemedyCost
+from tallygate.cli.output.tables import Paragraph, align_rows, create_table, escape_control
+from tallygate.cli.predict.new_node_lines import format_new_nodes
+from tallygate.cli.predict.pods_to_place import PodsToPlace
+from tallygate.cli.predict.prediction_details import NodeLine, PredictionDetails
+
+_FEASIBILITY_STYLES = {
+    Feasibility.NOW: "green",
+    Feasibility.NOT_NOW: "yellow",
+    Feasibility.NEVER: "bold red",
+    Feasibility.UNKNOWN: "cyan",
+}
+_MAX_NAMES = 5
+"""The number of names in a line, and of remedies."""
+
+
+def format_prediction(details: PredictionDetails) -> Group:
+    """Return a prediction with its details beneath it."""
+    feasibility = details.prediction.feasibility
+    heading = Text.assemble(
+        (f"{escape_control(str(details.pods.subject))}: ", "bold"),
+        (feasibility.value, _FEASIBILITY_STYLES[feasibility]),
+    )
+    heading.append(escape_control(format_counts(details)))
+    details_text = (Paragraph(Text(escape_control(line)), 4) for line in format_details(details))
+    return Group(Paragraph(heading), *details_text)
+
+
+def format_counts(details: PredictionDetails) -> str:
+    """Return the number of copies that can run and their nodes, empty for a single pod that cannot run."""
+    count, pods = details.prediction.count, details.pods
+    placed_on = f", {_format_nodes(details.copies_by_node)}" if details.copies_by_node else ""
+    if pods.count is None:
+        return f": {details.prediction.placed_count} of {count} eligible nodes are feasible"
+    if pods.count == 1 and pods.noun == "pods":
+        feasible_nodes = f"; {details.feasible_count} feasible node{'s' * (details.feasible_count != 1)}"
+        return f"{placed_on.replace(',', ':', 1)}{feasible_nodes}" if placed_on else ""
+    return f": {details.prediction.placed_count} of {count} {pods.noun}{placed_on}"
+
+
+def format_details(details: PredictionDetails) -> Iterator[str]:
+    """Yield the lines beneath a prediction."""
+    result = details.prediction.next_result
+    if result is not None:
+        yield f"kube-scheduler does not try the pod yet: {result.hold_reason}" if result.hold_reason else result.message
+    yield from _format_gates(details.pods)
+    for diagnosis in details.closest_nodes:
+        if diagnosis.shortfalls:
+            yield format_shortfalls(diagnosis)
+        yield from _format_device_shortfalls(diagnosis)
+    yield from _format_scattered(details.scattered)
+    yield from _format_largest(details.prediction.largest_amounts, details.suggestions)
+    if details.unhealthy:
+        yield format_unhealthy(details.unhealthy)
+    if details.preemption:
+        yield (f"the scheduler preempts pods on {details.preemption.node}: {_format_pods(details.preemption.pods)}")
+    evictions = [
+        each for each in details.evictions if details.preemption is None or each.node != details.preemption.node
+    ]
+    remedies = details.remedies[:_MAX_NAMES]
+    yield from (_format_remedy(each) for each in remedies if each.cost < RemedyCost.MACHINE)
+    yield from map(_format_eviction, evictions)
+    yield from (_format_remedy(each) for each in remedies if each.cost >= RemedyCost.MACHINE)
+    if details.new_nodes:
+        yield from format_new_nodes(details)
+    yield from _format_bind_errors(details.prediction)
+    yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
+
+
+def _format_remedy(remedy: Remedy) -> str:
+    then = f" (then: {format_names(remedy.nodes)})" if remedy.nodes else ""
+    return f"would help: {remedy.change}{then}"
+
+
+def _format_scattered(scattered: Iterable[ScatteredAmount]) -> Iterator[str]:
+    """Yield a line for each resource of which all nodes together have enough, and no single one."""
+    for each in scattered:
+        free, most = (format_amount(each.resource, amount) for amount in (each.free, each.most))
+        where = " on the nodes that the pod may use" if each.is_restricted else ""
+        yield f"{free} {each.resource} are free in all{where}, at most {most} on one node"
+
+
+def _format_bind_errors(prediction: Prediction) -> Iterator[str]:
+    """Yield a line for each message of a failed binding, with the nodes that kube-scheduler may choose all the same."""
+    errors = prediction.bind_errors
+    for message in dict.fromkeys(errors.values()):
+        nodes = format_names([name for name, error in errors.items() if error == message])
+        yield f"if kube-scheduler chooses {nodes}, the binding fails, and it tries again later: {message}"
+
+
+def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
+    """Return the shortfalls of a node in numbers, and the pods that use the resources."""
+    shortfalls = "; ".join(format_shortfall(each) for each in diagnosis.shortfalls)
+    consumer_counts = Counter(_format_consumer(each) for each in diagnosis.consumers)
+    consumers = [
+        consumer if pod_count == 1 else f"{pod_count} pods {consumer}"
+        for consumer, pod_count in consumer_counts.items()
+    ]
+    listed: Counter[str] = Counter()
+    for each in diagnosis.consumers:
+        listed.update(each.amounts)
+    is_cut = any(0 < listed[each.resource] < each.used for each in diagnosis.shortfalls)
+    note = ", among others," if is_cut else ""
+    used_by = f"; used{note} by {format_names(consumers)}" if consumers else ""
+    return f"{diagnosis.name} lacks {shortfalls}{used_by}"
+
+
+def _format_device_shortfalls(diagnosis: NodeDiagnosis) -> Iterator[str]:
+    """Yield a line for each request without devices on a node."""
+    shortfalls = diagnosis.device_shortfalls
+    for each in shortfalls[:_MAX_NAMES]:
+        if each.missing:
+            yield f"{diagnosis.name} lacks {each.missing} device{'s' * (each.missing != 1)}: {each}"
+        else:
+            yield f"{diagnosis.name} has enough devices for this request by itself: {each}"
+    if len(shortfalls) > _MAX_NAMES:
+        yield f"{diagnosis.name}: {len(shortfalls) - _MAX_NAMES} more requests without devices"
+    if shortfalls and not any(each.missing for each in shortfalls):
+        yield f"{diagnosis.name} has no devices for all of it together: {_explain_together(shortfalls)}"
+
+
+def _explain_together(shortfalls: Sequence[DeviceShortfall]) -> str:
+    """Return what may keep requests from devices that each of them would have."""
+    causes = dict.fromkeys(cause for each in shortfalls for cause in each.causes)
+    competing = ["the requests compete for the same devices"] if len(shortfalls) > 1 else []
+    return ", or ".join([*competing, *causes]) or "kube-scheduler finds no combination of the free devices"
+
+
+def format_shortfall(shortfall: Shortfall) -> str:
+    """Return a shortfall in numbers."""
+    fields = (
+        ("requests", shortfall.requested),
+        ("allocatable", shortfall.allocatable),
+        ("used", shortfall.used),
+        ("free", shortfall.free),
+        ("short", shortfall.short),
+    )
+    return (
+        f"{shortfall.resource} "
+        f"({', '.join(f'{label} {format_amount(shortfall.resource, amount)}' for label, amount in fields)})"
+    )
+
+
+def format_amounts(amounts: Mapping[str, int]) -> str:
+    """Return the amounts of several resources as text."""
+    return ", ".join(f"{format_amount(name, amount)} {name}" for name, amount in amounts.items())
+
+
+def format_names(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    omitted_count = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
+
+
+def _format_nodes(copies_by_node: Mapping[str, int]) -> str:
+    return (
+        f"on {format_names([name if copies == 1 else f'{name} ({copies})' for name, copies in copies_by_node.items()])}"
+    )
+
+
+def _format_largest(maximums: Mapping[str, int], suggestions: Mapping[str, str]) -> Iterator[str]:
+    available = {name: amount for name, amount in maximums.items() if amount}
+    if available:
+        yield f"largest amount on any node: {format_amounts(available)}"
+    for name in maximums:
+        if name not in available:
+            yield f"no node advertises {name}{f': did you mean {suggestions[name]}?' if name in suggestions else ''}"
+
+
+def _format_pods(pods: Iterable[PodInfo]) -> str:
+    return format_names([f"{each.namespace}/{each.name}" for each in pods])
+
+
+def _format_eviction(option: EvictionOption) -> str:
+    if not option.claims:
+        return f"would help: evict these from {option.node}: {_format_pods(option.pods)}"
+    claims = option.claims[:_MAX_NAMES]
+    more = f"; {len(option.claims) - len(claims)} more claims" if len(option.claims) > len(claims) else ""
+    return f"would help: end {_format_pods(option.pods)}: {'; '.join(map(str, claims))}{more} (then: {option.node})"
+
+
+def _format_consumer(consumer: NodeConsumer) -> str:
+    return f"{consumer.pod.namespace}/{consumer.pod.name} ({format_amounts(consumer.amounts)})"
+
+
+def _format_gates(pods: PodsToPlace) -> Iterator[str]:
+    gates = (pods.pod.spec.scheduling_gates if pods.pod.spec else None) or ()
+    if gates:
+        yield (f"would help: remove its scheduling gates: {format_names([gate.name for gate in gates])}")
+
+
+_WIDTH = 10
+"""The width of a bar in characters."""
+_FITS, _NOT_NOW, _NEVER = "fits", "not now", "never"
+_NODE_STYLES = {_FITS: "green", _NOT_NOW: "yellow", _NEVER: "red"}
+_HEADER = ("NODE", "ANSWER", "COPIES", "FIT", "BALANCE", "TIGHTEST", "REASON")
+
+
+def format_rows(lines: Sequence[NodeLine]) -> list[str]:
+    """Return one row per node, for pipes."""
+    return align_rows(_HEADER, [(*_create_row(line), format_reason(line)) for line in lines])
+
+
+def create_node_table(lines: Sequence[NodeLine]) -> RenderableType:
+    """Return the table of nodes with bars and colours, for terminals."""
+    header = (*_HEADER[:-1], "USED", _HEADER[-1])
+    rows = [(*_create_styled_row(line), format_bar(line.tightest), format_reason(line)) for line in lines]
+    return create_table(header, rows, ("USED", "BALANCE", "FIT", "COPIES"))
+
+
+_POOL_HEADER = ("NODE", "POOL", "DEVICES", "FREE", "ALLOCATED")
+
+
+def format_pool_rows(lines: Sequence[NodeLine]) -> list[str]:
+    """Return one row per pool of devices that a node can reach, for pipes; none if the pods need no devices."""
+    rows = list(_create_pool_rows(lines))
+    return align_rows(_POOL_HEADER, rows) if rows else []
+
+
+def create_pool_table(lines: Sequence[NodeLine]) -> RenderableType | None:
+    """Return the table of pools, for terminals; None if the pods need no devices."""
+    rows = list(_create_pool_rows(lines))
+    return create_table(_POOL_HEADER, rows, ()) if rows else None
+
+
+def _create_pool_rows(lines: Iterable[NodeLine]) -> Iterator[tuple[str, ...]]:
+    for line in lines:
+        yield from ((line.diagnosis.name, *_create_pool_row(pool)) for pool in line.pools)
+
+
+def _create_pool_row(pool: NodePool) -> tuple[str, ...]:
+    if pool.problem:
+        return pool.name, "-", "-", pool.problem
+    free = [
+        (each.name, ", ".join(f"taint {taint}" for taint in each.taints)) for each in pool.devices if not each.holders
+    ]
+    allocated = [(each.name, "; ".join(map(str, each.holders))) for each in pool.devices if each.holders]
+    return pool.name, str(len(pool.devices)), _format_devices(free) or "-", _format_devices(allocated) or "-"
+
+
+def _format_devices(devices: Iterable[tuple[str, str]]) -> str:
+    """Return the names of devices, those with one note together."""
+    names: dict[str, list[str]] = {}
+    for name, note in devices:
+        names.setdefault(note, []).append(name)
+    groups = [f"{format_names(names[note])}{f' ({note})' if note else ''}" for note in sorted(names)]
+    omitted = f"; {len(groups) - _MAX_NAMES} more" if len(groups) > _MAX_NAMES else ""
+    return "; ".join(groups[:_MAX_NAMES]) + omitted
+
+
+def get_node_feasibility(line: NodeLine) -> str:
+    """Return whether the pod fits the node now, after other pods are removed, or never."""
+    if not line.diagnosis.reasons:
+        return _FITS
+    return _NOT_NOW if line.diagnosis.can_ever_run else _NEVER
+
+
+def format_reason(line: NodeLine) -> str:
+    """Return why the pod does not fit the node: the scheduler's reasons, with shortfalls in numbers."""
+    diagnosis = line.diagnosis
+    shortfalls = {each.reason: f"Insufficient {format_shortfall(each)}" for each in diagnosis.shortfalls}
+    reasons = [shortfalls.pop(each, each) for each in diagnosis.reasons]
+    return "; ".join([*reasons, *(f"also {each}" for each in shortfalls.values())])
+
+
+def format_bar(tightest: Shortfall) -> str:
+    """Return a bar of the used, requested and free amounts in tenths of the allocatable, full if they exceed it."""
+    if tightest.allocatable <= 0:
+        return ""
+    used = min(_WIDTH, -(-tightest.used * _WIDTH // tightest.allocatable))
+    full = min(_WIDTH, max(used, -(-(tightest.used + tightest.requested) * _WIDTH // tightest.allocatable)))
+    return "█" * used + "▒" * (full - used) + "░" * (_WIDTH - full)
+
+
+def _create_row(line: NodeLine) -> tuple[str, ...]:
+    copies = str(line.copies) if line.copies else "-"
+    return (
+        line.diagnosis.name,
+        get_node_feasibility(line),
+        copies,
+        str(line.allocation_score),
+        str(line.balance_score),
+        _format_tightest(line.tightest),
+    )
+
+
+def _create_styled_row(line: NodeLine) -> tuple[str | Text, ...]:
+    name, feasibility, *other_cells = _create_row(line)
+    return name, Text(escape_control(feasibility), _NODE_STYLES[feasibility]), *other_cells
+
+
+def _format_tightest(shortfall: Shortfall) -> str:
+    used, requested, capacity = (
+        format_amount(shortfall.resource, amount)
+        for amount in (shortfall.used, shortfall.requested, shortfall.allocatable)
+    )
+    return f"{shortfall.resource} {used} + {requested} of {capacity}"

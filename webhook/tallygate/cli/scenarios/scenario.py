@@ -1,0 +1,278 @@
+"""Scenarios as plain values, each step with its source location, and the result of a request."""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.accounting.problem import Problem
+from tallygate.accounting.quantity import Quantity
+from tallygate.admission.request import PatchOperation, UserInfo
+from tallygate.admission.response import TOO_MANY_REQUESTS
+from tallygate.gate.decisions import Decision
+from tallygate.policy.model import PolicySet, SourceLocation
+
+JsonObject = dict[str, Any]
+"""A JSON object; quantities are strings or integers, so that no quantity becomes a float."""
+
+Labels = Mapping[str, str]
+
+API_SERVER: Final = "the API server"
+GATE: Final = "the gate"
+MAX_PODS: Final = 1000
+"""The maximum number of pods of one workload; each of them passes the gate."""
+
+
+class ScenarioVerdict(StrEnum):
+    """The final answer of the API server."""
+
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class StepTarget:
+    """An object by kind and name; its namespace is the namespace of the step."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return the target as text, for example `pod trainer`."""
+        return f"{self.kind.lower()} {self.name}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A create of an object."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An update of a stored object."""
+
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """A resize of one container of a running pod; `container` is empty for the first one."""
+
+    target: StepTarget
+    container: str
+    requests: JsonObject
+    limits: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A change of a workload's number of replicas."""
+
+    target: StepTarget
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A deletion of an object."""
+
+    target: StepTarget
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a pod in the given phase."""
+
+    target: StepTarget
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A change of labels; None removes a label."""
+
+    target: StepTarget
+    labels: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """A change of the annotations of a namespace or node; None removes an annotation."""
+
+    target: StepTarget
+    annotations: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """An allocation of a claim by kube-scheduler: the number of devices of each request, and all devices in turn."""
+
+    target: StepTarget
+    devices: Mapping[str, int]
+    names: tuple[DeviceId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An advance of the clock."""
+
+    seconds: float
+    text: str
+
+
+Action = Create | Update | Resize | Scale | Delete | End | Label | Annotate | Allocate | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerExpectation:
+    """Expected amounts of a ledger by kind (`held`, `promised`, `free`) and name.
+
+    `namespace` is empty for a shared cap; for a cap with groups it is a namespace of the group.
+    """
+
+    cap: str
+    namespace: str
+    amounts: Mapping[str, Mapping[str, Quantity]]
+    source: SourceLocation
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExpectation:
+    """Expected published amounts of a node by name, and parts of the problems of names, None for any problems."""
+
+    node: str
+    published: Mapping[str, Quantity]
+    problems: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedNode:
+    """The amounts that policies publish on a node, and the problem of each name that is left as it is."""
+
+    name: str
+    amounts: Mapping[str, int]
+    problems: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The expected result of a step; fields that are not set are not compared."""
+
+    verdict: ScenarioVerdict = ScenarioVerdict.ALLOWED
+    codes: tuple[str, ...] | None = None
+    message: str | None = None
+    warnings: tuple[str, ...] | None = None
+    filled: Mapping[str, str] | None = None
+    pods_created: int | None = None
+    pods_missing: int | None = None
+    ledgers: tuple[LedgerExpectation, ...] = ()
+    nodes: tuple[NodeExpectation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioStep:
+    """A step of a scenario."""
+
+    action: Action
+    namespace: str
+    user: UserInfo
+    expectation: Expectation
+    source: SourceLocation
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario and the initial state of its cluster.
+
+    `time` is the time of the first step. Without it, overrides of limits that have an end have ended. `annotations` are
+    those of the namespaces.
+    """
+
+    name: str
+    policies: PolicySet
+    namespaces: Mapping[str, Labels]
+    steps: tuple[ScenarioStep, ...]
+    source: SourceLocation
+    nodes: Mapping[str, JsonObject] = field(default_factory=dict)
+    time: datetime | None = None
+    annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestResult:
+    """The result of a request.
+
+    `rejected_by`, `codes` and `message` describe a rejection, `filled` the values that the gate added. `stored_body` is
+    the object to store, if any. `events` are the events of controllers, `pods_created` the number of pods they created.
+    """
+
+    verdict: ScenarioVerdict = ScenarioVerdict.ALLOWED
+    rejected_by: str = ""
+    codes: tuple[str, ...] = ()
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    filled: Mapping[str, str] = field(default_factory=dict)
+    stored_body: JsonObject | None = None
+    events: tuple[str, ...] = ()
+    pods_created: int = 0
+    pods_missing: int = 0
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the API server admitted the request."""
+        return self.verdict is ScenarioVerdict.ALLOWED
+
+    def add_earlier(self, earlier: "RequestResult") -> "RequestResult":
+        """Return the result with the warnings and added values of an earlier phase of the same request."""
+        warnings = tuple(dict.fromkeys((*earlier.warnings, *self.warnings)))
+        return replace(self, warnings=warnings, filled={**earlier.filled, **self.filled})
+
+
+def create_rejection(message: str, *codes: str) -> RequestResult:
+    """Return a rejection by the API server itself."""
+    return RequestResult(ScenarioVerdict.DENIED, API_SERVER, codes, message)
+
+
+def create_invalid(object_name: str, problems: Iterable[Problem]) -> RequestResult:
+    """Return a rejection by the API server's validation."""
+    all_problems = tuple(problems)
+    codes = tuple(dict.fromkeys(problem.code for problem in all_problems))
+    return create_rejection(f"{object_name} is invalid: {'; '.join(map(str, all_problems))}", *codes)
+
+
+def parse_decision(decision: Decision) -> tuple[RequestResult, tuple[PatchOperation, ...]]:
+    """Return the result of the gate's decision, and its patch."""
+    response: dict[str, Any] = json.loads(decision.body)["response"]
+    status, warnings = response.get("status") or {}, tuple(response.get("warnings", ()))
+    if response["allowed"]:
+        patch = tuple(json.loads(base64.b64decode(response["patch"]))) if "patch" in response else ()
+        return RequestResult(warnings=warnings, filled=dict(_list_filled(patch))), patch
+    verdict = ScenarioVerdict.RETRY if status.get("code") == TOO_MANY_REQUESTS else ScenarioVerdict.DENIED
+    codes = tuple(dict.fromkeys(decision.record.codes))
+    return RequestResult(verdict, GATE, codes, str(status.get("message", "")), warnings), ()
+
+
+def _list_filled(patch: Iterable[PatchOperation]) -> Iterator[tuple[str, str]]:
+    """Yield each value that a patch adds, with its field path in Kubernetes' format."""
+    for operation in patch:
+        *steps, last = operation["path"].split("/")[1:]
+        path = _format_path(steps)
+        if isinstance(operation["value"], Mapping):
+            yield from ((f"{path}.{last}[{name}]", str(value)) for name, value in operation["value"].items())
+        else:
+            yield f"{path}[{last.replace('~1', '/').replace('~0', '~')}]", str(operation["value"])
+
+
+def _format_path(steps: Iterable[str]) -> str:
+    path = ""
+    for step in steps:
+        path += f"[{step}]" if step.isdecimal() else f".{step}"
+    return path.removeprefix(".")

@@ -1,0 +1,429 @@
+"""A simulated cluster for one scenario: gate, ledger reconciler, API server, controllers, and clock.
+
+Watch events arrive at once. Ledgers are reconciled and controllers retry only when the clock advances.
+
+Only rules that compare pods with nodes, and DaemonSets, need the columns of a cluster, and numpy: other scenarios do
+not import these.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.accounting.devices.least_amounts import LeastAmounts
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.admission.evaluate import NodeRuleEvaluator
+from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
+from tallygate.admission.kinds import BUILT_IN_TARGETS, list_review_targets
+from tallygate.admission.pod_view import PodView
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
+from tallygate.cli.scenarios.claim_controller import ClaimController
+from tallygate.cli.scenarios.node_publication import NodePublication
+from tallygate.cli.scenarios.pod_set_controller import PodSetController
+from tallygate.cli.scenarios.scenario import Annotate, JsonObject, PublishedNode, Scenario
+from tallygate.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
+from tallygate.gate.charge_transitions import ReadTransition
+from tallygate.gate.gate import Gate
+from tallygate.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
+from tallygate.gate.top_consumers import TopConsumers
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.gate.whole_workloads import read_workload_state
+from tallygate.kube.resource_codec import Changed, Replaced, WatchEvent
+from tallygate.objects.core import Namespace
+from tallygate.policy.limit_annotations import read_overrides, select_texts
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.informers.claim_store import ClaimStore
+from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore, SliceRecord
+from tallygate.state.informers.named_stores import (
+    DEVICE_CLASS_CODEC,
+    DEVICE_TAINT_RULE_CODEC,
+    NAMESPACE_CODEC,
+    NODE_CODEC,
+    DeviceClassStore,
+    DeviceTaintRuleStore,
+    NamespaceRecord,
+    NamespaceStore,
+    NodeStore,
+    create_namespace_record,
+)
+from tallygate.state.informers.namespaced_stores import (
+    LIMIT_RANGE_CODEC,
+    PRIORITY_CLASS_CODEC,
+    RUNTIME_CLASS_CODEC,
+    ClaimTemplateStore,
+    PodDefaultsStore,
+)
+from tallygate.state.informers.pod_records import PodRecord
+from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
+
+if TYPE_CHECKING:
+    from tallygate.gate.cluster_snapshot import ClusterSnapshot
+    from tallygate.state.informers.device_cache import DeviceCache
+    from tallygate.state.informers.scheduler_cache import SchedulerCache
+
+# As the server's reconciler: soon after a change, then every second while a ledger has reservations.
+_FIRST_RECONCILE_SECONDS: Final = 0.2
+_RECONCILE_SECONDS: Final = 1.0
+_ACTIVATION_RECONCILES: Final = 3  # the in-flight bound, a write after it, a read after (docs/design/caps.md, rule 7)
+_DEFAULT_ALLOCATABLE: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
+_DEFAULT_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_NODE: Final = {"apiVersion": "v1", "kind": "Node"}
+_NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
+
+
+@dataclass(frozen=True, slots=True)
+class CapUsage:
+    """One ledger in its current state; a name with only a soft limit has no `hard` limit."""
+
+    active_cap: ActiveCap
+    namespace: str
+    ledger: Ledger
+    members: frozenset[str]
+
+    def get_free(self, name: str) -> int | None:
+        """Return the free amount; None if no hard limit exists."""
+        hard = self.active_cap.hard.get(name)
+        return None if hard is None else max(hard - self.ledger.compute_charged().get(name, 0), 0)
+
+
+class SimulatedCluster:
+    """The initial state of a scenario: its namespaces and nodes, active ledgers, no pods."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.now = self._first_step_at = 1000.0
+        self._time = scenario.time or _find_last_end(scenario)
+        self._nonce_counter = itertools.count(1)
+        self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
+        self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
+        self._claim_templates, self._devices = ClaimTemplateStore(), DeviceStore(self._claims.list_devices)
+        self._taint_rules = DeviceTaintRuleStore()
+        self._pod_defaults = PodDefaultsStore()
+        self._scheduler_cache: SchedulerCache | None = None
+        self._device_cache: DeviceCache | None = None
+        self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
+        has_node_rules = RuleIndex(scenario.policies).has_node_rules
+        self.store = ApiServerStore(self._send_watch_event)
+        self._usage_lister = UsageLister(
+            self._pods,
+            self._namespaces,
+            self._read_clock,
+            self._read_clock,
+            claims=self._claims,
+            devices=self._devices,
+        )
+        self._ledgers = MemoryLedgers(is_standalone=False)
+        top_consumers = TopConsumers(self._read_clock, self._usage_lister)
+        self._gate = Gate(
+            policies=lambda: scenario.policies,
+            namespaces=self._namespaces,
+            ledgers=self._ledgers,
+            monotonic=self._read_clock,
+            nonce=self._create_nonce,
+            unix_time=self._read_unix_time,
+            usage_lister=self._usage_lister,
+            top_consumers=top_consumers,
+            evaluate_node_rules=self._create_node_check() if has_node_rules else None,
+            resources_by_class=self._get_resources_by_class,
+            claim_templates=self._claim_templates,
+            least_amounts=LeastAmounts(self._devices.list_slices, self._find_selectors),
+            workload_reader=self,
+            limit_annotations=self._namespaces.get_limit_annotations,
+            find_pod_defaults=self._pod_defaults.find,
+            count_daemon_pods=self._count_daemon_pods,
+        )
+        self._ledger_reconciler = self._create_reconciler(top_consumers)
+        self._targets = targets = list_review_targets(scenario.policies)
+        self.api = ApiServer(self._gate, self.store, self._read_clock, targets, self._pod_defaults.find)
+        self._workload_controllers = WorkloadControllers(self.api, self.store, self._count_stored_daemon_pods)
+        self._pod_set_controller = PodSetController(self.api, self.store, targets)
+        self._claim_controller = ClaimController(self.api, self.store)
+        self._publication = self._create_publication(scenario)
+        self._pods_missing = 0
+        self._create_initial_objects(scenario)
+
+    def _create_reconciler(self, top_consumers: TopConsumers) -> LedgerReconciler:
+        return LedgerReconciler(
+            caps=self._gate.get_active_caps,
+            usage_lister=self._usage_lister,
+            ledgers=self._ledgers,
+            reader=self,
+            monotonic=self._read_clock,
+            nonce=self._create_nonce,
+            ages=top_consumers.ages,
+            read_workload=partial(read_workload_state, self, self._gate.get_review_targets),
+        )
+
+    @contextmanager
+    def open_snapshot(self, *, pods: bool) -> "Iterator[ClusterSnapshot | None]":
+        """Yield a snapshot of the nodes and the pods with a node name; no scheduler binds the other pods."""
+        from tallygate.gate.cluster_snapshot import ClusterSnapshot  # noqa: PLC0415  see the module's docstring
+
+        if self._scheduler_cache is None or self._device_cache is None:
+            yield None
+            return
+        if len(self._devices):
+            self._device_cache.build()
+        with self._scheduler_cache.acquire(_FIRST_RECONCILE_SECONDS) as cluster:
+            if cluster is None:
+                yield None
+            else:
+                cluster.devices = self._device_cache.get_index()
+                yield ClusterSnapshot(cluster, has_pods=pods)
+
+    def _count_daemon_pods(self, view: PodView, content: object, implied: ImpliedRequests) -> int | None:
+        """Return the number of pods of a DaemonSet by the nodes of the scenario; None if it has no nodes."""
+        nodes = [_add_default_allocatable(body) for _, body in self.store.list_objects("Node")]
+        if not nodes:
+            return None
+        from tallygate.accounting.cluster.cluster import Cluster  # noqa: PLC0415  see the module's docstring
+        from tallygate.accounting.cluster.ingest import ingest  # noqa: PLC0415  likewise
+        from tallygate.gate.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  likewise
+        from tallygate.gate.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
+
+        cluster = Cluster()
+        for node in nodes:
+            ingest(cluster, "Node", msgspec.json.encode(node))
+        return count_pods_on_nodes(view, content, implied, FixedSnapshot(cluster, has_pods=False))
+
+    def _count_stored_daemon_pods(self, daemon_set: JsonObject) -> int:
+        """Return the number of pods that the controller of a stored DaemonSet makes."""
+        content, target = msgspec.json.encode(daemon_set), BUILT_IN_TARGETS["apps", "DaemonSet"]
+        (view,) = target.list_pods(target.decode(content))
+        defaults = self._pod_defaults.find(str(daemon_set["metadata"]["namespace"]))
+        return self._count_daemon_pods(view, content, NO_IMPLIED.with_defaults(defaults)) or 0
+
+    def request_devices(self) -> None:
+        """Do nothing: a snapshot has the devices of the scenario; in one without any, they are unknown."""
+
+    def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:
+        """Return the revision of a stored pod or claim for the reconciler; None if it is missing or has another uid."""
+        kind_name = "ResourceClaim" if kind is ConsumerKind.CLAIM else "Pod"
+        stored = self.store.find(ObjectKey(kind_name, namespace, name))
+        return int(stored["metadata"]["resourceVersion"]) if stored and stored["metadata"]["uid"] == uid else None
+
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
+        """Return the JSON of a stored object of this group, version and plural; None if it does not exist."""
+        group, _, plural = resource
+        for (kind_group, kind), target in self._targets.items():
+            if (kind_group, target.plural) == (group, plural):
+                names = (kind,) if target.definition is None else (f"{kind}.{group}", kind)
+                found = [self.store.find(ObjectKey(each, namespace, name)) for each in names]
+                stored = next((each for each in found if each is not None), None)
+                return None if stored is None else msgspec.json.encode(stored)
+        return None
+
+    def reconcile(self, *, retry: bool = False) -> ControllerResult:
+        """Run every controller once; a rejected create is repeated if its owner has changed or `retry` is set."""
+        of_workloads = self._workload_controllers.reconcile(retry=retry)
+        of_pod_sets = self._pod_set_controller.reconcile(retry=retry)
+        self._pods_missing = of_workloads.pods_missing + of_pod_sets.pods_missing
+        events = (*of_workloads.events, *of_pod_sets.events, *self._claim_controller.reconcile(retry=retry))
+        self._publish_on_nodes()
+        return ControllerResult(events, of_workloads.pods_created + of_pod_sets.pods_created, self._pods_missing)
+
+    def wait(self, seconds: float) -> ControllerResult:
+        """Advance the clock. Controllers retry rejected creates after 1, 2, 4, 8 … seconds."""
+        started_at, end = self.now, self.now + seconds
+        result, retry_delay = ControllerResult(pods_missing=self._pods_missing), 1.0
+        self.now = min(started_at + _FIRST_RECONCILE_SECONDS, end)
+        self._reconcile_ledgers()
+        while self.now < end:
+            self.now = min(self.now + _RECONCILE_SECONDS, end)
+            if self.now >= started_at + retry_delay:
+                result, retry_delay = result + self.reconcile(retry=True), retry_delay * 2
+            self._reconcile_ledgers()
+            if not self._ledger_reconciler.list_pending():
+                self.now = max(self.now, min(started_at + retry_delay, end))
+        self._reconcile_ledgers()  # by the limits of the end
+        self._publish_on_nodes()
+        return result
+
+    def list_cap_usages(self) -> list[CapUsage]:
+        """Return every ledger of the scenario's namespaces, ordered by cap and namespace."""
+        cap_usages = [
+            CapUsage(active_cap, key.namespace, self._read_ledger(key), self._list_members(active_cap, key))
+            for key, active_cap in self._list_ledger_keys()
+        ]
+        return sorted(
+            cap_usages, key=lambda each: (each.active_cap.definition.name, each.active_cap.group, each.namespace)
+        )
+
+    def list_published_nodes(self) -> list[PublishedNode]:
+        """Return the nodes with what NodeResources publish on them; none without such policies."""
+        return [] if self._publication is None else self._publication.list_nodes()
+
+    def _publish_on_nodes(self) -> None:
+        if self._publication is not None:
+            self._publication.reconcile()
+
+    def _create_publication(self, scenario: Scenario) -> NodePublication | None:
+        definitions = scenario.policies.node_resources
+        return NodePublication(self.store, definitions, self._read_clock) if definitions else None
+
+    def _list_members(self, active_cap: ActiveCap, key: LedgerKey) -> frozenset[str]:
+        membership = self._usage_lister.find_membership(active_cap, key)
+        return membership.names if membership else frozenset()
+
+    def _create_node_check(self) -> NodeRuleEvaluator:
+        from tallygate.gate.advertised_devices import KnownDevices  # noqa: PLC0415  see the module's docstring
+        from tallygate.gate.schedulability import check_schedulability  # noqa: PLC0415  likewise
+        from tallygate.state.informers.device_cache import DeviceCache  # noqa: PLC0415  likewise
+        from tallygate.state.informers.scheduler_cache import SchedulerCache  # noqa: PLC0415  likewise
+
+        self._scheduler_cache = SchedulerCache(self._nodes, self._namespaces)
+        self._device_classes = self._scheduler_cache.device_class_store
+        self._device_cache = DeviceCache(
+            self._scheduler_cache, self._devices, self._taint_rules, self._claims, self._claim_templates
+        )
+        self._decode_pod_event = self._scheduler_cache.create_pod_codec(self._pods).decode_event
+        least_amounts = LeastAmounts(self._list_slices, self._device_classes.find_selectors)
+        devices = KnownDevices(self._list_classes, least_amounts, self._claim_templates.find_claim)
+        return partial(check_schedulability, snapshots=self, devices=devices)
+
+    def _list_classes(self) -> Collection[str] | None:
+        """Return the names of the classes; None for a scenario without any, which leaves them out."""
+        return self._get_resources_by_class() or None
+
+    def _list_slices(self) -> Sequence[SliceRecord] | None:
+        """Return the slices; None for a scenario without any, which leaves them out, and while a pool is incomplete."""
+        return self._devices.list_slices() or None
+
+    def _create_initial_objects(self, scenario: Scenario) -> None:
+        names = scenario.namespaces.items()
+        for name, body in scenario.nodes.items():
+            metadata = {"name": name, "uid": self.store.create_uid(), "labels": body.get("labels", {})}
+            metadata["annotations"] = body.get("annotations", {})
+            status = {"allocatable": body.get("allocatable", {}), "capacity": body.get("allocatable", {})}
+            spec = {"podCIDRs": body.get("podCIDRs", []), "taints": body.get("taints", [])}
+            node = {**_NODE, "metadata": metadata, "spec": spec, "status": status}
+            self.store.put(ObjectKey("Node", "", name), node)
+        for name, labels in names:
+            metadata = {"name": name, "uid": self.store.create_uid(), "labels": dict(labels)}
+            if annotations := scenario.annotations.get(name):
+                metadata["annotations"] = dict(annotations)
+            self.store.put(ObjectKey("Namespace", "", name), {**_NAMESPACE, "metadata": metadata})
+        namespace_records = [_create_namespace_record(body) for _, body in self.store.list_objects("Namespace")]
+        self._namespaces.apply(Replaced(namespace_records, self.store.revision))
+        node_events = [
+            NODE_CODEC.decode_event(_encode_watch_event("ADDED", _add_default_allocatable(body)))
+            for _, body in self.store.list_objects("Node")
+        ]
+        self._nodes.apply(
+            Replaced([event.item for event in node_events if isinstance(event, Changed)], self.store.revision)
+        )
+        self._publish_on_nodes()
+        self._apply_pod_event(Replaced((), self.store.revision))
+        self._claims.apply(Replaced((), self.store.revision))
+        self._device_classes.apply(Replaced((), self.store.revision))
+        self._claim_templates.apply(Replaced((), self.store.revision))
+        self._devices.apply(Replaced((), self.store.revision))
+        self._taint_rules.apply(Replaced((), self.store.revision))
+        self._pod_defaults.limit_ranges.apply(Replaced((), self.store.revision))
+        self._pod_defaults.priority_classes.apply(Replaced((), self.store.revision))
+        self._pod_defaults.runtime_classes.apply(Replaced((), self.store.revision))
+        for _ in range(_ACTIVATION_RECONCILES):
+            self.now = self._first_step_at = self.now + IN_FLIGHT_BOUND_SECONDS
+            self._reconcile_ledgers()
+
+    def _reconcile_ledgers(self) -> None:
+        for key, active_cap in self._list_ledger_keys():
+            self._ledger_reconciler.reconcile(key, active_cap)
+
+    def _list_ledger_keys(self) -> Sequence[tuple[LedgerKey, ActiveCap]]:
+        return list(self._ledger_reconciler.list_ledgers([record.name for record in self._namespaces.list_records()]))
+
+    def _read_ledger(self, key: LedgerKey) -> Ledger:
+        return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(Amounts())
+
+    def _send_watch_event(self, event: str, key: ObjectKey, body: JsonObject) -> None:
+        """Apply a change to the stores as a watch would."""
+        content = _encode_watch_event(event, _add_default_allocatable(body) if key.kind == "Node" else body)
+        match key.kind:
+            case "Pod":
+                self._apply_pod_event(self._decode_pod_event(content))
+            case "Namespace":
+                self._namespaces.apply(NAMESPACE_CODEC.decode_event(content))
+            case "Node":
+                self._nodes.apply(NODE_CODEC.decode_event(content))
+            case "LimitRange":
+                self._pod_defaults.limit_ranges.apply(LIMIT_RANGE_CODEC.decode_event(content))
+            case "PriorityClass":
+                self._pod_defaults.priority_classes.apply(PRIORITY_CLASS_CODEC.decode_event(content))
+            case "RuntimeClass":
+                self._pod_defaults.runtime_classes.apply(RUNTIME_CLASS_CODEC.decode_event(content))
+            case _:
+                self._send_device_event(key.kind, content)
+
+    def _send_device_event(self, kind: str, content: bytes) -> None:
+        """Apply a change of an object about devices to its store."""
+        match kind:
+            case "ResourceClaim":
+                self._claims.apply(self._claims.codec.decode_event(content))
+            case "ResourceClaimTemplate":
+                self._claim_templates.apply(self._claim_templates.codec.decode_event(content))
+            case "DeviceClass":
+                self._device_classes.apply(DEVICE_CLASS_CODEC.decode_event(content))
+            case "ResourceSlice":
+                self._devices.apply(RESOURCE_SLICE_CODEC.decode_event(content))
+            case "DeviceTaintRule":
+                self._taint_rules.apply(DEVICE_TAINT_RULE_CODEC.decode_event(content))
+
+    def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
+        self._pods.apply(event)
+        if self._scheduler_cache is not None:
+            self._scheduler_cache.apply(event)
+
+    def _get_resources_by_class(self) -> Mapping[str, str]:
+        return self._device_classes.get_resources_by_class()
+
+    def _find_selectors(self, class_name: str) -> tuple[str, ...] | None:
+        return self._device_classes.find_selectors(class_name)
+
+    def _read_clock(self) -> float:
+        return self.now
+
+    def _read_unix_time(self) -> float:
+        return self._time.timestamp() + self.now - self._first_step_at
+
+    def _create_nonce(self) -> str:
+        return f"attempt-{next(self._nonce_counter)}"
+
+
+def _find_last_end(scenario: Scenario) -> datetime:
+    """Return the time from which on no override of a limit is active; a fixed time without overrides that end."""
+    changes = (each.action.annotations for each in scenario.steps if isinstance(each.action, Annotate))
+    annotations = [
+        {"": select_texts({key: text for key, text in each.items() if text is not None})}
+        for each in (*scenario.annotations.values(), *changes)
+    ]
+    caps = scenario.policies.caps
+    overrides = [each for cap in caps for texts in annotations for each in read_overrides(cap, texts).values()]
+    overrides += [each for cap in caps for each in cap.overrides]
+    return max((each.until for each in overrides if each.until is not None), default=_DEFAULT_TIME)
+
+
+def _encode_watch_event(event: str, body: JsonObject) -> bytes:
+    return msgspec.json.encode({"type": event, "object": body})
+
+
+def _add_default_allocatable(node: JsonObject) -> JsonObject:
+    """Return the node with defaults for the allocatable resources that it does not declare."""
+    status = node.get("status") or {}
+    allocatable = status.get("allocatable") or status.get("capacity") or {}
+    return {**node, "status": {**status, "allocatable": {**_DEFAULT_ALLOCATABLE, **allocatable}}}
+
+
+def _create_namespace_record(body: JsonObject) -> NamespaceRecord:
+    return create_namespace_record(msgspec.json.decode(msgspec.json.encode(body), type=Namespace))

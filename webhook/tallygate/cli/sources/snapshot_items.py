@@ -1,0 +1,286 @@
+"""The fields of each object that a snapshot stores: those that tallygate reads, and no others.
+
+No environment, no command line, no image, and only the annotations that locate a volume, mark a claim of
+kube-scheduler, name the group of a node or request GPUs: a snapshot cannot disclose a field that it does not have.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tallygate.accounting.cluster.ingest import STORAGE_TYPES, VERSION_KIND
+from tallygate.accounting.cluster.node_pools import GROUP_ANNOTATION
+from tallygate.accounting.cluster.storage_index import StorageObject
+from tallygate.accounting.gpu_annotations import select_gpu_annotations
+from tallygate.cli.sources.cap_ledger_list import LEDGERS_PATH
+from tallygate.cli.sources.observed_cluster import PODS_PATH
+from tallygate.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.objects.core import LimitRange, Namespace
+from tallygate.objects.devices import (
+    EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+    ResourceSlice,
+)
+from tallygate.objects.karpenter import KarpenterNodePool, NodeClaim
+from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.scheduling import (
+    PodDisruptionBudget,
+    PriorityClass,
+    RuntimeClass,
+    SchedulingNode,
+    SchedulingPod,
+)
+from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.state.kubernetes import cap_ledger
+from tallygate.state.kubernetes.limit_record_store import LimitRecord, encode_record
+
+
+class SnapshotItem(NamedTuple):
+    """An object; `content` is its JSON, empty for a CapLedger that a newer tallygate has written."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    content: bytes
+    kind: str = ""
+
+
+_OWNED_KINDS = {*STORAGE_TYPES, "ResourceClaim"}
+
+SchedulingObject = (
+    StorageObject
+    | PriorityClass
+    | LimitRange
+    | RuntimeClass
+    | PodDisruptionBudget
+    | DeviceClass
+    | ResourceClaim
+    | ResourceClaimTemplate
+    | ResourceSlice
+    | DeviceTaintRule
+    | KarpenterNodePool
+    | NodeClaim
+)
+"""The objects that scheduling depends on, besides pods, nodes and namespaces."""
+
+_KEPT_ANNOTATIONS = frozenset(
+    {
+        "volume.beta.kubernetes.io/storage-class",
+        "volume.kubernetes.io/selected-node",
+        "pv.kubernetes.io/bind-completed",
+        "storage.alpha.kubernetes.io/migrated-plugins",
+        EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+        GROUP_ANNOTATION,
+    }
+)
+
+
+def _create_pod_item(pod: SchedulingPod) -> SnapshotItem:
+    return _create_item("Pod", pod.metadata, spec=pod.spec, status=pod.status)
+
+
+def _create_node_item(node: SchedulingNode) -> SnapshotItem:
+    return _create_item("Node", node.metadata, spec=node.spec, status=node.status)
+
+
+def _create_namespace_item(namespace: Namespace) -> SnapshotItem:
+    return _create_item("Namespace", namespace.metadata)
+
+
+def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: Any) -> SnapshotItem:
+    """Return the item of a stored object.
+
+    Raises:
+        ValueError: if the object has no UID or name.
+    """
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError(f"a {kind.lower()} without uid or name")
+    annotations = {
+        key: value
+        for key, value in (meta.annotations or {}).items()
+        if key in _KEPT_ANNOTATIONS or key.startswith(ANNOTATION_PREFIX)
+    } | select_gpu_annotations(meta.annotations)
+    metadata = type(meta)(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        creation_timestamp=meta.creation_timestamp,
+        deletion_timestamp=meta.deletion_timestamp,
+        labels=meta.labels,
+        annotations=annotations or None,
+        owner_references=meta.owner_references if kind in _OWNED_KINDS else None,
+    )
+    body = {"apiVersion": version, "kind": kind, "metadata": metadata}
+    body |= {name: value for name, value in content.items() if value}
+    revision = parse_revision(meta.resource_version or "")
+    return SnapshotItem(meta.uid, meta.namespace or "", meta.name, revision, _ENCODER.encode(body), kind)
+
+
+def create_version_item(git_version: str) -> SnapshotItem:
+    """Return the item with the version of a cluster. It is the first one: the version decides how pods are counted."""
+    body = {"apiVersion": f"{cap_ledger.GROUP}/{cap_ledger.VERSION}", "kind": VERSION_KIND, "gitVersion": git_version}
+    return SnapshotItem("", "", "", 0, _ENCODER.encode(body), VERSION_KIND)
+
+
+def _create_ledger_item(item: msgspec.Raw) -> SnapshotItem:
+    meta = _METADATA_DECODER.decode(item).metadata
+    try:
+        content = _ENCODER.encode(_LEDGER_DECODER.decode(item))
+    except ValueError:
+        content = b""
+    return SnapshotItem(meta.uid, meta.namespace, meta.name, parse_revision(meta.resource_version), content)
+
+
+class _StoredObject(msgspec.Struct, frozen=True):
+    metadata: cap_ledger.CapLedgerMetadata
+
+
+class _SnapshotDevice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """The fields of a device in a slice that decide what it counts under a cap, and which claims can have it."""
+
+    name: str = ""
+    attributes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    capacity: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    allow_multiple_allocations: bool | None = None
+    consumes_counters: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    node_name: str | None = None
+    node_selector: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    all_nodes: bool | None = None
+    taints: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    binding_conditions: list[str] | None = None
+    binds_to_node: bool | None = None
+
+
+_ENCODER = msgspec.json.Encoder()
+_DEVICE_DECODER = msgspec.json.Decoder(_SnapshotDevice)
+_METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
+_FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LEDGER_DECODER = msgspec.json.Decoder(cap_ledger.CapLedger)
+
+POD_CODEC = ResourceCodec("pods", PODS_PATH, SchedulingPod, _create_pod_item)
+NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, _create_node_item)
+NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_item)
+LEDGER_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
+
+LIMIT_RANGES = "limitranges"
+"""The resource of LimitRanges, whose defaults new pods get."""
+RUNTIME_CLASSES = "runtimeclasses"
+"""The resource of RuntimeClasses, whose overhead new pods get."""
+
+_RESOURCES: Sequence[tuple[str, str, str]] = (
+    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("v1", "persistentvolumes", "PersistentVolume"),
+    ("storage.k8s.io/v1", "storageclasses", "StorageClass"),
+    ("storage.k8s.io/v1", "csinodes", "CSINode"),
+    ("storage.k8s.io/v1", "csidrivers", "CSIDriver"),
+    ("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
+    ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
+    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
+    ("v1", LIMIT_RANGES, "LimitRange"),
+    ("node.k8s.io/v1", RUNTIME_CLASSES, "RuntimeClass"),
+    ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
+    ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
+    ("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
+    ("resource.k8s.io/v1", "resourceslices", "ResourceSlice"),
+    ("resource.k8s.io/v1", "devicetaintrules", "DeviceTaintRule"),
+    ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    ("karpenter.sh/v1", "nodepools", "NodePool"),
+    ("karpenter.sh/v1", "nodeclaims", "NodeClaim"),
+)
+_TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
+    **STORAGE_TYPES,
+    "PriorityClass": PriorityClass,
+    "LimitRange": LimitRange,
+    "RuntimeClass": RuntimeClass,
+    "PodDisruptionBudget": PodDisruptionBudget,
+    "NodePool": KarpenterNodePool,
+    "NodeClaim": NodeClaim,
+    "DeviceClass": DeviceClass,
+    "ResourceClaim": ResourceClaim,
+    "ResourceClaimTemplate": ResourceClaimTemplate,
+    "ResourceSlice": ResourceSlice,
+    "DeviceTaintRule": DeviceTaintRule,
+}
+_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule")
+
+
+def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[SchedulingObject, SnapshotItem]:
+    """Return the codec of a kind whose items have all the fields that are decoded."""
+
+    def create_item(obj: SchedulingObject) -> SnapshotItem:
+        content = _FIELDS_DECODER.decode(_ENCODER.encode(_reduce(obj)))
+        content.pop("metadata", None)
+        return _create_item(kind, obj.metadata, version, **content)
+
+    path = f"/apis/{version}/{plural}" if "/" in version else f"/api/{version}/{plural}"
+    return ResourceCodec(plural, path, _TYPES_BY_KIND[kind], create_item)
+
+
+def _reduce(obj: SchedulingObject) -> SchedulingObject:
+    """Return an object without the fields that are not needed, where its type has such fields."""
+    if isinstance(obj, ResourceSlice) and obj.spec is not None:
+        devices = [msgspec.Raw(_ENCODER.encode(_DEVICE_DECODER.decode(each))) for each in obj.spec.devices or ()]
+        return ResourceSlice(obj.metadata, msgspec.structs.replace(obj.spec, devices=devices))
+    if isinstance(obj, ResourceClaimTemplate) and obj.spec is not None:
+        return _reduce_template(obj, obj.spec)
+    return obj
+
+
+def _reduce_template(obj: ResourceClaimTemplate, template: ResourceClaimTemplateSpec) -> ResourceClaimTemplate:
+    """Return a template of claims without the annotations of its claims."""
+    labels = template.metadata.labels if template.metadata else None
+    spec = ResourceClaimTemplateSpec(ObjectMeta(labels=labels) if labels else None, template.spec)
+    return ResourceClaimTemplate(obj.metadata, spec)
+
+
+VOLUME_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in STORAGE_TYPES)
+"""The codecs of the volume kinds: a snapshot has all of them or none, since a claim without its volume misleads."""
+
+SCHEDULING_CODECS = tuple(
+    _create_codec(*resource)
+    for resource in _RESOURCES
+    if resource[2] not in STORAGE_TYPES and resource[2] not in _CLAIM_KINDS
+)
+"""The codecs of the other kinds that scheduling depends on: priorities, limit ranges, classes, budgets and
+pools of nodes.
+"""
+
+CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in _CLAIM_KINDS)
+"""The codecs of claims for devices, of their templates, slices and taint rules, to list in this order after the pods.
+"""
+
+LIST_MARKS = {
+    name: SnapshotItem(
+        "", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode(), f"{kind}List"
+    )
+    for version, name, kind in _RESOURCES
+    if kind in {"DeviceClass", "LimitRange", "RuntimeClass", *_CLAIM_KINDS}
+}
+"""By resource: the mark of a snapshot that has all its objects, even if the cluster has none."""
+
+VOLUMES_LISTED_KIND = "PersistentVolumeClaimList"
+VOLUMES_LISTED_ITEM = SnapshotItem(
+    "", "", "", 0, f'{{"apiVersion":"v1","kind":"{VOLUMES_LISTED_KIND}","items":[]}}'.encode()
+)
+"""The mark of a snapshot that has all volume objects of its cluster, even if the cluster has none."""
+
+LIMIT_RECORDS_LISTED_KIND = "LeaseList"
+_LIMIT_RECORDS_LISTED_ITEM = SnapshotItem(
+    "", "", "", 0, f'{{"apiVersion":"coordination.k8s.io/v1","kind":"{LIMIT_RECORDS_LISTED_KIND}","items":[]}}'.encode()
+)
+
+
+def create_limit_record_items(records: Iterable[LimitRecord]) -> list[SnapshotItem]:
+    """Return the records of admitted limit annotations, without the users, after a mark that all of them are there."""
+    items = (
+        SnapshotItem(each.namespace_uid, "", each.namespace, 0, encode_record(each._replace(user="", version="")))
+        for each in records
+    )
+    return [_LIMIT_RECORDS_LISTED_ITEM, *items]

@@ -1,0 +1,479 @@
+"""The command `tallygate usage`: the limits of caps and their used, reserved and free amounts, once or repeatedly."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+import click
+
+from tallygate.admission.cap_index import CapIndex
+from tallygate.cli import progress
+from tallygate.cli.completions import complete_cap
+from tallygate.cli.connection import Connection
+from tallygate.cli.doctor.facts import Unavailable
+from tallygate.cli.doctor.mounted_policies import read_gate_policies
+from tallygate.cli.framework import (
+    DATA_FORMATS,
+    EXIT_FINDINGS,
+    Command,
+    UsageError,
+    all_namespaces_option,
+    connection_options,
+    namespace_option,
+)
+from tallygate.cli.output import tables
+from tallygate.cli.output.tables import escape_control
+from tallygate.cli.sources.cluster_source import ClusterSource
+from tallygate.cli.sources.observed_cluster import ObservedCluster, watch_cluster
+from tallygate.cli.sources.options import load_usable_policies, snapshot_option
+from tallygate.cli.sources.snapshot_reader import format_snapshot_name
+from tallygate.cli.usage import usage_table
+from tallygate.cli.usage.consumers import (
+    ResourceConsumers,
+    convert_consumers,
+    format_rows,
+    format_title,
+    list_consumers,
+)
+from tallygate.cli.usage.unhealthy_usage import format_by_resource, may_count_devices
+from tallygate.cli.usage.usage_report import (
+    ChosenLedger,
+    LedgerChoice,
+    SortKey,
+    UsageLine,
+    UsageReport,
+    arrange_lines,
+    compute_usage,
+    format_first_names,
+    list_uncertain_devices,
+    list_ungrouped_namespaces,
+    sum_lines,
+)
+from tallygate.cli.usage.verify import (
+    Drift,
+    convert_drift,
+    find_comparable_ledger,
+    find_drift,
+    find_incomparable,
+    format_drift,
+)
+from tallygate.policy.model import PolicySet
+from tallygate.policy.suggest import format_suggestion
+
+T = TypeVar("T")
+_WITHOUT_POLICIES = (
+    "without them soft limits, groups and the namespaces of shared caps are not shown: name their files with --policies"
+)
+_MAX_PERCENT = 9_999
+_VERIFY_ATTEMPTS = 4
+_VERIFY_INTERVAL_SECONDS = 1.5
+"""The pause between attempts. Drift is a difference in every attempt: a gate recounts within 1 to 2 s of a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """The requested ledgers of a cluster, and the output format. Without caps, the ledgers themselves are shown.
+
+    `policies_note` has the reason for which the policies are unknown, empty if they are known. `min_percent` leaves out
+    the lines that are charged less of their hard limit.
+    """
+
+    source: ClusterSource
+    policies: PolicySet
+    choice: LedgerChoice
+    output: str
+    policies_note: str = ""
+    sort_key: SortKey = SortKey.CAP
+    min_percent: int | None = None
+    has_total: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _UsageView(Generic[T]):
+    """A view of the usage: `compute` returns a comparable value, and `render` prints it."""
+
+    compute: Callable[[UsageQuery, ObservedCluster], T]
+    render: Callable[[T, str], None]
+
+
+def _index_caps(query: UsageQuery, cluster: ObservedCluster) -> CapIndex:
+    return cluster.stores.index_caps(query.policies, datetime.now(UTC))
+
+
+def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
+    caps = _index_caps(query, cluster)
+    if not caps and cluster.ledgers.missing_reason:
+        reason = cluster.ledgers.missing_reason
+        advice = query.policies_note or "name their policy files with --policies"
+        raise UsageError(f"no caps are known: {advice} ({reason})")
+    report = compute_usage(cluster, caps, query.choice)
+    lines = tuple(arrange_lines(report.lines, query.sort_key, query.min_percent))
+    notes = (query.policies_note, *report.notes) if query.policies_note else report.notes
+    totals = tuple(sum_lines(lines)) if query.has_total else ()
+    return replace(report, lines=lines, notes=notes, totals=totals, is_narrowed=len(lines) < len(report.lines))
+
+
+def _print_usage(report: UsageReport, output: str) -> None:
+    if output != "table":
+        unhealthy = [each.to_dict() for each in report.unhealthy]
+        items = usage_table.convert_lines(report.lines)
+        totals = {"totals": usage_table.convert_totals(report.totals)} if report.totals else {}
+        tables.print_list("Usage", items, output, notes=list(report.notes), unhealthy=unhealthy, **totals)
+        return
+    if report.lines:
+        _print_lines(report.lines)
+        if report.totals:
+            click.echo("\n" + "\n".join(usage_table.format_totals(report.totals)))
+    elif report.is_narrowed:
+        click.echo("no line is charged as much as --over names", err=True)
+    else:
+        click.echo("no cap counts anything here" if report.has_caps else "no ledger is here", err=True)
+    _print_notes((*report.notes, *format_by_resource(report.unhealthy)))
+
+
+def _print_lines(lines: Sequence[UsageLine]) -> None:
+    if tables.create_console(sys.stdout).is_terminal:
+        tables.print_content(usage_table.render_lines(lines))
+    else:
+        click.echo("\n".join(usage_table.format_rows(lines)))
+
+
+@dataclass(frozen=True, slots=True)
+class _ConsumersReport:
+    """The consumers of each resource of the chosen ledgers, and the notes on them."""
+
+    resources: tuple[ResourceConsumers, ...]
+    notes: tuple[str, ...]
+
+
+def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> _ConsumersReport:
+    chosen_ledgers = _choose_ledgers(query, cluster)
+    resources = tuple(
+        consumers for chosen in chosen_ledgers for consumers in list_consumers(cluster, chosen, query.choice.namespace)
+    )
+    caps = _index_caps(query, cluster)
+    notes = [*list_ungrouped_namespaces(cluster, caps, query.choice), *cluster.stores.list_unread(caps)]
+    return _ConsumersReport(resources, (*notes, *list_uncertain_devices(cluster, chosen_ledgers)))
+
+
+def _print_consumers(report: _ConsumersReport, output: str) -> None:
+    if output != "table":
+        items = [convert_consumers(each) for each in report.resources]
+        tables.print_list("Consumer", items, output, notes=list(report.notes))
+        return
+    for consumers in report.resources:
+        click.secho(format_title(consumers), bold=True)
+        click.echo("\n".join([*format_rows(consumers), ""]))
+    _print_notes(report.notes)
+
+
+USAGE_VIEW = _UsageView(_compute_usage, _print_usage)
+"""The table of usage. UsageError if no caps are known, or the requested one does not exist."""
+CONSUMERS_VIEW = _UsageView(_compute_consumers, _print_consumers)
+"""The pods and claims behind the numbers of a cap. UsageError without this cap, or if it omits the namespace."""
+
+
+def show_once(query: UsageQuery, view: _UsageView[T]) -> None:
+    """Show the view of the cluster at present.
+
+    Raises:
+        TallygateError: if the cluster cannot be read.
+    """
+    view.render(view.compute(query, _read_cluster(query)), query.output)
+
+
+def _read_cluster(query: UsageQuery) -> ObservedCluster:
+    """Return the cluster.
+
+    Raises:
+        UsageError: if the requested namespace does not exist.
+        TallygateError: if the cluster cannot be read.
+    """
+    policies, name = query.policies, query.choice.namespace
+    cluster = query.source.read(slices=policies.needs_slices, nodes=may_count_devices(policies.caps))
+    if name is not None and cluster.stores.namespaces.find(name) is None:
+        known = [namespace.name for namespace in cluster.stores.namespaces.list_records()]
+        place = format_snapshot_name(query.source.snapshot) if query.source.snapshot else "the cluster"
+        raise UsageError(f"namespace {name} does not exist in {place}{format_suggestion(name, known)}")
+    return cluster
+
+
+def show_changes(query: UsageQuery, view: _UsageView[T]) -> None:
+    """Show the view, and again after each change, until the user interrupts.
+
+    Raises:
+        TallygateError: if the cluster cannot be read at the start.
+    """
+    observed = _read_cluster(query)
+    previous: tuple[T, tuple[str, ...]] = (view.compute(query, observed), ())
+    _show_again(query, view, *previous)
+    with watch_cluster(query.source.connection.load(), observed) as cluster:
+        for current, stale in cluster.iterate_changes():
+            content = (view.compute(query, current), stale)
+            if content != previous:
+                _show_again(query, view, *content)
+                previous = content
+
+
+def _show_again(query: UsageQuery, view: _UsageView[T], content: T, stale: Sequence[str]) -> None:
+    if query.output == "yaml":
+        click.echo("---")
+    elif query.output == "table":
+        click.clear()  # does nothing without a terminal
+        click.echo(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    view.render(content, query.output)
+    _print_notes(stale)
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        click.echo(f"note: {escape_control(note)}", err=True)
+
+
+def print_drift(query: UsageQuery) -> bool:
+    """Print the numbers of ledgers that differ from pods and claims; return whether there is a difference.
+
+    Raises:
+        UsageError: if the cap does not exist, or the cluster has no ledgers.
+    """
+    comparison = _find_lasting_drift(query)
+    drifts, ledgers = comparison.drifts, comparison.ledger_count
+    if query.output != "table":
+        tables.print_list("Drift", [convert_drift(each) for each in drifts], query.output)
+    elif drifts:
+        click.echo("\n".join(format_drift(drifts)))
+    _print_notes(comparison.notes)
+    result_text = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
+    click.echo(f"{ledgers} ledger{'s' * (ledgers != 1)} compared with the pods: {result_text}", err=True)
+    return bool(drifts)
+
+
+class _Comparison(NamedTuple):
+    """The drifts, the number of compared ledgers, and the notes on what was not compared."""
+
+    drifts: list[Drift]
+    ledger_count: int
+    notes: list[str]
+
+
+def _find_lasting_drift(query: UsageQuery) -> _Comparison:
+    """Return the last of several comparisons, with the drifts that every one of them finds."""
+    comparison = _compare_once(query)
+    for _ in range(0 if query.source.snapshot else _VERIFY_ATTEMPTS - 1):
+        if not comparison.drifts:
+            break
+        time.sleep(_VERIFY_INTERVAL_SECONDS)
+        latest = _compare_once(query)
+        latest_drifts = frozenset(latest.drifts)
+        comparison = latest._replace(drifts=[drift for drift in comparison.drifts if drift in latest_drifts])
+    return comparison
+
+
+def _compare_once(query: UsageQuery) -> _Comparison:
+    cluster = _read_cluster(query)
+    if cluster.ledgers.missing_reason:
+        raise UsageError(f"there are no ledgers to compare with the pods: {cluster.ledgers.missing_reason}")
+    chosen = [each for each in _choose_ledgers(query, cluster) if find_comparable_ledger(cluster, each)]
+    drifts = [drift for each in progress.track("comparing ledgers", chosen) for drift in find_drift(cluster, each)]
+    return _Comparison(drifts, len(chosen), list(_describe_incomparable(cluster, chosen)))
+
+
+def _describe_incomparable(cluster: ObservedCluster, chosen: Sequence[ChosenLedger]) -> Iterator[str]:
+    scopes: dict[tuple[str, str, str], list[str]] = {}
+    for each in chosen:
+        names_by_reason: dict[str, list[str]] = {}
+        for name, reason in sorted(find_incomparable(cluster, each).items()):
+            names_by_reason.setdefault(reason, []).append(name)
+        for reason, names in names_by_reason.items():
+            scopes.setdefault((each.active_cap.definition.name, ", ".join(names), reason), []).append(
+                each.active_cap.group or each.key.namespace
+            )
+    ledger_counts = Counter(each.active_cap.definition.name for each in chosen)
+    for (cap, counted, reason), namespaces in scopes.items():
+        is_partial = len(namespaces) < ledger_counts[cap]
+        scope = f" in namespace {format_first_names(sorted(namespaces))}" if is_partial else ""
+        yield f"{counted} of cap {cap} was not compared{scope}: {reason}"
+    yield from list_uncertain_devices(cluster, chosen)
+
+
+def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenLedger]:
+    chosen = list(query.choice.list_ledgers(cluster, _index_caps(query, cluster)))
+    if not chosen:
+        scope = f"namespace {query.choice.namespace}" if query.choice.namespace else "any existing namespace"
+        raise UsageError(f"{f'cap {query.choice.cap} does not count' if query.choice.cap else 'no cap counts'} {scope}")
+    return chosen
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate usage --policies policies/", "every cap of these policies, in the cluster of your kubeconfig"),
+        ("tallygate usage --policies policies/ -n team-a -w", "one namespace, and again after each change"),
+        ("tallygate usage --over 80% --sort utilization", "what is nearly full, the fullest first"),
+        ("tallygate usage --policies policies/ --explain gpus -n team-a", "the pods and claims behind an amount"),
+        ("tallygate usage --policies policies/ --verify", "do the ledgers agree with the pods?"),
+        ("tallygate usage --policies policies/ --snapshot now.json -o json", "a snapshot, for a program"),
+    ),
+)
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A policy file with caps, or a folder of them; may be given several times. Default: those of the gate in the "
+    "cluster; where these cannot be read, the CapLedgers are shown.",
+)
+@click.option("--cap", metavar="NAME", shell_complete=complete_cap, help="Only this cap.")
+@click.option("--group", metavar="VALUE", help="Only this group: the namespaces with this value of the label of a cap.")
+@namespace_option("Only the caps over this namespace. Default: all namespaces.")
+@all_namespaces_option("All namespaces, whatever -n names. This is the default.")
+@click.option(
+    "--explain",
+    metavar="CAP",
+    shell_complete=complete_cap,
+    help="List the pods and claims behind the amounts of this cap: all, or those of the namespace that -n names.",
+)
+@click.option("--verify", is_flag=True, help="Compare the ledgers with the pods; exit code 1 when they differ.")
+@click.option("-w", "--watch", is_flag=True, help="Print again when something changes, until Ctrl-C.")
+@click.option(
+    "--sort",
+    "sort_key",
+    type=click.Choice([each.value for each in SortKey]),
+    default=SortKey.CAP.value,
+    help="The order of the lines; used and utilization: the largest first, free: the smallest first.",
+)
+@click.option("--over", metavar="PERCENT", help="Only lines that are charged at least this share of hard, as in 80%.")
+@click.option("--total", is_flag=True, help="Add the sums of each cap and resource over the lines.")
+@connection_options
+@snapshot_option(
+    "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces -A -o json`, instead of a cluster."
+)
+@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
+def usage(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
+    *,
+    policies: tuple[Path, ...],
+    cap: str | None,
+    group: str | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    explain: str | None,
+    verify: bool,
+    watch: bool,
+    sort_key: str,
+    over: str | None,
+    total: bool,
+    connection: Connection,
+    snapshot: Path | None,
+    output: str,
+) -> None:
+    """Show the limits of every cap and the amounts that are used, reserved and free.
+
+    The gate's CapLedgers give the used and reserved amounts; COUNTED is the time of their last recount. Where they are
+    missing, as in a snapshot or beside a gate with ledgers in memory, the used amounts are counted from the pods and
+    claims for devices, and the reserved amounts are unknown. Terminating pods count until they are deleted. Nodes with
+    unhealthy devices of a counted resource are named: no pod gets these, however much of a limit is free. Needed
+    rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses, on nodes for unhealthy devices, and
+    on resourceslices if a cap counts devices by attributes or capacities; with --watch also watch. Without --policies
+    also get on the gate's webhook configurations, its Deployment and its ConfigMaps.
+
+    Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
+    """
+    modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
+    _check_options(modes, cap=bool(cap), snapshot=bool(snapshot))
+    source = ClusterSource(connection, snapshot)
+    policy_set, policies_note = (_load_caps(policies), "") if policies else _find_caps(source)
+    if not policy_set.caps:
+        _check_without_caps({**modes, "--group": group is not None}, policies_note)
+    query = UsageQuery(
+        source,
+        policy_set,
+        LedgerChoice(explain or cap, None if all_namespaces else namespace, group),
+        output,
+        policies_note,
+        SortKey(sort_key),
+        _parse_percent(over),
+        total,
+    )
+    if verify:
+        ctx.exit(EXIT_FINDINGS if print_drift(query) else 0)
+    show = show_changes if watch else show_once
+    if explain:
+        show(query, CONSUMERS_VIEW)
+    else:
+        show(query, USAGE_VIEW)
+
+
+def _parse_percent(text: str | None) -> int | None:
+    """Return the number of a share such as 80%; the sign may be missing.
+
+    Raises:
+        UsageError: if the text is no whole number from 0 to 1,000.
+    """
+    if text is None:
+        return None
+    digits = text.removesuffix("%")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(_MAX_PERCENT))):
+        raise UsageError(f"--over {text}: write a whole number of percent, as in 80%")
+    return int(digits)
+
+
+def _load_caps(policies: tuple[Path, ...]) -> PolicySet:
+    """Return the policies with their caps.
+
+    Raises:
+        UsageError: if the policies are not usable, or have no cap.
+    """
+    policy_set = load_usable_policies(policies)
+    if not policy_set.caps:
+        raise UsageError(
+            f"{', '.join(map(str, policies))}: there is no NamespaceCap; name files of caps with --policies, or "
+            "leave it out to see the caps of the cluster"
+        )
+    return policy_set
+
+
+def _find_caps(source: ClusterSource) -> tuple[PolicySet, str]:
+    """Return the policies of the gate in the cluster, or none and the reason for which they are unknown.
+
+    Raises:
+        ClientConfigError: if the API server is not configured.
+    """
+    if source.snapshot:
+        return PolicySet(), ""
+    policy_set = read_gate_policies(source.connection.load())
+    if isinstance(policy_set, Unavailable):
+        return PolicySet(), f"the policies of the gate are unknown: {policy_set.reason}; {_WITHOUT_POLICIES}"
+    return policy_set, "" if policy_set.caps else f"the gate here has no policies with caps; {_WITHOUT_POLICIES}"
+
+
+def _check_options(modes: Mapping[str, bool], *, cap: bool, snapshot: bool) -> None:
+    """Check the options.
+
+    Raises:
+        UsageError: if options contradict each other.
+    """
+    if modes["--verify"] and (modes["--explain"] or modes["--watch"]):
+        raise UsageError("--verify cannot be combined with --explain or --watch")
+    if modes["--explain"] and cap:
+        raise UsageError("--explain already names the cap: remove --cap")
+    if modes["--watch"] and snapshot:
+        raise UsageError("--watch needs a cluster: a snapshot does not change")
+
+
+def _check_without_caps(options: Mapping[str, bool], reason: str) -> None:
+    """Check that no option needs caps.
+
+    Raises:
+        UsageError: if an option does; the text has the reason for which the caps are unknown.
+    """
+    for option, is_given in options.items():
+        if option != "--watch" and is_given:
+            suffix = f" ({reason})" if reason else ""
+            raise UsageError(f"{option} needs caps: name their policy files with --policies{suffix}")

@@ -1,0 +1,297 @@
+"""Messages of caps: the amounts of a request that exceeds one, advice, and warnings of soft limits."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.charge import explain_derived
+from tallygate.accounting.derived_amounts import WeightedSum
+from tallygate.accounting.gpu_annotations import describe_form
+from tallygate.accounting.pod_resources import parse_pod_resources
+from tallygate.accounting.problem import Problem, Reason
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.admission.rule_codes import (
+    CAP_NOT_COUNTED,
+    NEW_CAP,
+    NO_LIMIT_UNDER_CAP,
+    OVER_CAP,
+    OVER_SOFT_CAP,
+)
+from tallygate.gate.charge_transitions import CapChargeResult
+from tallygate.gate.surge_limits import describe_limit, suggest_end
+from tallygate.gate.top_consumers import ExcessDetails, describe_consumers
+from tallygate.objects.core import Pod, PodSpec
+from tallygate.policy.formats import quote_text
+from tallygate.state.ledger.ledger import Activation
+from tallygate.state.ledger.reserve import Prerequisite
+
+_NO_DETAILS = ExcessDetails()
+_NAME_EXISTS = (
+    "A pod of this name exists and is counted until it is deleted: a new one needs room for what it requests beyond "
+    "that pod, or for all of it if kube-scheduler made a claim for that pod. "
+)
+
+ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
+"""Returns the details of an exceeded resource."""
+
+
+def create_excess_problems(
+    result: CapChargeResult,
+    describe_excess: ExcessDescriber = lambda *_: _NO_DETAILS,
+    *,
+    is_allocation: bool = False,
+) -> Iterator[Problem]:
+    """Yield one problem for each exceeded resource; `is_allocation` if the charge is the allocation of a claim."""
+    cap = result.charge.cap.definition
+    for name in sorted(result.excess):
+        details = describe_excess(result, name)
+        consumers = f"; top consumers: {describe_consumers(name, details.consumers)}" if details.consumers else ""
+        describe = _describe_allocation if is_allocation else _describe_request
+        amount, arithmetic, advice = describe(result, name)
+        yield Problem(
+            "",
+            OVER_CAP.number,
+            Reason.FORBIDDEN,
+            f"cap {cap.name} {describe_scope(result.charge.cap)} exceeded: {arithmetic}{consumers}. "
+            f"{_NAME_EXISTS if details.name_exists else ''}{advice}{_describe_expiry(result, name, details)}",
+            value=format_amount(name, amount),
+            rule=cap.name,
+            policy_kind="cap",
+        )
+
+
+def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str]:
+    """Return the requested amount of an exceeded resource, the arithmetic, and advice."""
+    used, reserved = result.before.used.get(name, 0), result.before.reserved.get(name, 0)
+    hard = find_hard(result, name)
+    current = result.charge.current.get(name, 0)
+    requested = result.charge.requested.get(name, 0) - current
+    on_top = f" on top of {format_amount(name, current)}" if current else ""
+    limit, most = f"hard {result.charge.cap.limits.describe(name, hard)}", hard
+    if result.charge.rolls_at:
+        limit, most = describe_limit(result, name, hard)
+    free = max(most - used - reserved, 0)
+    arithmetic = (
+        f"requested {format_amount(name, requested)} {name}{on_top}{_explain_derived(result, name)}, "
+        f"used {format_amount(name, used)}, reserved {format_amount(name, reserved)}, "
+        f"{limit}, free {format_amount(name, free)}"
+    )
+    if result.charge.rolls_at:
+        return requested, arithmetic, suggest_end(result, name, hard)
+    # where the counted pod of its name covers a part of the pod, more than what is free would pass (rule 13)
+    passing = max(requested - result.excess[name], free)
+    return requested, arithmetic, _suggest_request(result, name, current, passing)
+
+
+def _explain_derived(result: CapChargeResult, name: str) -> str:
+    """Return the calculation of an amount that the cap derives from several resources of a pod, in parentheses."""
+    charge = result.charge
+    if charge.pod is None or name not in charge.cap.derived or not charge.requested.get(name):
+        return ""
+    total = f"{format_amount(name, charge.requested.get(name, 0))} {name}"
+    return f" ({explain_derived(charge.pod, charge.cap.derived[name], total)})"
+
+
+def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, str]:
+    """Return the allocated amount of an exceeded resource, the arithmetic, and advice (rule 10).
+
+    The claim itself is charged already, so the amounts are those of all others.
+    """
+    allocated, hard = result.charge.requested.get(name, 0), find_hard(result, name)
+    others = hard + result.excess[name] - allocated
+    arithmetic = (
+        f"allocated {format_amount(name, allocated)} {name}, charged to others {format_amount(name, others)}, "
+        f"hard {result.charge.cap.limits.describe(name, hard)}, free {format_amount(name, max(hard - others, 0))}"
+    )
+    if allocated <= hard:
+        return allocated, arithmetic, f"Wait until {describe_wait(result.charge.cap, name)}"
+    if hard > 0:
+        return allocated, arithmetic, f"Replace the claim by one of {format_amount(name, hard)} or less"
+    return allocated, arithmetic, f"The cap allows none {_describe_namespaces(result)}"
+
+
+def find_hard(result: CapChargeResult, name: str) -> int:
+    """Return the hard limit that decides: the smaller of the policy's and the ledger's, one of which may have none."""
+    return min(limits[name] for limits in (result.charge.cap.hard, result.before.hard) if name in limits)
+
+
+CLAIMS_WAIT = "pods end or claims are deleted"
+"""The events that free an amount which claims for devices use."""
+
+
+def describe_wait(cap: ActiveCap | None, name: str) -> str:
+    """Return the events that free an amount under a cap, or under a quota that counts pods alone."""
+    if cap is not None and name in cap.device_meters:
+        return "the devices of other claims are free"
+    return CLAIMS_WAIT if cap is not None and name in cap.device_sources else "pods end"
+
+
+class ConsumerWords(NamedTuple):
+    """The words for the consumers that count under a name, for messages about a cap that is exceeded already.
+
+    `rejected` continues `no further …`, `end` is the event that leaves room, and `remedy` the way to it.
+    """
+
+    nouns: str
+    rejected: str
+    end: str
+    remedy: str
+
+
+_PODS = ConsumerWords("pods", "pod is accepted", "pods end", "end some")
+_PODS_AND_CLAIMS = ConsumerWords(
+    "pods and claims", "pod or claim is accepted", "pods end or claims are deleted", "end or delete some"
+)
+_ALLOCATIONS = ConsumerWords("claims", "device is allocated", "devices of claims are free", "delete some claims")
+
+
+def find_consumer_words(cap: ActiveCap, name: str) -> ConsumerWords:
+    """Return the words for the consumers that count under a name of a cap."""
+    if name in cap.device_meters:
+        return _ALLOCATIONS
+    return _PODS_AND_CLAIMS if name in cap.device_sources else _PODS
+
+
+def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
+    """Return the request that would pass; waiting helps only a consumer that does not exceed the hard limit alone."""
+    hard = find_hard(result, name)
+    smaller_request = f"Request {format_amount(name, current + free)} or less"
+    wait = describe_wait(result.charge.cap, name)
+    requested = result.charge.requested.get(name, 0)
+    if requested <= hard:
+        return f"{smaller_request}, or wait until {wait}" if free else f"Wait until {wait}"
+    if requested <= result.charge.cap.limits.get_most(name):
+        return f"{smaller_request}, or wait for the larger limit" if free else "Wait for the larger limit"
+    if free:
+        return smaller_request
+    if hard > 0:
+        return f"Request {format_amount(name, hard)} or less, and wait until {wait}"
+    return f"The cap allows none {_describe_namespaces(result)}"
+
+
+def _describe_expiry(result: CapChargeResult, name: str, details: ExcessDetails) -> str:
+    """Return the longest time until waiting helps, as far as the charged amounts are only reserved."""
+    if details.expires_within is None or not find_hard(result, name):
+        return ""
+    return f"; unused reservations expire within {details.expires_within} s"
+
+
+def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
+    """Yield one warning for each resource of which this request exceeds the soft limit."""
+    cap = result.charge.cap
+    if not cap.soft:
+        return
+    charged = result.ledger.compute_charged()
+    for name in sorted(_find_newly_exceeded(result, cap.soft)):
+        yield Problem(
+            "",
+            OVER_SOFT_CAP.number,
+            Reason.FORBIDDEN,
+            f"cap {cap.definition.name} {describe_scope(cap)} is above its soft limit: charged "
+            f"{format_amount(name, charged[name])} {name}, soft {format_amount(name, cap.soft[name])}, "
+            f"hard {cap.limits.describe(name) if name in cap.hard else 'none'}",
+            rule=cap.definition.name,
+            policy_kind="cap",
+        )
+
+
+def create_new_cap_warning(result: CapChargeResult) -> Problem:
+    """Return the warning that a cap is new, and from when on it enforces its limits (rule 7)."""
+    cap = result.charge.cap
+    text = f"cap {cap.definition.name} is new and counts what runs: {describe_activation(result.ledger.activation)}"
+    name = cap.definition.name
+    return Problem("", NEW_CAP.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
+
+
+def describe_activation(activation: Activation) -> str:
+    """Return from when on a cap enforces its limits."""
+    if not activation.expected_at:
+        return "enforced once its pods are counted"
+    time = datetime.fromtimestamp(activation.expected_at, UTC)
+    return f"enforced from about {time:%H:%M:%S} UTC"
+
+
+def describe_prerequisite(cap: str, prerequisite: Prerequisite, activation: Activation) -> str:
+    """Return the reason why a cap does not decide yet."""
+    reason = f"cap {cap}: {prerequisite}"
+    if prerequisite is Prerequisite.ACTIVATE:
+        reason = f"cap {cap} cannot decide yet: {prerequisite}; {describe_activation(activation)}"
+    return f"{reason} ({CAP_NOT_COUNTED.number}, cap {cap})"
+
+
+def is_newly_exceeded(result: CapChargeResult) -> bool:
+    """Return whether a privileged user has just exceeded the cap."""
+    return result.charge.may_exceed and bool(_find_newly_exceeded(result, result.charge.cap.hard))
+
+
+def _find_newly_exceeded(result: CapChargeResult, limits: Amounts) -> set[str]:
+    """Return the names above these limits whose charge this request has increased."""
+    charged = result.ledger.compute_charged()
+    return charged.find_excess(limits).keys() & charged.find_shortfall(result.before.compute_charged()).keys()
+
+
+def create_missing_limit_problem(
+    cap: ActiveCap, resource: str, lacking: tuple[str, ...], pod: Pod, locate: Callable[[str], str] = str
+) -> Problem:
+    """Return the problem of a pod that lacks a limit which a cap counts, or factors of a product.
+
+    `lacking` are its containers that do, or the annotations that are no amount. `locate` returns the path in the object
+    of a field of the pod.
+    """
+    name, derived, on = cap.definition.name, cap.derived.get(resource), ", ".join(lacking)
+    if isinstance(derived, WeightedSum):
+        return _create_invalid_annotation_problem(cap, resource, lacking[0], pod, locate)
+    if derived is None:
+        text = f"cap {name} counts {resource}, which is missing or 0 on {on}: set it"
+    else:
+        resources = parse_pod_resources(pod.spec or PodSpec())
+        described = "; ".join(f"{each} {derived.describe_incomplete(resources, each)}" for each in lacking)
+        text = f"cap {name} counts {resource} = {derived}, and {described}: set it"
+    field = locate("spec.containers")
+    return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.REQUIRED, text, rule=name, policy_kind="cap")
+
+
+def _create_invalid_annotation_problem(
+    cap: ActiveCap, resource: str, annotation: str, pod: Pod, locate: Callable[[str], str]
+) -> Problem:
+    value = ((pod.metadata.annotations if pod.metadata else None) or {}).get(annotation, "")
+    text = (
+        f"cap {cap.definition.name} counts {resource} by annotations, and {quote_text(value)} is no amount: write "
+        f"{describe_form(annotation)}"
+    )
+    return Problem(
+        locate(f"metadata.annotations[{annotation}]"),
+        NO_LIMIT_UNDER_CAP.number,
+        Reason.INVALID,
+        text,
+        value=quote_text(value),
+        rule=cap.definition.name,
+        policy_kind="cap",
+    )
+
+
+def create_unknown_product_problem(cap: ActiveCap, resource: str, template_field: str = "") -> Problem:
+    """Return the problem of a claim for devices that are one factor of a product which a cap counts.
+
+    `template_field` is the path of the claims in a pod or template for which they are made; empty for a claim itself.
+    """
+    name, product = cap.definition.name, cap.derived[resource]
+    subject = "the claims that templates make have" if template_field else "a claim for devices has"
+    text = (
+        f"cap {name} counts {resource} = {product} of containers, and {subject} no such product: request the resources "
+        "in a container"
+    )
+    field = template_field or "spec.devices.requests"
+    return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
+
+
+def _describe_namespaces(result: CapChargeResult) -> str:
+    return "in these namespaces" if result.charge.cap.definition.shared else "in this namespace"
+
+
+def describe_scope(cap: ActiveCap) -> str:
+    """Return the namespaces of a cap, for its messages."""
+    if cap.group_value is not None:
+        return f"for {cap.group}"
+    return "shared by its namespaces" if cap.definition.shared else "of this namespace"

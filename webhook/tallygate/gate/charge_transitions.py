@@ -1,0 +1,401 @@
+"""The ledger transitions of a charge under one cap: reserve, release and read."""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.gate.membership import Membership
+from tallygate.gate.usage_lister import CountedRevisions, UsageLister, get_ledger_key
+from tallygate.objects.core import Pod
+from tallygate.state.ledger.ledger import Activation, Ledger, Operation, Surge
+from tallygate.state.ledger.recount import NO_POD, CountedPod, UsageSnapshot, recount
+from tallygate.state.ledger.reserve import (
+    MAX_RESERVATIONS,
+    NO_DEVICES,
+    NO_WORKLOAD,
+    Deferred,
+    DeviceTerms,
+    Exceeded,
+    Prerequisite,
+    ReservationRequest,
+    Reserved,
+    WorkloadTerms,
+    release,
+    reserve,
+)
+from tallygate.state.ledger.surges import NO_TERMS, SurgeTerms
+from tallygate.state.ports import LedgerKey, TransitionResult
+
+_NO_EXCESS = Amounts()
+_MANY_RESERVATIONS = 8
+_NO_REQUIREMENT = CountedRevisions(0, 0)
+
+
+class ChargedConsumer(msgspec.Struct, frozen=True):
+    """The pod or claim to charge, and the nonce of this attempt; a dry run charges nothing.
+
+    `allocates_at` is the revision of the stored claim if its devices are allocated, else 0. `pod_uid` and `pod_name`
+    are those of the pod for which kube-scheduler creates a claim, or empty (rule 10). `workload` has what caps need
+    that admit workloads as a whole (rule 11).
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    attempt: str
+    operation: Operation
+    is_dry_run: bool = False
+    kind: ConsumerKind = ConsumerKind.POD
+    allocates_at: int = 0
+    pod_uid: str = ""
+    pod_name: str = ""
+    workload: WorkloadTerms = NO_WORKLOAD
+
+
+class FixedAmounts(msgspec.Struct, frozen=True):
+    """The part of an allocation that counts the same whatever devices the claim gets, as a charge."""
+
+    current: Amounts = _NO_EXCESS
+    requested: Amounts = _NO_EXCESS
+
+
+_NOTHING_FIXED = FixedAmounts()
+
+
+class CapCharge(msgspec.Struct, frozen=True):
+    """The amounts of one consumer under one cap: `current` of the stored object, `requested` of the new one.
+
+    `fixed` are the amounts of an allocation that its claim was charged for when it was created: they are decided only
+    if the ledger had other mappings of device classes then (rule 10). `charge_under` returns the charge under a cap
+    with former mappings; None if they do not matter.
+
+    `may_exceed` is True if this user may exceed the cap. `pod` is the pod whose derived amounts messages explain.
+    `rolls_at` is the time, in seconds of the Unix epoch, at which the controller of the pod was found to roll; 0 if it
+    was not.
+    """
+
+    cap: ActiveCap
+    current: Amounts
+    requested: Amounts
+    may_exceed: bool
+    pod: Pod | None = None
+    rolls_at: int = 0
+    fixed: FixedAmounts = _NOTHING_FIXED
+    charge_under: Callable[[ActiveCap], "CapCharge"] | None = None
+
+    def adapt_to_ledger(self, ledger: Ledger) -> "CapCharge":
+        """Return the charge by the mappings of device classes that the ledger was counted with.
+
+        Amounts are decided again if the ledger may count consumers under their names that passed no guard, or must be
+        counted first.
+        """
+        charge, cap = self, self.cap.with_former(ledger.mappings)
+        if cap is not self.cap:
+            charge = self if self.charge_under is None else self.charge_under(cap)
+            charge = msgspec.structs.replace(charge, cap=cap, rolls_at=self.rolls_at)
+        names = charge.fixed.requested.keys()
+        undecided = {
+            name
+            for name in names
+            if name in ledger.remapping.names or not ledger.resources >= cap.list_sources((name,))
+        }
+        if not undecided or ledger.initializer:
+            return charge
+        current, requested = (
+            amounts + {name: amount for name, amount in fixed.items() if name in undecided}
+            for amounts, fixed in (
+                (charge.current, charge.fixed.current),
+                (charge.requested, charge.fixed.requested),
+            )
+        )
+        return msgspec.structs.replace(charge, current=current, requested=requested)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the consumer has, or requests, a name with a hard limit: else no state of the ledger rejects it.
+
+        It may do so by a former mapping that only the ledger has.
+        """
+        hard = self.cap.hard
+        if self.charge_under is not None:
+            return True
+        return any(name in hard for name in self.requested) or any(name in hard for name in self.current)
+
+    @property
+    def surge_terms(self) -> SurgeTerms:
+        """The surge for a pod of a controller that rolls."""
+        surge = self.cap.definition.surge
+        return SurgeTerms(self.cap.surge, surge.seconds, self.rolls_at) if self.rolls_at and surge else NO_TERMS
+
+
+class CapChargeResult(msgspec.Struct, frozen=True):
+    """The result under one cap: the stored ledger (`before`), the ledger after the charge, and the amounts in excess.
+
+    If the cap rejects the consumer, `ledger` is the ledger without the charge.
+    """
+
+    charge: CapCharge
+    before: Ledger
+    ledger: Ledger
+    excess: Amounts
+
+
+class _Recount(NamedTuple):
+    """A recounted ledger, and the snapshot that it was counted from."""
+
+    ledger: Ledger
+    snapshot: UsageSnapshot
+
+
+class ChargeMode(Enum):
+    """The purpose of a charge: reserve; check before reserving; or a dry run that writes nothing."""
+
+    RESERVE = auto()
+    CHECK = auto()
+    DRY_RUN = auto()
+
+
+class ReserveTransition(msgspec.Struct):
+    """A transition that charges one ledger.
+
+    `is_standalone` is the flag of the `Ledgers` that apply the transition. Without a watch of the cluster, there is no
+    `usage_lister`. `may_be_stored` becomes True once the transition has returned a ledger to write: from then on a
+    release may be necessary, whatever a later application returns. `is_cap_new` is True if the cap was never active, by
+    a read of the record in this attempt, and None before that; `expected_at` is the time at which a ledger that the
+    transition creates is expected to be active (rule 7).
+    """
+
+    consumer: ChargedConsumer
+    charge: CapCharge
+    mode: ChargeMode
+    is_standalone: bool
+    usage_lister: UsageLister | None = None
+    may_be_stored: bool = False
+    is_cap_new: bool | None = False
+    expected_at: int = 0
+
+    def __call__(self, stored: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
+        """Return the result under the cap, and the ledger with the reservation."""
+        result = self._apply(stored)
+        self.may_be_stored |= result.ledger is not None
+        return result
+
+    def _apply(self, stored: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
+        ledger = self._recount_if_large(
+            self._prepare_standalone(stored) if self.is_standalone else self._prepare_shared(stored)
+        )
+        membership = self._find_membership()
+        covered, charge = _NO_EXCESS, self.charge.adapt_to_ledger(ledger)
+        if self.consumer.allocates_at and not charge.requested:
+            result = CapChargeResult(charge, ledger, ledger, _NO_EXCESS)
+            return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
+        if self.consumer.pod_uid:
+            ledger, covered = self._count_pod(ledger)
+        request = self._create_request(charge, membership, covered)
+        outcome = reserve(ledger, request)
+        if (
+            isinstance(outcome, Reserved)
+            and not outcome.needs_no_write
+            and membership
+            and not ledger.initializer
+            and self._may_lack_consumers(ledger, membership)
+        ):
+            outcome = Deferred(ledger, Prerequisite.COUNT_NAMESPACES)
+        is_counted = isinstance(outcome, Reserved) or bool(self.consumer.pod_uid)
+        if not is_counted and (counted := self._recount(ledger)) is not None:
+            # In the same write: deleted pods free their amounts, resources new to the ledger are counted, and the
+            # counted pod of a name covers the attempts of that name.
+            ledger, request = counted.ledger, replace(request, holder=self._find_holder(counted.snapshot))
+            outcome = reserve(ledger, request)
+        match outcome:
+            case Deferred():
+                must_read = outcome.prerequisite is Prerequisite.READ_RECORD
+                is_stored = stored is not None or self.mode is ChargeMode.DRY_RUN or must_read
+                return TransitionResult(outcome, None if is_stored else ledger, accepts_cached=must_read)
+            case Exceeded(excess=excess):
+                increase = charge.requested.find_shortfall(charge.current)
+                rejected_amounts = Amounts({name: increase[name] for name in excess if name in increase})
+                return TransitionResult(
+                    CapChargeResult(charge, ledger, outcome.ledger, excess),
+                    # An allocation is rejected for the amounts of all others, which says nothing of other requests. A
+                    # replica may not have seen yet that a pod takes over amounts from its workload. And what is
+                    # rejected of a pod that surges, and of one that does not, differs.
+                    rejected_amounts=None
+                    if self.consumer.allocates_at or self.consumer.workload.owner_uids or self.charge.rolls_at
+                    else rejected_amounts,
+                )
+            case Reserved(needs_no_write=needs_no_write):
+                result = CapChargeResult(charge, ledger, outcome.ledger, _NO_EXCESS)
+                # store the recount that decides an allocation: no older count may decide a later creation
+                needs_write = not needs_no_write or (bool(self.consumer.allocates_at) and ledger is not stored)
+                if self.mode is ChargeMode.RESERVE and needs_write:
+                    return TransitionResult(result, outcome.ledger)
+                return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
+
+    def _find_membership(self) -> Membership | None:
+        if self.usage_lister is None or self.is_standalone:
+            return None
+        return self.usage_lister.find_membership(self.charge.cap, self.key)
+
+    @property
+    def key(self) -> LedgerKey:
+        """The key of the ledger that counts the consumer."""
+        return get_ledger_key(self.charge.cap, self.consumer.namespace)
+
+    def is_stored_in(self, ledger: Ledger) -> bool:
+        """Return whether this attempt was the last to write the reservation."""
+        reservation = ledger.reservations.get(self.consumer.uid)
+        return reservation is not None and reservation.attempt == self.consumer.attempt
+
+    def _prepare_standalone(self, stored: Ledger | None) -> Ledger:
+        """Return the ledger under this policy, for a replica that alone writes it and watches no pods.
+
+        The hard limits of the policy apply, and a resource that is new to the ledger counts from now on.
+        """
+        hard, resources = self.charge.cap.hard, self.charge.cap.counted
+        if stored is None:
+            return Ledger(hard, resources=resources)
+        if stored.hard is hard and stored.resources >= resources:
+            return stored
+        return replace(stored, hard=hard, resources=stored.resources | resources)
+
+    def _prepare_shared(self, stored: Ledger | None) -> Ledger:
+        """Return the ledger as replicas share it.
+
+        A missing ledger may have been lost, and then its reservations are unknown (rule 7). Only if the namespace is
+        new and no replica has seen the ledger, the ledger never existed. That of a new cap counts first.
+        """
+        if stored is not None:
+            return stored
+        is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.charge.cap, self.key)
+        cap = self.charge.cap
+        if is_new:
+            return Ledger(cap.hard, surge=Surge(cap.surge))
+        was_active = self.usage_lister is not None and self.usage_lister.was_active(self.key)
+        activation = Activation(self.is_cap_new is not False and not was_active, self.expected_at)
+        return Ledger(cap.hard, initializer=self.consumer.attempt, surge=Surge(cap.surge), activation=activation)
+
+    def _recount_if_large(self, ledger: Ledger) -> Ledger:
+        """Return the ledger without the reservations that the watch shows to be stored, if there are many.
+
+        The recount goes into the same write (rule 4), so that the leader need not write for it. It does not go into
+        every write: each remaining reservation costs some microseconds, and so does a recount.
+        """
+        if self.mode is not ChargeMode.RESERVE or len(ledger.reservations) < _MANY_RESERVATIONS:
+            return ledger
+        if self.usage_lister is None or not self.usage_lister.is_newer_than(self.charge.cap, ledger):
+            return ledger
+        counted = self._recount(ledger)
+        return ledger if counted is None else counted.ledger
+
+    def _may_lack_consumers(self, ledger: Ledger, membership: Membership) -> bool:
+        """Return whether the ledger may lack consumers that a member namespace got while it was away (rule 5).
+
+        A ledger that was counted from the namespaces as they are now, but from older pods or claims, may lack them too.
+        This matters as soon as this replica sees newer ones: until then, no recount here would show more.
+        """
+        if ledger.namespaces_revision < membership.last_change:
+            return True
+        return self.usage_lister is not None and self.usage_lister.may_lack_consumers(
+            self.charge.cap, ledger, membership.last_change
+        )
+
+    def _recount(self, ledger: Ledger) -> _Recount | None:
+        """Return the recounted ledger; None if no newer snapshot exists."""
+        if self.is_standalone or self.usage_lister is None or ledger.initializer:
+            return None
+        consumer = self.consumer
+        created = (consumer.namespace, consumer.name) if consumer.kind is ConsumerKind.POD else None
+        snapshot = self.usage_lister.take_snapshot(self.charge.cap, self.key, ledger, consumer.pod_uid, created)
+        recounted = None if snapshot is None else recount(ledger, snapshot)
+        return _Recount(recounted, snapshot) if snapshot is not None and isinstance(recounted, Ledger) else None
+
+    def _find_holder(self, snapshot: UsageSnapshot) -> CountedPod:
+        """Return the counted pod of the name of the pod that the attempt creates, if it is another one (rule 13)."""
+        consumer = self.consumer
+        if consumer.kind is not ConsumerKind.POD or consumer.operation is not Operation.CREATE:
+            return NO_POD
+        return snapshot.find_holder((consumer.namespace, consumer.name), consumer.uid)
+
+    def _count_pod(self, ledger: Ledger) -> tuple[Ledger, Amounts]:
+        """Return the recounted ledger, and what it counts for the pod of a claim that kube-scheduler makes.
+
+        Without a newer snapshot the pod counts nothing: then the claim needs amounts of its own.
+        """
+        counted = self._recount(ledger)
+        if counted is None:
+            return ledger, _NO_EXCESS
+        return counted.ledger, counted.snapshot.find_covering_part(self.consumer.pod_uid)
+
+    def _create_request(self, charge: CapCharge, membership: Membership | None, covered: Amounts) -> ReservationRequest:
+        consumer, cap = self.consumer, charge.cap
+        lister = None if self.is_standalone else self.usage_lister
+        required = lister.get_required_revisions(cap) if lister else _NO_REQUIREMENT
+        return ReservationRequest(
+            consumer.uid,
+            consumer.namespace,
+            consumer.name,
+            charge.current,
+            charge.requested,
+            consumer.attempt,
+            consumer.operation,
+            cap.hard,
+            charge.may_exceed,
+            membership.revision if membership else 0,
+            membership.hash if membership else "",
+            cap.definition.shared and not self.is_standalone,
+            required.pods,
+            # a standalone replica never recounts, so it cannot limit the number of reservations
+            None if self.is_standalone else MAX_RESERVATIONS,
+            self._create_device_terms(charge, required, covered) if cap.has_sources else NO_DEVICES,
+            consumer.workload if cap.definition.admits_whole else NO_WORKLOAD,
+            charge.surge_terms if charge.rolls_at else NO_TERMS,
+            self.is_cap_new,
+        )
+
+    def _create_device_terms(self, charge: CapCharge, required: CountedRevisions, covered: Amounts) -> DeviceTerms:
+        consumer = self.consumer
+        return DeviceTerms(
+            consumer.kind,
+            charge.cap.list_sources(charge.current.keys() | charge.requested.keys()),
+            required.claims,
+            0 if self.is_standalone else consumer.allocates_at,
+            consumer.pod_uid,
+            covered,
+            consumer.pod_name,
+        )
+
+
+class ReleaseTransition(msgspec.Struct, frozen=True):
+    """A transition that releases the reservation of an attempt, if only that attempt wrote it (rule 3)."""
+
+    consumer: ChargedConsumer
+
+    def __call__(self, stored: Ledger | None) -> TransitionResult[None]:
+        """Return the ledger without the reservation."""
+        if stored is None:
+            return TransitionResult(None)
+        ledger = release(stored, self.consumer.uid, self.consumer.attempt)
+        return TransitionResult(None, None if ledger is stored else ledger)
+
+    def is_stored_in(self, _: Ledger) -> bool:
+        """Return False: a release leaves no mark in the ledger, and a second release changes nothing."""
+        return False
+
+
+class ReadTransition(msgspec.Struct, frozen=True):
+    """A transition that returns the cached ledger, for callers that base no decision on it."""
+
+    def __call__(self, ledger: Ledger | None) -> TransitionResult[Ledger | None]:
+        """Return the ledger, and write nothing."""
+        return TransitionResult(ledger, accepts_cached=True)
+
+    def is_stored_in(self, _: Ledger) -> bool:
+        """Return False: nothing is written."""
+        return False

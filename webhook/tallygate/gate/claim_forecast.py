@@ -1,0 +1,276 @@
+"""Forecasts for the claims for devices that a controller makes from templates, for each pod that names them.
+
+The controller makes the claims after the pod is stored, and reports a rejected claim in an event on the pod, which
+stays pending. The gate reports it when the pod is created; `workload_forecast` does so when a workload is applied. A
+forecast reserves nothing, and each claim is still decided when it is created.
+
+A claim that a pod names itself is charged by its own creation, so it is not part of a forecast. Under a cap by
+allocated devices its creator is warned (`device_forecast`), and so is the creator of a template. Sources: handleClaim
+in pkg/controller/resourceclaim/controller.go, BindTo in k8s.io/dynamic-resource-allocation/resourceclaim, v1.37.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
+from tallygate.accounting.problem import Code, Problem, Reason
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.admission.evaluate import SCHEDULER_USER
+from tallygate.admission.kinds import DecodedRequest
+from tallygate.admission.request import CREATE
+from tallygate.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE
+from tallygate.gate.cap_messages import create_unknown_product_problem, describe_scope, describe_wait
+from tallygate.gate.charge_transitions import CapCharge, CapChargeResult
+from tallygate.gate.device_forecast import (
+    CLAIM,
+    POD,
+    TEMPLATE,
+    compute_least,
+    forecast_amounts,
+    forecasts_devices,
+)
+from tallygate.objects.core import Pod
+from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
+from tallygate.objects.meta import ObjectMeta
+from tallygate.policy.matching import matches_subjects
+from tallygate.policy.model import ForecastEnforcement
+from tallygate.state.ledger.ledger import Ledger
+
+CLAIMS_FIELD = "spec.resourceClaims"
+"""The path of the claims in a pod or template."""
+
+_NO_AMOUNTS = Amounts()
+_AUTHENTICATED = "system:authenticated"
+_CONTROLLERS = (
+    (
+        "system:serviceaccount:kube-system:resource-claim-controller",
+        ("system:serviceaccounts", "system:serviceaccounts:kube-system", _AUTHENTICATED),
+    ),
+    ("system:kube-controller-manager", (_AUTHENTICATED,)),
+)
+"""The user that creates the claims, and the same without the credentials of service accounts, with their groups."""
+
+
+class ClaimTemplateLister(Protocol):
+    """A source of the ResourceClaimTemplates of namespaces."""
+
+    def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim as a template makes it; None if the template is unknown."""
+        ...
+
+
+class PodClaims(msgspec.Struct, frozen=True):
+    """The claims that templates make for one pod.
+
+    `unknown` is the reason why they are not known, else empty; then there are no claims. `unseen_template` is the name
+    of a template that is unknown, if that is the reason. `is_controlled` is True if a controller created the pod, so
+    that no user reads a warning about it. `review` has the least amounts of published devices, where slices are
+    watched.
+    """
+
+    claims: tuple[ResourceClaim, ...] = ()
+    unknown: str = ""
+    is_controlled: bool = False
+    review: LeastAmountsReview | None = None
+    unseen_template: str = ""
+
+    def with_review(self, review: LeastAmountsReview | None) -> "PodClaims":
+        """Return the claims with the least amounts of a review; the same if it has none for them."""
+        return self if review is None or not self.claims else msgspec.structs.replace(self, review=review)
+
+    def compute_least(self, cap: ActiveCap) -> Amounts:
+        """Return the least that all claims count under a cap once they are allocated, by the published devices."""
+        return compute_least(cap, self.claims, self.review)
+
+    def compute_charge(self, cap: ActiveCap) -> Amounts:
+        """Return the charge of all claims under a cap; empty if the cap does not apply to their controller."""
+        if not self.claims or _may_controller_exceed(cap):
+            return _NO_AMOUNTS
+        return sum((cap.compute_claim_charge(each) for each in self.claims), _NO_AMOUNTS)
+
+    def list_unknown_products(self, cap: ActiveCap) -> list[str]:
+        """Return the names under a cap that are products of which a claim has one factor: such a claim is denied."""
+        if not self.claims or _may_controller_exceed(cap):
+            return []
+        return sorted({name for each in self.claims for name in cap.list_unknown_products(each)})
+
+
+def _may_controller_exceed(cap: ActiveCap) -> bool:
+    """Return whether a cap does not apply to the controller that makes the claims."""
+    return any(matches_subjects(cap.definition.exceed, *each) for each in _CONTROLLERS)
+
+
+NO_CLAIMS = PodClaims()
+
+LedgerReader = Callable[[ActiveCap], Ledger | None]
+"""Returns the ledger of a cap, or None if it is unavailable."""
+
+
+def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) -> PodClaims:
+    """Return the claims that templates make for a pod."""
+    spec = pod.spec
+    if spec is None or not spec.resource_claims:
+        return NO_CLAIMS
+    names = [name for each in spec.resource_claims if (name := each.resource_claim_template_name)]
+    if not names:
+        return NO_CLAIMS
+    controlled = is_controlled(pod.metadata)
+    if spec.scheduling_group is not None:
+        return PodClaims(unknown="the pods of a group may share their claims", is_controlled=controlled)
+    found: dict[str, ResourceClaim] = {}
+    for name in dict.fromkeys(names):
+        claim = templates.find_claim(namespace, name)
+        if claim is None:  # ask for no other one: each unknown template may be waited for
+            unknown = f"ResourceClaimTemplate {name} is unknown"
+            return PodClaims(unknown=unknown, is_controlled=controlled, unseen_template=name)
+        found[name] = claim
+    return PodClaims(tuple(found[name] for name in names), is_controlled=controlled)
+
+
+def counts_devices(caps: Iterable[ActiveCap], review: LeastAmountsReview | None) -> bool:
+    """Return whether one of the caps counts claims, denies them, or warns of the least that they get."""
+    return any(
+        cap.device_sources
+        or cap.multiplies_devices
+        or cap.classes.open_names  # a class that is not seen may count
+        or (review is not None and forecasts_devices(cap))
+        for cap in caps
+    )
+
+
+def describe_unknown(claims: PodClaims, limits: str = "caps") -> str:
+    """Return the message that claims have no forecast; empty if they have one, or if no user reads it.
+
+    `limits` is the noun for what the claims were not compared with.
+    """
+    if not claims.unknown or claims.is_controlled:
+        return ""
+    return f"the claims that templates make were not compared with {limits}: {claims.unknown}"
+
+
+def describe_unseen_classes(
+    caps: Iterable[ActiveCap], claims: Iterable[ResourceClaim], pods: Iterable[Pod] = ()
+) -> str:
+    """Return the message that pods, or claims for them, were not compared with a cap: they name an unseen class."""
+    claims, pods = tuple(claims), tuple(pods)
+    for cap in caps:
+        unseen = next(filter(None, map(cap.find_unseen_class_of_claim, claims)), None)
+        if unseen is None:
+            with suppress(QuantityError):  # the API server's validation reports it
+                unseen = next(filter(None, map(cap.find_unseen_class_of_pod, pods)), None)
+        if unseen is not None:
+            return f"devices were not compared with cap {cap.definition.name}: {unseen}"
+    return ""
+
+
+def describe_unseen_template(decoded_request: DecodedRequest, caps: Iterable[ActiveCap]) -> str:
+    """Return the same message for the claims of a template that the request creates; empty for any other request."""
+    target = decoded_request.target
+    if target is None or decoded_request.request.operation != CREATE:
+        return ""
+    created = decoded_request.get_object(target)
+    if not isinstance(created, ResourceClaimTemplate) or is_controlled(created.metadata):
+        return ""
+    spec = created.spec or ResourceClaimTemplateSpec()
+    return describe_unseen_classes(caps, (ResourceClaim(spec.metadata, spec.spec),))
+
+
+def is_controlled(meta: ObjectMeta | None) -> bool:
+    """Return whether a controller created the object for another one. No user reads a warning about it."""
+    return any(owner.controller for owner in (meta.owner_references if meta else None) or ())
+
+
+def forecast_devices(
+    decoded_request: DecodedRequest, caps: Iterable[ActiveCap], least_amounts: LeastAmounts, read_ledger: LedgerReader
+) -> Iterator[Problem]:
+    """Yield a problem for each cap by allocated devices that has no room for the claim or template that is created.
+
+    No user reads a warning about a claim that a controller or kube-scheduler creates. A template needs no room itself:
+    only a cap that could never allow its claims is a problem.
+    """
+    request, target = decoded_request.request, decoded_request.target
+    forecasting = [cap for cap in caps if forecasts_devices(cap)]
+    if not forecasting or target is None or request.operation != CREATE or request.user.name == SCHEDULER_USER:
+        return
+    created = decoded_request.get_object(target)
+    if is_controlled(created.metadata):
+        return
+    if isinstance(created, ResourceClaimTemplate):
+        spec = created.spec or ResourceClaimTemplateSpec()
+        claim, subject = ResourceClaim(spec.metadata, spec.spec), TEMPLATE
+    elif isinstance(created, ResourceClaim):
+        claim, subject = created, CLAIM
+    else:
+        return
+    review = least_amounts.start_review()
+    for cap in forecasting:
+        read = partial(read_ledger, cap) if subject is CLAIM else _return_ledger
+        yield from forecast_amounts(subject, compute_least(cap, (claim,), review), cap, read)
+
+
+def _return_ledger(ledger: Ledger | None = None) -> Ledger | None:
+    return ledger
+
+
+def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) -> Iterator[Problem]:
+    """Yield a problem for each resource of which the pod and its claims request more than a cap ever allows.
+
+    Yield one too for each product of which a claim has one factor: the cap denies that claim.
+    """
+    for charge in charges:
+        cap = charge.cap
+        for name in claims.list_unknown_products(cap):
+            if name in cap.hard:
+                yield create_unknown_product_problem(cap, name, CLAIMS_FIELD)
+        for name, claimed in sorted(claims.compute_charge(cap).items()):
+            own = charge.requested.get(name, 0)
+            if name in cap.hard and own + claimed > cap.limits.get_most(name):
+                request = describe_claims_request(name, own, claimed)
+                text = f"{request}, {_describe_limit(cap, name)}: the pod can never run"
+                yield _create_problem(CLAIMS_OVER_CAP, cap, text)
+
+
+def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult]) -> Iterator[Problem]:
+    """Yield a problem for each resource of which the claims exceed what a cap has free beside the charged pod.
+
+    Yield one too for the least that they get under a cap by allocated devices. The claim controller reports the
+    rejection of a claim on the pod, and kube-scheduler that of an allocation, which is enough if a controller created
+    the pod.
+    """
+    for result in () if claims.is_controlled else results:
+        cap, ledger = result.charge.cap, result.ledger
+        if cap.definition.workloads is ForecastEnforcement.IGNORE or ledger.initializer:
+            continue
+        yield from forecast_amounts(POD, claims.compute_least(cap), cap, partial(_return_ledger, ledger))
+        for name, claimed in sorted(claims.compute_charge(cap).items()):
+            free = max(cap.hard.get(name, claimed) - ledger.compute_charged().get(name, 0), 0)
+            if name in cap.hard and claimed > free:
+                text = (
+                    f"{describe_claims_request(name, 0, claimed)}, {_describe_limit(cap, name)}, "
+                    f"free {format_amount(name, free)}: the pod stays pending until {describe_wait(cap, name)}"
+                )
+                yield _create_problem(CLAIMS_OVER_FREE, cap, text)
+
+
+def describe_claims_request(name: str, own: int, claimed: int) -> str:
+    """Return the sum that a pod and its claims request; `own` is what the pod requests without its claims."""
+    if not own:
+        return f"the claims of this pod request {format_amount(name, claimed)} {name}"
+    return (
+        f"this pod and its claims request {format_amount(name, own + claimed)} {name} "
+        f"({format_amount(name, own)} + {format_amount(name, claimed)})"
+    )
+
+
+def _describe_limit(cap: ActiveCap, name: str) -> str:
+    return f"cap {cap.definition.name} {describe_scope(cap)} has hard {cap.limits.describe(name)}"
+
+
+def _create_problem(code: Code, cap: ActiveCap, text: str) -> Problem:
+    return Problem("", code.number, Reason.FORBIDDEN, text, rule=cap.definition.name, policy_kind="cap")

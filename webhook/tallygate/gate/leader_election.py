@@ -1,0 +1,275 @@
+"""Leader election among the replicas, and the caps that are active in all of them (rule 8).
+
+Leases elect the leader, as in Kubernetes (client-go tools/leaderelection, v1.36). The holder of the lease
+`LEADER_LEASE` reconciles the ledgers. Each replica also has a lease of its own, and lists its active caps in it. Each
+replica decides by its own clock whether a lease has expired, from the time at which it saw the last renewal. Clocks are
+never compared.
+
+The ledgers do not depend on a single leader: two leaders only reconcile a ledger twice. Where leases are unavailable,
+every replica leads.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tallygate.admission.cap_index import get_cap_name
+from tallygate.gate.cap_activation import READY_SECONDS, RECORD_LEASE
+from tallygate.state.ports import Lease, LeaseStore
+
+LEADER_LEASE = "tallygate-leader"
+"""The name of the leader's lease."""
+
+REPLICA_LEASE_PREFIX = "tallygate-replica-"
+"""The prefix of the names of the replicas' own leases."""
+
+LEASE_DURATION_SECONDS = 15.0
+"""The time for which a renewal is valid, as in Kubernetes' own components (client-go, LeaseDuration)."""
+
+RETRY_PERIOD_SECONDS = 3.0
+"""The time between two calls of `run_once`."""
+
+_RENEW_DEADLINE_SECONDS = 10.0  # after that time without a renewal, the leader stops leading (client-go, RenewDeadline)
+_MAX_LEASE_SECONDS = 60.0  # the longest duration of a lease that is accepted, whatever duration it contains
+_LEASE_RETENTION_SECONDS = 600.0  # the leader removes the lease of a replica that does not return within that time
+
+
+class Leadership(Protocol):
+    """The role of this replica among all."""
+
+    def is_leader(self) -> bool:
+        """Return whether this replica reconciles ledgers."""
+        ...
+
+    def get_loaded_everywhere_since(self, cap: str) -> float | None:
+        """Return the monotonic time since which a cap, by its key, is active in every replica; None if not yet."""
+        ...
+
+    def is_recorded(self, cap: str) -> bool:
+        """Return whether the record of the caps that were active has a cap, by its key (rule 7)."""
+        ...
+
+    def count_lost_replicas(self) -> int:
+        """Return the number of lost replicas: possibly no other replica has observed their reservations."""
+        ...
+
+
+class Standalone:
+    """The role of a replica without others."""
+
+    def is_leader(self) -> bool:
+        """Return True: a standalone replica always leads."""
+        return True
+
+    def get_loaded_everywhere_since(self, _: str) -> float | None:
+        """Return minus infinity: no replica has accepted pods under other policies."""
+        return -math.inf
+
+    def is_recorded(self, _: str) -> bool:
+        """Return True: no other process needs a record."""
+        return True
+
+    def count_lost_replicas(self) -> int:
+        """Return 0: there are no other replicas."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _ObservedLease:
+    """A lease, and the time at which this version of it was first seen."""
+
+    lease: Lease
+    since: float
+
+    def is_live(self, now: float) -> bool:
+        return bool(self.lease.holder) and now < self.since + min(self.lease.duration_seconds, _MAX_LEASE_SECONDS)
+
+
+class LeaderElector:
+    """One replica among others. One thread calls `run_once` and `release`; any thread calls the rest.
+
+    `identity` is unique to this replica; `caps` returns the keys of the caps that are active here, `monotonic` is in
+    seconds, and so is `in_flight_bound`. The leader also writes the record of the caps that were active (rule 7).
+    """
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        identity: str,
+        caps: Callable[[], Collection[str]],
+        monotonic: Callable[[], float],
+        in_flight_bound: float = 0.0,
+    ) -> None:
+        self._store = store
+        self._in_flight_bound = in_flight_bound
+        self._recorded: frozenset[str] = frozenset()
+        self._identity = identity
+        self._lease_name = REPLICA_LEASE_PREFIX + hash_cap_key(identity)
+        self._caps = caps
+        self._monotonic = monotonic
+        self._observed: dict[str, _ObservedLease] = {}
+        self._loaded_since: dict[str, float] = {}
+        self._live_replicas: frozenset[str] = frozenset()
+        self._lost_replicas = 0
+        self._last_contact = monotonic()
+        self._leader_until = -1.0
+
+    def is_leader(self) -> bool:
+        """Return whether this replica reconciles ledgers: it has the leader's lease, or leases are unavailable."""
+        now = self._monotonic()
+        return now < self._leader_until or now >= self._last_contact + LEASE_DURATION_SECONDS
+
+    def get_loaded_everywhere_since(self, cap: str) -> float | None:
+        """Return the time of this clock since which a cap is active in all live replicas; None if it is not yet.
+
+        Where leases are unavailable, the other replicas are unknown, and only this one counts.
+        """
+        if self._monotonic() >= self._last_contact + LEASE_DURATION_SECONDS:
+            return self._last_contact
+        return self._loaded_since.get(cap)
+
+    def is_recorded(self, cap: str) -> bool:
+        """Return whether the record has a cap, as this replica saw it last. Where leases are unavailable, none does."""
+        return cap in self._recorded or self._monotonic() >= self._last_contact + LEASE_DURATION_SECONDS
+
+    def count_lost_replicas(self) -> int:
+        """Return the number of other replicas that have ended, or whose leases have expired."""
+        return self._lost_replicas
+
+    def run_once(self) -> None:
+        """Read all leases, renew the own one, and acquire or renew the leader's lease.
+
+        The caller runs it every `RETRY_PERIOD_SECONDS`.
+
+        Raises:
+            RetryLaterError, StoreUnavailableError: if leases are unavailable; the next run may succeed.
+        """
+        caps, started_at = self._caps(), self._monotonic()
+        self._observe(self._store.list_leases(), started_at)
+        own = Lease(self._lease_name, self._identity, LEASE_DURATION_SECONDS, caps=frozenset(map(hash_cap_key, caps)))
+        self._renew(self._observed.get(self._lease_name), own)
+        self._acquire_or_renew(self._observed.get(LEADER_LEASE), started_at)
+        self._update_loaded(caps, started_at)
+        self._update_record(caps, started_at)
+        self._count_lost(started_at)
+        self._remove_expired(started_at)
+        self._last_contact = started_at
+
+    def release(self) -> None:
+        """Release the leader's lease, and remove the own one, so that another replica leads at once.
+
+        Raises:
+            RetryLaterError, StoreUnavailableError: if it is not released; the leases expire then.
+        """
+        self._observe(self._store.list_leases(), self._monotonic())
+        leader, own = self._observed.get(LEADER_LEASE), self._observed.get(self._lease_name)
+        self._leader_until = -1.0
+        if leader is not None and leader.lease.holder == self._identity:
+            self._store.write(replace(leader.lease, holder="", duration_seconds=1.0))
+        if own is not None:
+            self._store.remove(own.lease)
+
+    def _observe(self, leases: Iterable[Lease], started_at: float) -> None:
+        before, self._observed = self._observed, {}
+        for lease in leases:
+            previous = before.get(lease.name)
+            is_unchanged = previous is not None and previous.lease.version == lease.version
+            self._observed[lease.name] = (
+                previous if previous is not None and is_unchanged else _ObservedLease(lease, started_at)
+            )
+
+    def _renew(self, observed: _ObservedLease | None, lease: Lease) -> bool:
+        """Write a lease of this replica in place of the observed one, and return whether it is stored."""
+        if observed is None:
+            return self._store.write(lease)
+        before = observed.lease
+        if before.holder == lease.holder:
+            renewed = replace(
+                lease, version=before.version, transitions=before.transitions, acquire_time=before.acquire_time
+            )
+            return self._store.write(renewed)
+        return self._store.write(replace(lease, version=before.version, transitions=before.transitions + 1))
+
+    def _acquire_or_renew(self, observed: _ObservedLease | None, started_at: float) -> None:
+        """Renew the leader's lease, or acquire it if it has expired."""
+        if observed is not None and observed.lease.holder != self._identity and observed.is_live(started_at):
+            self._leader_until = -1.0
+            return
+        sent_at = self._monotonic()
+        if self._renew(observed, Lease(LEADER_LEASE, self._identity, LEASE_DURATION_SECONDS)):
+            self._leader_until = sent_at + _RENEW_DEADLINE_SECONDS
+
+    def _update_loaded(self, caps: Collection[str], started_at: float) -> None:
+        """Record the caps that are active in every live replica.
+
+        They were active before `started_at`, since the replicas wrote their leases before.
+        """
+        other_caps = [each.lease.caps for each in self._list_other_replicas(started_at) if each.lease.caps is not None]
+        loaded = [cap for cap in caps if all(hash_cap_key(cap) in loaded_caps for loaded_caps in other_caps)]
+        self._loaded_since = {cap: self._loaded_since.get(cap, started_at) for cap in loaded}
+
+    def _update_record(self, caps: Collection[str], started_at: float) -> None:
+        """Read the record of the caps that were active; on the leader, also write it.
+
+        A cap is recorded once its ledgers can be activated: it was loaded everywhere for the in-flight bound. It is
+        removed when no live replica has it any more, unless another definition of it is about to take its place.
+        """
+        observed = self._observed.get(RECORD_LEASE)
+        stored = (observed.lease.caps if observed is not None else None) or frozenset()
+        if not self._monotonic() < self._leader_until:
+            self._recorded = stored
+            return
+        due_since = started_at - self._in_flight_bound - READY_SECONDS
+        due = {cap for cap, since in self._loaded_since.items() if since <= due_since}
+        known = stored | self._recorded  # this replica saw it, if a user has deleted the record
+        record = frozenset(due | {cap for cap in known if self._is_in_use(cap, caps, known | due, started_at)})
+        if record != stored:
+            sent = Lease(RECORD_LEASE, self._identity, LEASE_DURATION_SECONDS, caps=record)
+            if not self._renew(observed, sent):
+                return
+        self._recorded = record
+
+    def _is_in_use(self, cap: str, caps: Collection[str], recorded: Collection[str], started_at: float) -> bool:
+        """Return whether a live replica has a recorded cap, or this one another definition that is not recorded yet."""
+        if cap in caps:
+            return True
+        others = [each.lease.caps for each in self._list_other_replicas(started_at)]
+        if any(loaded is None or hash_cap_key(cap) in loaded for loaded in others):
+            return True
+        return any(get_cap_name(each) == get_cap_name(cap) for each in caps if each not in recorded)
+
+    def _list_other_replicas(self, started_at: float) -> list[_ObservedLease]:
+        """Return the leases of the other live replicas."""
+        return [
+            observed
+            for observed in self._observed.values()
+            if observed.lease.name.startswith(REPLICA_LEASE_PREFIX)
+            and observed.lease.holder != self._identity
+            and observed.is_live(started_at)
+        ]
+
+    def _count_lost(self, started_at: float) -> None:
+        """Count the replicas that were live at the last run and are not now. A restarted replica has another name."""
+        live = frozenset(each.lease.name for each in self._list_other_replicas(started_at))
+        self._lost_replicas += len(self._live_replicas - live)
+        self._live_replicas = live
+
+    def _remove_expired(self, started_at: float) -> None:
+        """Remove the leases that have not been renewed for 600 s, if this replica leads."""
+        if not self.is_leader():
+            return
+        for observed in list(self._observed.values()):
+            is_own = observed.lease.holder == self._identity
+            if (
+                observed.lease.name.startswith(REPLICA_LEASE_PREFIX)
+                and not is_own
+                and started_at > observed.since + _LEASE_RETENTION_SECONDS
+            ):
+                self._store.remove(observed.lease)
+
+
+def hash_cap_key(cap: str) -> str:
+    """Return a short hash of a cap's key for a lease: all of them must fit into one annotation."""
+    return hashlib.sha256(cap.encode()).hexdigest()[:12]

@@ -1,0 +1,344 @@
+"""Workloads whose pods start together, under caps with `admit: whole` (rule 11 of docs/design/caps.md).
+
+The creation of such a workload, and each change that starts more pods, reserves the amounts of all its pods under its
+own UID, or is denied. A workload that another one controls, such as a Job of a JobSet, reserves nothing: the other one
+has reserved for its pods. Devices that a claim gets by attributes are not reserved: they are decided by their
+allocation.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.charge import ConsumerKind
+from tallygate.accounting.problem import Problem, Reason
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.admission.class_view import UnseenClass
+from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
+from tallygate.admission.kinds import DecodedRequest, ReviewTarget, ReviewTargets
+from tallygate.admission.request import AdmissionRequest, ReviewError
+from tallygate.admission.rule_codes import WORKLOAD_NOT_WHOLE
+from tallygate.errors import TallygateError
+from tallygate.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
+from tallygate.gate.cap_messages import (
+    ExcessDescriber,
+    describe_scope,
+    describe_wait,
+    find_hard,
+)
+from tallygate.gate.charge_transitions import CapCharge, CapChargeResult, ChargedConsumer
+from tallygate.gate.charged_requests import (
+    RequestCharges,
+    UndecidedChargeError,
+    UnseenTemplate,
+    compute_pod_charge,
+    find_class_of_pod,
+    may_exceed,
+    require_seen_class,
+)
+from tallygate.gate.claim_forecast import counts_devices
+from tallygate.gate.owner_chain import Controller, OwnerChains, UnreadableOwnerError
+from tallygate.gate.scale_requests import WorkloadReader
+from tallygate.gate.top_consumers import ExcessDetails, describe_consumers
+from tallygate.kube.resource_codec import parse_revision
+from tallygate.objects.core import Pod
+from tallygate.objects.meta import PartialObjectMetadata
+from tallygate.state.ledger.ledger import Operation, Reservation
+from tallygate.state.ledger.reserve import WorkloadTerms
+
+_END_CONDITIONS = frozenset({"Complete", "Completed", "Failed", "Finished", "Succeeded"})
+_TRUE = "True"
+_UNKNOWN_REVISION = 0
+_NO_AMOUNTS = Amounts()
+_METADATA = msgspec.json.Decoder(PartialObjectMetadata)
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: list[_Condition] | None = None
+
+
+class _StatusFields(msgspec.Struct, frozen=True):
+    status: _Status | None = None
+
+
+_STATUS = msgspec.json.Decoder(_StatusFields)
+
+
+def select_whole_caps(target: ReviewTarget, caps: Sequence[ActiveCap]) -> tuple[ActiveCap, ...]:
+    """Return the caps under which a workload of this kind is admitted as a whole."""
+    if not target.starts_together:
+        return ()
+    return tuple(cap for cap in caps if cap.definition.admits_whole and cap.hard)
+
+
+def describe_unwatched(caps: Sequence[ActiveCap], kind: str) -> str:
+    """Return the message of a gate that watches no cluster: nothing would show that pods are stored, or never come."""
+    return (
+        f"cap {caps[0].definition.name} admits a {kind} as a whole only where the gate watches the cluster "
+        "(--cluster); here its pods are decided one by one"
+    )
+
+
+def read_none() -> None:
+    """Return None in place of a ledger: under a cap that admits a workload as a whole, the charge itself reads it."""
+
+
+def drop_counted_by_owners(
+    request_charges: RequestCharges,
+    controllers: Sequence[Controller],
+    targets: ReviewTargets,
+    reader: WorkloadReader,
+    implied: ImpliedRequests = NO_IMPLIED,
+) -> RequestCharges | None:
+    """Return the charges of a workload without those under caps that one of its controllers reserves under; or None.
+
+    A controller that starts together reserves for all pods itself, if its own templates state what they request: those
+    of an AppWrapper may be of a kind that is not read.
+
+    Raises:
+        UnreadableOwnerError: if a controller cannot be read.
+    """
+    charges = list(request_charges.charges)
+    for each in controllers:
+        target = targets.get((each.group, each.kind))
+        if charges and target is not None and target.starts_together:
+            pods = _list_pods(reader, request_charges.consumer.namespace, each, target)
+            charges = [
+                charge for charge in charges if not any(_counts_pod(charge.cap, implied.complete(pod)) for pod in pods)
+            ]
+    return replace(request_charges, charges=charges) if charges else None
+
+
+def _list_pods(reader: WorkloadReader, namespace: str, controller: Controller, target: ReviewTarget) -> list[Pod]:
+    resource = (controller.group, controller.version, controller.resource)
+    try:
+        content = reader.read_workload(resource, namespace, controller.name)
+        views = target.list_pods(target.decode(content)) if content is not None else ()
+    except (TallygateError, ValueError, RecursionError) as error:
+        raise UnreadableOwnerError(controller, namespace, error) from error
+    return [view.pod for view in views]
+
+
+def _counts_pod(cap: ActiveCap, pod: Pod) -> bool:
+    """Return whether a cap counts something of a pod, or of a claim for it."""
+    has_claims = pod.spec is not None and bool(pod.spec.resource_claims)
+    return has_claims or cap.may_count_pod_by_mapping(pod) or bool(compute_pod_charge(cap, pod).amounts)
+
+
+def compute_workload_charges(
+    request: AdmissionRequest,
+    workload: ForecastWorkload,
+    old_workload: ForecastWorkload | None,
+    caps: Sequence[ActiveCap],
+    nonce: Callable[[], str],
+) -> RequestCharges | None:
+    """Return the charges of a workload as a whole under these caps; None if it starts no more pods than before.
+
+    Raises:
+        ReviewError: if the object has no UID, or a template has an invalid quantity.
+        UndecidedChargeError: if it starts more pods than before that name a class or a template of claims which is not
+            seen.
+    """
+    charges, starts_pods = [], _starts_other_pods(workload, old_workload)
+    for cap in caps:
+        _require_seen_classes(workload, old_workload, cap)
+        _require_seen_template(workload, old_workload, cap)
+        charge_under = partial(_charge_under, request=request, workload=workload, old_workload=old_workload)
+        charge = charge_under(cap)
+        if starts_pods and any(_may_count_by_mapping(pods, cap) for pods in workload.pod_sets):
+            charge = replace(charge, charge_under=charge_under)
+        if charge.charge_under is not None or charge.requested.find_shortfall(charge.current):
+            charges.append(charge)
+    if not charges:
+        return None
+    meta = _METADATA.decode(request.object)
+    if meta.metadata is None or not meta.metadata.uid:
+        raise ReviewError("object.metadata.uid is empty: caps are charged in the validating webhook, where it is set")
+    consumer = ChargedConsumer(
+        meta.metadata.uid,
+        request.namespace,
+        meta.metadata.name or request.name,
+        nonce(),
+        Operation.CREATE if request.old_object is None else Operation.UPDATE,
+        request.dry_run,
+        ConsumerKind.WORKLOAD,
+        workload=WorkloadTerms(f"{meta.api_version}/{request.kind}"),
+    )
+    return RequestCharges(consumer, charges, pod_count=workload.pod_count)
+
+
+def add_owners(
+    request_charges: RequestCharges, decoded_request: DecodedRequest, owner_chains: OwnerChains
+) -> RequestCharges:
+    """Return the charges of a new pod or claim with its controllers, from whose reservations it may take over amounts.
+
+    The claim that kube-scheduler makes for a pod belongs to the amounts of the pod.
+
+    Raises:
+        UnreadableOwnerError: if a controller cannot be read.
+    """
+    consumer, target = request_charges.consumer, decoded_request.target
+    is_relevant = any(each.requested and each.cap.definition.admits_whole for each in request_charges.charges)
+    if not is_relevant or consumer.operation is not Operation.CREATE or consumer.pod_uid or target is None:
+        return request_charges
+    metadata = decoded_request.get_object(target).metadata
+    controllers = owner_chains.list_controllers(consumer.namespace, metadata, decoded_request.targets)
+    if not controllers:
+        return request_charges
+    terms = WorkloadTerms(owner_uids=tuple(each.uid for each in controllers))
+    return replace(request_charges, consumer=replace(consumer, workload=terms))
+
+
+def _starts_other_pods(workload: ForecastWorkload, old_workload: ForecastWorkload | None) -> bool:
+    """Return whether the pods of a workload, or their number, differ from those before."""
+    if old_workload is None or workload.is_rollout:
+        return True
+    counts, before = ([each.replicas.count for each in known.pod_sets] for known in (workload, old_workload))
+    return counts != before
+
+
+def _require_seen_classes(workload: ForecastWorkload, old_workload: ForecastWorkload | None, cap: ActiveCap) -> None:
+    """Check that the classes are seen which decide what the pods count that a workload starts.
+
+    Raises:
+        ReviewError: if a template has an invalid quantity.
+        UndecidedChargeError: if one is not.
+    """
+    unseen = [(pods.replicas.count, each) for pods in workload.pod_sets if (each := _find_unseen_class(pods, cap))]
+    old_sets = old_workload.pod_sets if old_workload is not None else ()
+    count_before = sum(pods.replicas.count for pods in old_sets if _find_unseen_class(pods, cap))
+    if sum(count for count, _ in unseen) > count_before:
+        require_seen_class(cap, next(each for count, each in unseen if count))
+
+
+def _require_seen_template(workload: ForecastWorkload, old_workload: ForecastWorkload | None, cap: ActiveCap) -> None:
+    """Check that the templates are seen by which claims are made for the pods that a workload starts.
+
+    Without their amounts the workload would be admitted, and its claims be decided one by one.
+
+    Raises:
+        UndecidedChargeError: if one is not, and the cap counts claims.
+    """
+    name = workload.unknown_claims.unseen_template
+    if not name or not counts_devices((cap,), None):
+        return
+    count_before = old_workload.pod_count if old_workload is not None else 0
+    if workload.pod_count > count_before or (workload.is_rollout and workload.pod_count):
+        raise UndecidedChargeError(cap.definition.name, UnseenTemplate(name))
+
+
+def _find_unseen_class(pods: ForecastPods, cap: ActiveCap) -> UnseenClass | None:
+    """Return a class that is not seen, and decides what pods of a template, or the claims for them, count."""
+    of_claims = map(cap.find_unseen_class_of_claim, pods.claims.claims)
+    return find_class_of_pod(cap, pods.template) or next(filter(None, of_claims), None)
+
+
+def _may_count_by_mapping(pods: ForecastPods, cap: ActiveCap) -> bool:
+    """Return whether pods of a template, or the claims for them, may count by another mapping of a class."""
+    of_claims = any(cap.may_count_claim_by_mapping(each) for each in pods.claims.claims)
+    return of_claims or cap.may_count_pod_by_mapping(pods.template)
+
+
+def _charge_under(
+    cap: ActiveCap, request: AdmissionRequest, workload: ForecastWorkload, old_workload: ForecastWorkload | None
+) -> CapCharge:
+    """Return the charge of a workload as a whole under a cap, by the mappings of classes that the cap counts by."""
+    current = _sum_charges(old_workload, cap) if old_workload is not None else _NO_AMOUNTS
+    return CapCharge(cap, current, _sum_charges(workload, cap), may_exceed(cap, request))
+
+
+def _sum_charges(workload: ForecastWorkload, cap: ActiveCap) -> Amounts:
+    return sum_pod_sets(
+        (pods.replicas, compute_pod_charge(cap, pods.template).amounts + pods.claims.compute_charge(cap))
+        for pods in workload.pod_sets
+    )
+
+
+def create_whole_problems(
+    result: CapChargeResult, kind: str, pod_count: int, describe_excess: ExcessDescriber = lambda *_: ExcessDetails()
+) -> Iterator[Problem]:
+    """Yield one problem for each resource of which the pods of a workload of this kind together exceed a cap."""
+    cap = result.charge.cap
+    for name in sorted(result.excess):
+        details = describe_excess(result, name)
+        consumers = f"; top consumers: {describe_consumers(name, details.consumers)}" if details.consumers else ""
+        used, reserved, hard = (
+            result.before.used.get(name, 0),
+            result.before.reserved.get(name, 0),
+            find_hard(result, name),
+        )
+        amount = result.charge.requested.get(name, 0)
+        started = result.charge.current.get(name, 0)
+        more = f", {format_amount(name, amount - started)} more than now" if started else ""
+        noun = "pod requests" if pod_count == 1 else "pods request"
+        end = (
+            f"It needs {format_amount(name, amount)} at a time, which the cap never allows: start fewer pods"
+            if amount > max(hard, cap.limits.get_most(name))
+            else "Wait until the limit is larger, or start fewer pods"
+            if amount > hard
+            else f"Wait until {describe_wait(cap, name)}, or start fewer pods"
+        )
+        expiry = f"; unused reservations expire within {details.expires_within} s" if details.expires_within else ""
+        text = (
+            f"cap {cap.definition.name} {describe_scope(cap)} admits a {kind} as a whole or not at all: its "
+            f"{pod_count} {noun} {format_amount(name, amount)} {name}{more}, used {format_amount(name, used)}, "
+            f"reserved {format_amount(name, reserved)}, hard {cap.limits.describe(name, hard)}, free "
+            f"{format_amount(name, max(hard - used - reserved, 0))}{consumers}. {end}{expiry}"
+        )
+        yield Problem(
+            "",
+            WORKLOAD_NOT_WHOLE.number,
+            Reason.FORBIDDEN,
+            text,
+            value=format_amount(name, amount),
+            rule=cap.definition.name,
+            policy_kind="cap",
+        )
+
+
+def read_workload_state(
+    reader: WorkloadReader, get_targets: Callable[[], ReviewTargets], uid: str, reservation: Reservation
+) -> tuple[int | None, bool]:
+    """Return the revision of the workload of a reservation, None if it does not exist, and whether it may start pods.
+
+    A workload that cannot be read may start some: its reservation ends after a while, whatever becomes of it.
+    """
+    api_version, _, kind = reservation.workload_kind.rpartition("/")
+    group, _, version = api_version.rpartition("/")
+    targets = get_targets()
+    target = targets.get((group, kind))
+    if target is None:
+        return None, False
+    try:
+        content = reader.read_workload((group, version, target.plural), reservation.namespace, reservation.name)
+        meta = _METADATA.decode(content).metadata if content is not None else None
+        if content is None or meta is None or meta.uid != uid:
+            return None, False
+        return parse_revision(meta.resource_version or ""), _may_start_pods(content, target)
+    except (TallygateError, ValueError, RecursionError):
+        return _UNKNOWN_REVISION, True
+
+
+def _may_start_pods(content: bytes, target: ReviewTarget) -> bool:
+    """Return whether the controller of a stored workload may still make pods, given the JSON of the object.
+
+    It makes none of a workload that is suspended, has finished or is being deleted.
+
+    Raises:
+        ValueError: if the object is not of its kind.
+    """
+    meta = _METADATA.decode(content).metadata
+    if meta is not None and meta.deletion_timestamp is not None:
+        return False
+    status = _STATUS.decode(content).status or _Status()
+    if any(each.type in _END_CONDITIONS and each.status == _TRUE for each in status.conditions or ()):
+        return False
+    return any(view.replicas is not None and view.replicas.count for view in target.list_pods(target.decode(content)))

@@ -1,0 +1,1 @@
+"""The client of API servers: transport, codec, reflector and informer. It imports tallygate.errors only."""

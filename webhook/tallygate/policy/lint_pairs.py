@@ -1,0 +1,394 @@
+"""Lint of policies together: redundant rules and caps, rules that no request can satisfy, and misspelt names."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tallygate.accounting.names import LIMITS_PREFIX
+from tallygate.documents.syntax_tree import join_path
+from tallygate.policy.coverage import (
+    add_other_device_names,
+    can_share_request,
+    class_patterns_overlap,
+    find_min_allowed,
+    list_excluded,
+    list_included,
+    match_covers,
+    namespaces_cover,
+    resources_cover,
+    resources_overlap,
+    select_device_patterns,
+)
+from tallygate.policy.formats import PODS_RESOURCE
+from tallygate.policy.globs import is_literal
+from tallygate.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
+from tallygate.policy.matching import FAMILY_PATTERNS
+from tallygate.policy.model import (
+    CLAIM_KINDS,
+    AmountBounds,
+    Checks,
+    DeviceDefinition,
+    Enforcement,
+    Equality,
+    ImpliedRequest,
+    NamespaceCap,
+    PolicySet,
+    ResourceRule,
+)
+from tallygate.policy.policy_codes import CONTRADICTORY, MISSPELT_RESOURCE, SHADOWED
+from tallygate.policy.suggest import suggest_well_known
+
+_ENFORCEMENTS_BY_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
+_ANY_DOMAIN = ""
+_CONTAINER_FIELD, _POD_FIELD = "spec.checks.perContainer", "spec.checks.perPod"
+_CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
+
+
+def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[LintFinding]:
+    """Yield the findings about each two rules that may apply to one resource."""
+    shadowed: set[str] = set()
+    for first, second in _list_comparable_pairs(rules):
+        for narrow, wide in _find_shadowing(first, second):
+            if narrow.name not in shadowed:
+                shadowed.add(narrow.name)
+                text = f'says nothing that rule "{wide.name}" ({wide.location}) does not say already; remove one'
+                yield create_finding(narrow, create_warning("", SHADOWED, text))
+        yield from _find_contradiction(first, second)
+
+
+def _list_comparable_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[ResourceRule, ResourceRule]]:
+    """Yield each two rules, except those on different domains.
+
+    A thousand rules for as many vendors are therefore fast.
+    """
+    by_domain: dict[str, list[int]] = {}
+    for index, rule in enumerate(rules):
+        domains = _list_domains(rule)
+        earlier_rules = {earlier for domain in (*domains, _ANY_DOMAIN) for earlier in by_domain.get(domain, ())}
+        yield from (
+            (rules[earlier], rule) for earlier in (range(index) if _ANY_DOMAIN in domains else sorted(earlier_rules))
+        )
+        for domain in domains:
+            by_domain.setdefault(domain, []).append(index)
+
+
+def _list_domains(rule: ResourceRule) -> set[str]:
+    """Return the domains of a rule's resources; a pattern over several domains counts as any domain.
+
+    The devices of a class have two names, and so two domains.
+    """
+    domains = (pattern.partition("/") for pattern in add_other_device_names(list_included(rule.resources)))
+    return {domain if slash and is_literal(domain) else _ANY_DOMAIN for domain, slash, _ in domains}
+
+
+def _find_shadowing(first: ResourceRule, second: ResourceRule) -> Iterator[tuple[ResourceRule, ResourceRule]]:
+    """Yield the redundant rule and the rule that covers it; of two equal rules the later one is redundant."""
+    for narrow, wide in ((second, first), (first, second)):
+        if _is_shadowing(wide, narrow):
+            yield narrow, wide
+            return
+
+
+def _is_shadowing(wide: ResourceRule, narrow: ResourceRule) -> bool:
+    return (
+        bool(list_included(narrow.resources))
+        and _ENFORCEMENTS_BY_STRICTNESS.index(wide.enforcement) >= _ENFORCEMENTS_BY_STRICTNESS.index(narrow.enforcement)
+        and _checks_imply(wide.checks, narrow.checks)
+        and match_covers(wide.match, narrow.match)
+        and resources_cover(wide.resources, narrow.resources)
+        and (not (narrow.checks.per_claim or narrow.checks.devices) or _claim_checks_imply(wide, narrow))
+    )
+
+
+def _claim_checks_imply(wide: ResourceRule, narrow: ResourceRule) -> bool:
+    """Return whether a claim that passes the wide rule passes the narrow one.
+
+    The devices of several classes are one amount, so of bounds on more classes only a maximum implies another. A class
+    has two names, and the wide rule may exclude it by the one that the narrow rule does not have.
+    """
+    strict, lax = wide.checks.per_claim, narrow.checks.per_claim
+    is_same = wide.resources == narrow.resources or lax is None or lax == AmountBounds(max=lax.max)
+    return (
+        is_same
+        and _bounds_imply(strict, lax)
+        and narrow.checks.devices in {None, wide.checks.devices}
+        and set(list_excluded(wide.resources)) <= set(list_excluded(narrow.resources))
+    )
+
+
+def _checks_imply(strict: Checks, lax: Checks) -> bool:
+    """Return whether an object that passes the strict checks passes the lax ones, and is filled in likewise."""
+    return (
+        (strict.well_formed_name or not lax.well_formed_name)
+        and _rank_whole_quantity(strict) >= _rank_whole_quantity(lax)
+        and _equality_implies(strict.requests_equal_limits, lax.requests_equal_limits)
+        and _bounds_imply(strict.per_container, lax.per_container)
+        and _bounds_imply(strict.per_pod, lax.per_pod)
+        and (strict.advertised or not lax.advertised)
+        and lax.schedulable in {None, strict.schedulable}
+    )
+
+
+def _rank_whole_quantity(checks: Checks) -> int:
+    """Return 0 if the check is off, 1 if it applies to countable resources, 2 if it applies to all."""
+    return {False: 0, None: 1, True: 2}[checks.whole_quantity]
+
+
+def _equality_implies(strict: Equality | None, lax: Equality | None) -> bool:
+    if Equality.FILL in {strict, lax}:
+        return strict is lax or lax is Equality.IGNORE
+    return lax in {Equality.IGNORE, strict} or strict is Equality.REQUIRE
+
+
+def _bounds_imply(strict: AmountBounds | None, lax: AmountBounds | None) -> bool:
+    if lax is None or lax == strict:
+        return True
+    if strict is None:
+        return False
+    return (
+        (lax.min is None or (strict.min is not None and strict.min >= lax.min))
+        and (lax.max is None or (strict.max is not None and strict.max <= lax.max))
+        and lax.multiple_of in {None, strict.multiple_of}
+        and (not lax.one_of or (bool(strict.one_of) and set(strict.one_of) <= set(lax.one_of)))
+    )
+
+
+def _find_contradiction(first: ResourceRule, second: ResourceRule) -> Iterator[LintFinding]:
+    """Yield an error if the scope of one rule contains the other's, else a warning: no request may match both."""
+    if not (_has_shown_bounds(first) and _has_shown_bounds(second)) or not can_share_request(first.match, second.match):
+        return
+    second_field = first_field = ""
+    if resources_overlap(first.resources, second.resources):
+        second_field, first_field = _find_unsatisfiable(second.checks, first.checks)
+    if not second_field and _can_share_class(first, second):
+        second_field = first_field = _find_unsatisfiable_claim(second.checks, first.checks)
+    if not second_field:
+        return
+    always_overlap = match_covers(first.match, second.match) or match_covers(second.match, first.match)
+    if second_field == _CLAIM_FIELD and not _have_same_devices(first, second):
+        always_overlap = False  # a claim may have devices of other classes, which count under one of the rules
+    denied = first.enforcement is second.enforcement is Enforcement.DENY
+    create_problem = create_error if always_overlap and denied else create_warning
+    subject = "request" if second_field.startswith(_DEVICES_FIELD) else "amount"
+    first_location = first.get_location(first_field)
+    text = f'no {subject} satisfies both this and rule "{first.name}" ({first_location}); narrow one of them'
+    yield create_finding(second, create_problem(second_field, CONTRADICTORY, text))
+
+
+def _has_shown_bounds(rule: ResourceRule) -> bool:
+    """Return whether the rule shows its bounds to users."""
+    checks = rule.checks
+    has_bounds = any((checks.per_container, checks.per_pod, checks.per_claim, checks.devices))
+    return has_bounds and rule.enforcement is not Enforcement.AUDIT
+
+
+def _find_unsatisfiable(checks: Checks, other_checks: Checks) -> tuple[str, str]:
+    """Return the fields of both that no amount satisfies, or empty texts.
+
+    Other checks report bounds that are impossible on their own.
+    """
+    if _is_contradictory(checks.per_container, other_checks.per_container):
+        return _CONTAINER_FIELD, _CONTAINER_FIELD
+    if _is_contradictory(checks.per_pod, other_checks.per_pod):
+        return _POD_FIELD, _POD_FIELD
+    if _exceeds_pod_max(checks.per_container, other_checks.per_pod):
+        return _CONTAINER_FIELD, _POD_FIELD
+    return (_POD_FIELD, _CONTAINER_FIELD) if _exceeds_pod_max(other_checks.per_container, checks.per_pod) else ("", "")
+
+
+def _can_share_class(first: ResourceRule, second: ResourceRule) -> bool:
+    """Return whether both rules may check the same device request of a claim."""
+    kinds = [rule.match.kinds for rule in (first, second) if rule.match.kinds is not None]
+    patterns = (add_other_device_names(select_device_patterns(rule.resources)) for rule in (first, second))
+    return bool(CLAIM_KINDS.intersection(*kinds)) and resources_overlap(*patterns)
+
+
+def _have_same_devices(first: ResourceRule, second: ResourceRule) -> bool:
+    """Return whether both rules name the same devices, by whichever of the two names of a class."""
+    names, other_names = ({*add_other_device_names(rule.resources)} for rule in (first, second))
+    return names == other_names
+
+
+def _find_unsatisfiable_claim(checks: Checks, other_checks: Checks) -> str:
+    """Return the field of both that no claim satisfies, or an empty text."""
+    if _is_contradictory(checks.per_claim, other_checks.per_claim):
+        return _CLAIM_FIELD
+    devices, other_devices = checks.devices, other_checks.devices
+    if devices is None or other_devices is None:
+        return ""
+    classes, other_classes = devices.classes, other_devices.classes
+    is_each_satisfiable = all(class_patterns_overlap(each, each) for each in (classes, other_classes))
+    if is_each_satisfiable and not class_patterns_overlap(classes, other_classes):
+        return f"{_DEVICES_FIELD}.classes"
+    modes, other_modes = devices.allocation_modes, other_devices.allocation_modes
+    return f"{_DEVICES_FIELD}.allocationModes" if modes and other_modes and not modes & other_modes else ""
+
+
+def _is_prohibition(bounds: AmountBounds) -> bool:
+    """Return whether the bounds allow zero only: such a prohibition next to another rule is intentional."""
+    return bounds.max is not None and bounds.max.sign == 0
+
+
+def _is_contradictory(bounds: AmountBounds | None, other_bounds: AmountBounds | None) -> bool:
+    """Return whether an amount satisfies each of the bounds, but none satisfies both."""
+    if bounds is None or other_bounds is None or _is_prohibition(bounds) or _is_prohibition(other_bounds):
+        return False
+    is_each_satisfiable = find_min_allowed((bounds,)) is not None and find_min_allowed((other_bounds,)) is not None
+    return is_each_satisfiable and find_min_allowed((bounds, other_bounds)) is None
+
+
+def _exceeds_pod_max(container: AmountBounds | None, pod: AmountBounds | None) -> bool:
+    """Return whether one container must request more than a pod may request."""
+    if container is None or pod is None or pod.max is None or _is_prohibition(pod):
+        return False
+    min_allowed = find_min_allowed((container,))
+    return min_allowed is not None and min_allowed > pod.max
+
+
+def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]:
+    """Yield a warning for each cap that another one makes redundant, and for each limit that never decides."""
+    redundant = list(_find_redundant_caps(caps))
+    for cap, covering in redundant:
+        text = f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; remove one'
+        yield create_finding(cap, create_warning("", SHADOWED, text))
+    names = {cap.name for cap, _ in redundant}
+    yield from _lint_idle_limits(caps, names)
+
+
+def _find_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[tuple[NamespaceCap, NamespaceCap]]:
+    """Yield each cap that decides nothing, with an earlier one on the same pods of the same namespaces."""
+    groups: dict[str, list[NamespaceCap]] = {}
+    for cap in caps:
+        groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared, cap.group_by)), []).append(cap)
+    for group in groups.values():
+        for index, cap in enumerate(group):
+            covering = next((earlier for earlier in group[:index] if _is_as_strict(earlier, cap)), None)
+            if covering is not None:
+                yield cap, covering
+
+
+def _lint_idle_limits(caps: tuple[NamespaceCap, ...], redundant_names: set[str]) -> Iterator[LintFinding]:
+    """Yield a warning for each hard limit that never decides, since another cap limits all of its pods to less."""
+    for cap in caps:
+        if cap.name in redundant_names:
+            continue
+        for name in cap.hard:
+            tighter = next((each for each in caps if each is not cap and _is_always_tighter(each, cap, name)), None)
+            if tighter is not None:
+                text = (
+                    f'{cap.hard[name]} never decides: cap "{tighter.name}" ({tighter.location}) limits the same pods '
+                    f"to {tighter.hard[name]}; to raise that for some namespaces, write `overrides` there"
+                )
+                yield create_finding(cap, create_warning(join_path("spec.hard", name), SHADOWED, text))
+
+
+def _is_always_tighter(tight: NamespaceCap, loose: NamespaceCap, name: str) -> bool:
+    """Return whether the first cap limits every pod of the second one to less under a name, at all times."""
+    if name not in tight.hard or tight.hard[name] >= loose.hard[name]:
+        return False
+    return (
+        tight.shared == loose.shared
+        and not (tight.group_by or loose.group_by)
+        and namespaces_cover(tight.namespaces, loose.namespaces)
+        and tight.pods == loose.pods
+        and tight.exceed == loose.exceed
+        and (tight.annotation, tight.surge) == (None, None)
+        and not any(name in override.hard for override in tight.overrides)
+        and tight.devices.get(name) == loose.devices.get(name)
+        and tight.counts.get(name) == loose.counts.get(name)
+    )
+
+
+def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
+    """Return whether the first cap denies and warns wherever the second one does."""
+    return (
+        all(name in tight.hard and tight.hard[name] <= limit for name, limit in loose.hard.items())
+        and all(name in tight.soft and tight.soft[name] <= limit for name, limit in loose.soft.items())
+        and tight.exceed == loose.exceed
+        and tight.overrides == loose.overrides
+        and (tight.annotation, loose.annotation) == (None, None)
+        and all(_counts_as_much(tight.devices.get(name), definition) for name, definition in loose.devices.items())
+        and all(tight.counts.get(name) == definition for name, definition in loose.counts.items())
+    )
+
+
+def _counts_as_much(tight: DeviceDefinition | None, loose: DeviceDefinition) -> bool:
+    """Return whether every device of the second definition counts under the first one, and as much."""
+    first = tight or DeviceDefinition()
+    return (first.selector, first.sum) == (loose.selector, loose.sum) and {*loose.classes} <= {*first.classes}
+
+
+@dataclass(frozen=True, slots=True)
+class _ResourceUse:
+    """One field of a policy that names a resource."""
+
+    name: str
+    policy: ResourceRule | NamespaceCap | ImpliedRequest
+    field: str
+
+
+def lint_names(policies: PolicySet) -> Iterator[LintFinding]:
+    """Yield a warning for each name that is probably a misspelling of another one."""
+    uses = list(_list_uses(policies))
+    respellings = _find_respellings(uses)
+    for use in uses:
+        suggestion = suggest_well_known(use.name) or respellings.get(use.name)
+        if suggestion is not None:
+            text = f'did you mean "{suggestion}" instead of "{use.name}"?'
+            yield create_finding(use.policy, create_warning(use.field, MISSPELT_RESOURCE, text))
+
+
+def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
+    for rule in policies.rules:
+        for index, name in enumerate(rule.resources):
+            if is_literal(name) and name not in FAMILY_PATTERNS and not name.startswith("!"):
+                yield _ResourceUse(name, rule, f"spec.resources[{index}]")
+    for cap in policies.caps:
+        own_names = list_own_names(cap)
+        for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
+            for name in amounts:
+                resource = name.removeprefix(LIMITS_PREFIX)
+                if resource != PODS_RESOURCE and name not in own_names:
+                    yield _ResourceUse(resource, cap, join_path(field, name))
+        yield from _list_counted_resources(cap)
+    for implied in policies.implied_requests:
+        if "/" in implied.resource:  # else an error has the suggestion
+            yield _ResourceUse(implied.resource, implied, "spec.resource")
+
+
+def _list_counted_resources(cap: NamespaceCap) -> Iterator[_ResourceUse]:
+    """Yield the resources of `counts`, without those that stand beside a similar name on purpose."""
+    for name, count in cap.counts.items():
+        field = join_path("spec.counts", name)
+        fields = {each: join_path(f"{field}.weights", each) for each in count.weights}
+        fields |= {each: f"{field}.product[{index}]" for index, each in enumerate(count.product)}
+        for resource, path in fields.items():
+            if suggest_well_known(resource) not in fields:
+                yield _ResourceUse(resource, cap, path)
+
+
+def list_own_names(cap: NamespaceCap) -> frozenset[str]:
+    """Return the names that a cap itself defines: by allocated devices, or by several resources."""
+    return frozenset(name for name, each in cap.devices.items() if each.is_by_allocation) | cap.counts.keys()
+
+
+def _find_respellings(uses: list[_ResourceUse]) -> dict[str, str]:
+    """Return, for each name that is rarer than another one of the same letters, that other name."""
+    uses_by_name = Counter(use.name for use in uses)
+    by_letters: dict[str, set[str]] = {}
+    for name in uses_by_name:
+        by_letters.setdefault(_normalize_spelling(name), set()).add(name)
+    return {
+        name: most_used
+        for names in by_letters.values()
+        for most_used in [max(names, key=lambda spelling: (uses_by_name[spelling], spelling))]
+        for name in names
+        if uses_by_name[name] < uses_by_name[most_used]
+    }
+
+
+def _normalize_spelling(name: str) -> str:
+    """Return a name without its frequent variations: case, separators, a plural."""
+    domain, _, rest = name.lower().rpartition("/")
+    return f"{domain}/{re.sub('[-_.]', '', rest).removesuffix('s')}"

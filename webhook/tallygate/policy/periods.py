@@ -1,0 +1,39 @@
+"""Periods in policies: whole hours, minutes and seconds, as in `15m` or `1h30m`."""
+
+import re
+
+from tallygate.errors import TallygateError
+
+MAX_PERIOD_SECONDS = 24 * 3600
+"""A rollout ends within a day; a cap that may be exceeded for longer is a larger cap."""
+
+_PERIOD = re.compile(r"(?:([0-9]{1,5})h)?(?:([0-9]{1,5})m)?(?:([0-9]{1,5})s)?")
+_SECONDS = (3600, 60, 1)
+
+
+class PeriodError(TallygateError, ValueError):
+    """The text is not a period."""
+
+
+def format_period(seconds: int) -> str:
+    """Return a period as it is written: `1h30m`."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    return "".join(f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if number)
+
+
+def parse_period(text: str) -> int:
+    """Return a period in seconds.
+
+    Raises:
+        PeriodError: if the text is not a period, or is 0 or more than a day.
+    """
+    match = _PERIOD.fullmatch(text)
+    if match is None or not text:
+        raise PeriodError("is not a period; write hours, minutes and seconds, as in 15m or 1h30m")
+    seconds = sum(int(number or 0) * unit for number, unit in zip(match.groups(), _SECONDS, strict=True))
+    if not seconds:
+        raise PeriodError("is no time; write a period from 1s to 24h, as in 15m")
+    if seconds > MAX_PERIOD_SECONDS:
+        raise PeriodError("is more than a day; write a period up to 24h, as in 15m")
+    return seconds

@@ -1,0 +1,464 @@
+"""The informers of a server, and the gate's listers on their stores: namespaces, quotas, claim templates, snapshots.
+
+A user who creates a namespace and at once a pod in it is ahead of the watch, so the namespace lister waits. So does the
+lister of claim templates. Templates and quotas serve the forecasts for pods and workloads, which the gate gives when a
+user creates or applies them. The snapshots of nodes and pods serve rules that ask whether a pod fits on a node.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from threading import BoundedSemaphore, Condition
+from typing import Final
+
+from tallygate.accounting.cluster.device_index import DeviceIndex
+from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
+from tallygate.accounting.pod_defaults import PodDefaults
+from tallygate.gate.cluster_snapshot import ClusterSnapshot
+from tallygate.gate.usage_lister import UsageLister
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
+from tallygate.kube.config import load_in_cluster_config, load_kubeconfig
+from tallygate.kube.informer import Informer, InformerStatus
+from tallygate.objects.core import ResourceQuota
+from tallygate.objects.devices import ResourceClaim
+from tallygate.server.interfaces import ReadinessStatus
+from tallygate.server.settings.table import Settings
+from tallygate.server.telemetry.json_log import FailureLog, Logger
+from tallygate.state.informers.cluster_informers import ClusterInformers, LiveReader
+from tallygate.state.informers.device_cache import DeviceCache
+from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
+from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, DEVICE_TAINT_RULE_CODEC, NamespaceStore
+from tallygate.state.informers.namespaced_stores import (
+    LIMIT_RANGE_CODEC,
+    PRIORITY_CLASS_CODEC,
+    QUOTA_CODEC,
+    RUNTIME_CLASS_CODEC,
+    ClaimTemplateStore,
+    PodDefaultsStore,
+    QuotaStore,
+)
+from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
+from tallygate.state.informers.scheduler_cache import SchedulerCache
+
+_NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
+
+
+class WaitingNamespaceLister:
+    """A `NamespaceLister` that waits up to `timeout` seconds for a namespace that its store does not have yet.
+
+    The API server sends no review for a namespace that does not exist, so the watch is about to deliver an unknown one.
+    """
+
+    def __init__(self, store: NamespaceStore, timeout: float = _NAMESPACE_TIMEOUT_SECONDS) -> None:
+        self._store = store
+        self._timeout = timeout
+        self._changed = Condition()
+        store.add_listener(self._notify)
+
+    def labels(self, namespace: str) -> Mapping[str, str] | None:
+        """Return the namespace's labels, or None if the watch does not deliver the namespace in time."""
+        labels = self._store.labels(namespace)
+        return labels if labels is not None else self._wait_for_labels(namespace)
+
+    def _wait_for_labels(self, namespace: str) -> Mapping[str, str] | None:
+        deadline = time.monotonic() + self._timeout
+        with self._changed:
+            while (labels := self._store.labels(namespace)) is None:
+                if not self._changed.wait(deadline - time.monotonic()):
+                    return self._store.labels(namespace)
+        return labels
+
+    def _notify(self, _: Collection[str]) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+class InformerQuotaLister:
+    """An informer of the ResourceQuotas of a cluster. While it is stale it returns none, and logs that once."""
+
+    def __init__(self, client_config: ClientConfig, log: Logger) -> None:
+        self._store = QuotaStore()
+        again = "pods and workloads get forecasts of ResourceQuotas again"
+        self._unsynced_log = FailureLog(
+            partial(log.warning, "quotas-not-evaluated"),
+            partial(log.info, "quotas-evaluated", message=again),
+            each_change=False,
+        )
+        self._informer = Informer(QUOTA_CODEC, client_config, self._store.apply, self._store.__len__)
+        self.start, self.stop = self._informer.start, self._informer.stop
+
+    def get_status(self) -> InformerStatus:
+        """Return the status of the informer."""
+        return self._informer.get_status()
+
+    def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
+        """Return the quotas of a namespace, or None while the store is stale or not synced."""
+        stale = self._informer.get_status().stale
+        self._unsynced_log.update(f"pods and workloads get no forecasts of ResourceQuotas: {stale}" if stale else "")
+        return None if stale else self._store.list_quotas(namespace)
+
+
+class InformerPodDefaults:
+    """The informers of all that gives new pods values; while one is stale, its defaults are unknown, logged once."""
+
+    def __init__(self, client_config: ClientConfig, log: Logger) -> None:
+        self._store = store = PodDefaultsStore()
+        again = "forecasts have the defaults of LimitRanges, PriorityClasses and RuntimeClasses again"
+        self._unsynced_log = FailureLog(
+            partial(log.warning, "pod-defaults-not-evaluated"),
+            partial(log.info, "pod-defaults-evaluated", message=again),
+            each_change=False,
+        )
+        self._limit_ranges = Informer(
+            LIMIT_RANGE_CODEC, client_config, store.limit_ranges.apply, store.limit_ranges.__len__
+        )
+        self._priority_classes = Informer(
+            PRIORITY_CLASS_CODEC, client_config, store.priority_classes.apply, store.priority_classes.__len__
+        )
+        self._runtime_classes = Informer(
+            RUNTIME_CLASS_CODEC, client_config, store.runtime_classes.apply, store.runtime_classes.__len__
+        )
+
+    def start(self) -> None:
+        """Start the informers."""
+        self._limit_ranges.start()
+        self._priority_classes.start()
+        self._runtime_classes.start()
+
+    def stop(self) -> None:
+        """Stop the informers."""
+        self._limit_ranges.stop()
+        self._priority_classes.stop()
+        self._runtime_classes.stop()
+
+    def list_statuses(self) -> tuple[InformerStatus, ...]:
+        """Return the status of each informer."""
+        return self._limit_ranges.get_status(), self._priority_classes.get_status(), self._runtime_classes.get_status()
+
+    def find_pod_defaults(self, namespace: str) -> PodDefaults:
+        """Return the values that built-in admission gives new pods of a namespace."""
+        stale = [each.stale for each in self.list_statuses()]
+        reason = "; ".join(filter(None, stale))
+        self._unsynced_log.update(f"forecasts have no defaults of new pods: {reason}" if reason else "")
+        return self._store.find(
+            namespace,
+            has_limit_ranges=not stale[0],
+            has_priority_classes=not stale[1],
+            has_runtime_classes=not stale[2],
+        )
+
+
+_TEMPLATE_TIMEOUT_SECONDS: Final = 0.2
+_MAX_TEMPLATE_WAITS: Final = 4
+
+
+class InformerClaimTemplateLister:
+    """An informer of the ResourceClaimTemplates of a cluster. While it is stale it returns none, and logs that once.
+
+    A user applies a template and a workload of it at the same time, which is ahead of the watch. So the lister waits up
+    to `timeout` seconds for a template that its store does not have yet. Only some threads wait at a time, because a
+    template may be missing for ever.
+    """
+
+    def __init__(self, client_config: ClientConfig, log: Logger, timeout: float = _TEMPLATE_TIMEOUT_SECONDS) -> None:
+        self.store = ClaimTemplateStore()
+        self._timeout = timeout
+        self._waits = BoundedSemaphore(_MAX_TEMPLATE_WAITS)
+        again = "pods and workloads get forecasts of their claims again"
+        self._unsynced_log = FailureLog(
+            partial(log.warning, "claim-templates-not-evaluated"),
+            partial(log.info, "claim-templates-evaluated", message=again),
+            each_change=False,
+        )
+        self._informer = Informer(self.store.codec, client_config, self.store.apply, self.store.__len__)
+        self.start, self.stop = self._informer.start, self._informer.stop
+
+    def get_status(self) -> InformerStatus:
+        """Return the status of the informer."""
+        return self._informer.get_status()
+
+    def find_known_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim as `find_claim` does, without waiting for the template."""
+        return None if self._informer.get_status().stale else self.store.find_claim(namespace, name)
+
+    def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim as a template makes it; None if the template is missing, or the store is stale."""
+        stale = self._informer.get_status().stale
+        self._unsynced_log.update(f"pods and workloads get no forecasts of their claims: {stale}" if stale else "")
+        if stale:
+            return None
+        claim = self.store.find_claim(namespace, name)
+        if claim is None and self._waits.acquire(blocking=False):
+            try:
+                claim = self.store.find_claim(namespace, name, self._timeout)
+            finally:
+                self._waits.release()
+        return claim
+
+
+_SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # to wait for other threads that use the cache; no review waits longer
+
+
+class InformerSnapshotProvider:
+    """A `SnapshotProvider` on the watched cluster. While nodes or pods are stale it yields None, and logs that.
+
+    The first pod that needs devices lets `device_cache` read them.
+    """
+
+    def __init__(
+        self,
+        scheduler_cache: SchedulerCache,
+        list_statuses: Callable[[], Sequence[InformerStatus]],
+        log: Logger,
+        device_cache: DeviceCache | None = None,
+    ) -> None:
+        self._scheduler_cache = scheduler_cache
+        self._device_cache = device_cache
+        self._list_statuses = list_statuses
+        log_unsynced = partial(log.warning, "node-rules-not-evaluated")
+        again = partial(log.info, "node-rules-evaluated", message="advertised and schedulable are judged again")
+        self._unsynced_logs = {pods: FailureLog(log_unsynced, again, each_change=False) for pods in (False, True)}
+        self._devices_unsynced_log = FailureLog(
+            partial(log.warning, "device-classes-not-evaluated"),
+            partial(log.info, "device-classes-evaluated", message="names that no node has are judged again"),
+            each_change=False,
+        )
+        self._pools_unread_log = FailureLog(
+            partial(log.warning, "node-pools-not-read"), partial(log.info, "node-pools-read"), each_change=False
+        )
+        self._claims_unevaluated_log = FailureLog(
+            partial(log.warning, "pods-with-devices-not-evaluated"),
+            partial(log.info, "pods-with-devices-evaluated", message="schedulable is judged for pods with claims"),
+            each_change=False,
+        )
+
+    def request_devices(self) -> None:
+        """Read the devices of the cluster in the background, and log why a pod that needs them is not evaluated."""
+        if self._device_cache is not None:
+            self._device_cache.start_building()
+            problem = self._find_device_staleness(self._list_statuses()) or self._device_cache.problem
+            self._claims_unevaluated_log.update(
+                problem and f"schedulable is not judged for pods with claims: {problem}"
+            )
+
+    @contextmanager
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
+        """Yield the cluster, or None while it is stale, not synced, or used by other threads for more than 0.2 s."""
+        statuses = self._list_statuses()
+        stale, age = _find_staleness(statuses, pods=pods)
+        self._unsynced_logs[pods].update(stale and f"advertised and schedulable are not judged: {stale}")
+        if stale:
+            yield None
+            return
+        has_devices, has_pools = self.has_device_classes(statuses), self._has_pools(statuses)
+        with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
+            if cluster is not None:
+                cluster.devices, cluster.now = self._find_devices(statuses), datetime.now(UTC)
+            yield (
+                ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices, has_pools)
+                if cluster is not None
+                else None
+            )
+
+    def _has_pools(self, statuses: Sequence[InformerStatus]) -> bool:
+        """Return whether the pools of Karpenter are synced, or this gate may not read them. A change is logged.
+
+        Without the right, the nodes alone show which pools there are.
+        """
+        stale = [each for each in statuses if each.name in _POOL_RESOURCES and each.stale]
+        self._pools_unread_log.update("; ".join(each.stale or "" for each in stale))
+        return all(ApiErrorReason.FORBIDDEN in each.restarts for each in stale)
+
+    def _find_devices(self, statuses: Sequence[InformerStatus]) -> DeviceIndex | None:
+        """Return the devices of the cluster; None until a pod has needed them, and while they are stale."""
+        devices = None if self._device_cache is None else self._device_cache.get_index()
+        if devices is None or self._find_device_staleness(statuses):
+            return None
+        self._claims_unevaluated_log.update("")
+        return devices
+
+    def _find_device_staleness(self, statuses: Sequence[InformerStatus]) -> str:
+        """Return why the objects about devices are stale; empty if they are not."""
+        has_rules = self._scheduler_cache.scheduler_version.applies_taint_rules
+        resources = (*_DEVICE_RESOURCES, DEVICE_TAINT_RULE_CODEC.name) if has_rules else _DEVICE_RESOURCES
+        known = {each.name: each for each in statuses}
+        missing = [name for name in resources if name not in known]
+        stale = [each.stale for name in resources if (each := known.get(name)) is not None and each.stale]
+        return "; ".join((*(f"{name} are not watched" for name in missing), *stale))
+
+    def has_device_classes(self, statuses: Sequence[InformerStatus]) -> bool:
+        """Return whether the store of device classes is synced; an empty one may be. A change is logged."""
+        stale = _describe_staleness(statuses, DEVICE_CLASS_CODEC.name)
+        self._devices_unsynced_log.update(stale and f"names that no node has are not evaluated: {stale}")
+        return not stale
+
+
+class InformerDeviceLister:
+    """A `DeviceLister` on the watched cluster. What is stale is not known, which is logged."""
+
+    def __init__(
+        self,
+        informers: ClusterInformers,
+        snapshot_provider: InformerSnapshotProvider,
+        least_amounts: LeastAmounts,
+        find_claim: Callable[[str, str], ResourceClaim | None],
+        log: Logger,
+    ) -> None:
+        self.find_claim = find_claim
+        self._list_statuses = informers.list_statuses
+        self._class_store = informers.scheduler_cache.device_class_store
+        self._snapshot_provider = snapshot_provider
+        self._least_amounts = least_amounts
+        self._slices_unsynced_log = FailureLog(
+            partial(log.warning, "devices-not-evaluated"),
+            partial(log.info, "devices-evaluated", message="claims are compared with published devices again"),
+            each_change=False,
+        )
+
+    def list_classes(self) -> Collection[str] | None:
+        """Return the names of all device classes; None while they are stale."""
+        if not self._snapshot_provider.has_device_classes(self._list_statuses()):
+            return None
+        return self._class_store.get_resources_by_class()
+
+    def start_review(self) -> LeastAmountsReview | None:
+        """Return the published devices for one review; None while the slices are stale."""
+        stale = _describe_staleness(self._list_statuses(), RESOURCE_SLICE_CODEC.name)
+        self._slices_unsynced_log.update(stale and f"claims are not compared with published devices: {stale}")
+        return None if stale else self._least_amounts.start_review()
+
+
+def _describe_staleness(statuses: Sequence[InformerStatus], name: str) -> str:
+    """Return why the objects of a resource are stale, an empty text if they are not."""
+    return next((each.stale or "" for each in statuses if each.name == name), "they are not watched")
+
+
+def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[str, float]:
+    """Return why nodes, and pods if asked for, are stale ("" if they are not), and their largest age in seconds."""
+    resources = {"nodes", "pods"} if pods else {"nodes"}
+    needed_statuses = [each for each in statuses if each.name in resources]
+    age = max((each.age for each in needed_statuses if each.age is not None), default=0.0)
+    return "; ".join(each.stale for each in needed_statuses if each.stale), age
+
+
+_POOL_RESOURCES: Final = frozenset({NODE_POOL_CODEC.name, NODE_CLAIM_CODEC.name})
+_DEVICE_RESOURCES: Final = ("resourceslices", "resourceclaims", "resourceclaimtemplates", DEVICE_CLASS_CODEC.name)
+
+
+_POD_RESOURCES = ("namespaces", "pods")
+_CAP_RESOURCES = ("deviceclasses", *_POD_RESOURCES, "resourceclaims")
+_VERSION_TIMEOUT_SECONDS = 2.0
+
+
+def load_client_config(settings: Settings) -> ClientConfig:
+    """Return the client configuration for the API server that the settings name.
+
+    Raises:
+        ClientConfigError: if the address of the API server is unknown.
+    """
+    if settings.cluster == "in-cluster":
+        return load_in_cluster_config()
+    return load_kubeconfig(settings.kubeconfig, settings.context or None)
+
+
+class GateInformers:
+    """The informers of one cluster. `usage_lister` lists the usage of caps, `live_reader` reads single pods."""
+
+    def __init__(self, client_config: ClientConfig, log: Logger) -> None:
+        self._informers = ClusterInformers(client_config)
+        self.quotas = InformerQuotaLister(client_config, log)
+        self.claim_templates = InformerClaimTemplateLister(client_config, log)
+        self.pod_defaults = InformerPodDefaults(client_config, log)
+        self.snapshot_provider = InformerSnapshotProvider(
+            self._informers.scheduler_cache,
+            self._list_cluster_statuses,
+            log,
+            DeviceCache(
+                self._informers.scheduler_cache,
+                self._informers.devices,
+                self._informers.taint_rules,
+                self._informers.claims,
+                self.claim_templates.store,
+            ),
+        )
+        self._client = ApiClient(client_config)
+        self.namespace_store = self._informers.namespaces
+        self.pod_store = self._informers.pods
+        self.claim_store = self._informers.claims
+        self.device_store = self._informers.devices
+        self.device_class_store = self._informers.scheduler_cache.device_class_store
+        self.least_amounts = LeastAmounts(self.device_store.list_slices, self.device_class_store.find_selectors)
+        self.device_lister = InformerDeviceLister(
+            self._informers,
+            self.snapshot_provider,
+            self.least_amounts,
+            self.claim_templates.find_known_claim,
+            log,
+        )
+        self.live_reader = LiveReader(self._client)
+        self.usage_lister = UsageLister(
+            self.pod_store,
+            self.namespace_store,
+            time.monotonic,
+            self._get_synced_at,
+            self._informers.request_progress,
+            pods_synced_at=partial(self._get_synced_at, _POD_RESOURCES),
+            claims=self.claim_store,
+            devices=self.device_store,
+        )
+
+    def start(self) -> None:
+        """Start all watches. The version that the API server reports decides the scheduler's rules and messages."""
+        git_version = read_git_version(self._client, _VERSION_TIMEOUT_SECONDS)
+        if git_version is not None:
+            self._informers.scheduler_cache.set_version(git_version)
+        self._informers.start()
+        self.quotas.start()
+        self.claim_templates.start()
+        self.pod_defaults.start()
+
+    def stop(self) -> None:
+        """Stop all watches, within about a second."""
+        self._client.close()
+        self._informers.stop()
+        self.quotas.stop()
+        self.claim_templates.stop()
+        self.pod_defaults.stop()
+
+    def list_statuses(self) -> tuple[InformerStatus, ...]:
+        """Return the status of the watch of each resource."""
+        own = self.quotas.get_status(), self.claim_templates.get_status()
+        return (*self._informers.list_statuses(), *own, *self.pod_defaults.list_statuses())
+
+    def _list_cluster_statuses(self) -> tuple[InformerStatus, ...]:
+        return (*self._informers.list_statuses(), self.claim_templates.get_status())
+
+    def check(self) -> ReadinessStatus:
+        """Return a status that is ready once all that caps count was listed.
+
+        Stale stores stay ready, and the detail reports them: a gate with stale stores is better than no gate.
+        """
+        statuses = self.list_statuses()
+        is_ready = all(each.revision is not None for each in statuses if each.name in _CAP_RESOURCES)
+        return ReadinessStatus("watches", is_ready, {each.name: _format_status(each) for each in statuses})
+
+    def _get_synced_at(self, resources: Collection[str] = _CAP_RESOURCES) -> float | None:
+        """Return the monotonic time at which these resources were last known to be current.
+
+        Return None while the age of a part is unknown. Ages go on while the machine sleeps, this clock may not: then
+        the returned time is too early, which is safe.
+        """
+        ages = [each.age for each in self._informers.list_statuses() if each.name in resources]
+        known_ages = [age for age in ages if age is not None]
+        return time.monotonic() - max(known_ages) if len(known_ages) == len(ages) else None
+
+
+def _format_status(status: InformerStatus) -> dict[str, object]:
+    detail: dict[str, object] = {"objects": status.objects, "revision": status.revision}
+    if status.age is not None:
+        detail["ageSeconds"] = round(status.age, 1)
+    failures = {"stale": status.stale, "crash": status.crash}
+    return detail | {name: text for name, text in failures.items() if text}

@@ -1,0 +1,357 @@
+"""The controller by which the gate registers itself with the API server, and ends its registration for good.
+
+An installation creates both webhook configurations without webhooks, and leaves them to the gate by an annotation
+(`admission.self_registration`): nothing is rejected before a gate is ready. The controller writes the exact webhooks of
+this version when this replica leads, all of its readiness checks pass, a replica is ready behind the Service, and
+clients verify the served certificate by a known CA. It restores what differs later. It never creates a configuration:
+the deletion of both is the way out in an emergency. A configuration without the annotation belongs to others.
+
+Only the leader writes, so that two versions do not overwrite each other in a rolling upgrade: the newer one leads at
+the latest when the older one has ended. The same is true after a step back to an older version, for which a rule such
+as "the newest version writes" would leave the webhooks of a version that does not run any more.
+
+While a policy implies requests, the mutating phase is registered for every new pod.
+
+The kinds of other projects are registered while the API server serves them. If that cannot be read, the registered ones
+stay. A kind that is not served any more stays for half a minute: an API server that has just started may not know all
+definitions yet, and a rule for a missing kind matches nothing.
+
+At SIGTERM a replica whose installation is being deleted empties the configurations, since no gate will answer.
+"""
+
+import base64
+import binascii
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import Any, Final, Protocol
+
+from tallygate.admission.self_registration import (
+    RegistrationChoices,
+    RegistrationError,
+    RegistrationState,
+    are_stored,
+    create_webhooks,
+    is_left_to_gate,
+    parse_choices,
+)
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.admission.workload_resources import (
+    GroupVersionResource,
+    ServedResources,
+    WorkloadResource,
+    read_registered,
+    select_resources,
+)
+from tallygate.errors import TallygateError
+from tallygate.kube.client import ClientConfig
+from tallygate.server.interfaces import RegistrationFactory, RegistrationParts
+from tallygate.server.telemetry.json_log import FailureLog, Logger
+from tallygate.server.worker import Worker, WorkerPace, WorkerTask
+from tallygate.state.kubernetes.registration_store import (
+    Configuration,
+    Installation,
+    KubernetesRegistrationStore,
+)
+
+WITHDRAWAL_SECONDS: Final = 2.0
+"""The most time that the withdrawal of the registration takes at SIGTERM."""
+
+_INTERVAL_SECONDS: Final = 5.0  # a kind that is served is registered within ten seconds, in a slow cluster too
+_PENDING_INTERVAL_SECONDS: Final = 1.0
+_TIMEOUT_SECONDS: Final = 5.0
+_MISSING_SECONDS: Final = 30.0  # from the first time that a registered kind is not served until its rule is removed
+_SETTLING_SECONDS: Final = 3.0  # from the first ready replica until every node routes to it
+_MAX_ATTEMPTS: Final = 3  # other clients change the configurations too
+_JITTER: Final = 0.2
+
+
+class RegistrationStore(Protocol):
+    """The webhook configurations and the installation of a cluster. Each method raises TallygateError."""
+
+    def read_configurations(self, timeout: float) -> list[Configuration]:
+        """Return the configurations that exist."""
+        ...
+
+    def read_installation(self, timeout: float) -> Installation:
+        """Return the state of the gate's Deployment and namespace."""
+        ...
+
+    def read_served_resources(self, timeout: float) -> ServedResources:
+        """Return the resources that the API server serves."""
+        ...
+
+    def replace_webhooks(
+        self, configuration: Configuration, webhooks: list[dict[str, Any]], namespace_uid: str, timeout: float
+    ) -> bool:
+        """Replace the webhooks of a stored configuration; return whether it was still the stored version."""
+        ...
+
+    def close(self) -> None:
+        """Break a request in progress."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CaSource:
+    """The CAs to publish: `read_bundle` returns their PEM, b"" if none is known; `remedy` helps if they do not suit."""
+
+    read_bundle: Callable[[], bytes]
+    remedy: str
+
+
+def create_registration_factory(client_config: ClientConfig, ca_source: CaSource) -> RegistrationFactory:
+    """Return a function that creates the controller for the configurations of one API server."""
+
+    def create_registration(parts: RegistrationParts, log: Logger) -> RegistrationController:
+        store = KubernetesRegistrationStore(client_config, parts.namespace, CONFIGURATION_NAME)
+        return RegistrationController(store, parts, ca_source, log)
+
+    return create_registration
+
+
+class RegistrationController:
+    """The worker that registers the gate. `withdraw` may be called by another thread, once."""
+
+    def __init__(
+        self,
+        store: RegistrationStore,
+        parts: RegistrationParts,
+        ca_source: CaSource,
+        log: Logger,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._parts = parts
+        self._ca_source = ca_source
+        self._log = log
+        self._monotonic = monotonic
+        self._state = RegistrationState.WAITING
+        self._reason = "this replica has just started"
+        self._ready_since: float | None = None
+        self._deployment_uid = ""
+        self._resources: tuple[WorkloadResource, ...] = ()  # of other projects, as registered
+        self._missing_since: dict[GroupVersionResource, float] = {}
+        self._discovery_failures = FailureLog(
+            partial(log.warning, "discovery-failed"), partial(log.info, "discovery-recovered")
+        )
+        self._is_leaving = Event()
+        task = WorkerTask(
+            name="registration",
+            run=self._reconcile,
+            failure_log=FailureLog(
+                partial(log.warning, "registration-failed"), partial(log.info, "registration-recovered")
+            ),
+            describe=self._describe,
+            interrupt=store.close,
+        )
+        self.worker = Worker(task, WorkerPace(interval=self._choose_interval, jitter=_JITTER))
+
+    def withdraw(self) -> None:
+        """Empty the configurations if the gate's installation is being deleted; take at most 2 s.
+
+        A gate whose Deployment was never seen runs elsewhere, and nothing is known of its end.
+        """
+        self._is_leaving.set()
+        deadline = self._monotonic() + WITHDRAWAL_SECONDS
+        try:
+            installation = self._store.read_installation(WITHDRAWAL_SECONDS)
+            if self._is_removed(installation):
+                self._empty_configurations(deadline)
+        except TallygateError as error:
+            self._log.warning("registration-not-withdrawn", message=str(error))
+
+    def _is_removed(self, installation: Installation) -> bool:
+        return installation.is_deleted or (bool(self._deployment_uid) and installation.is_deployment_absent)
+
+    def _empty_configurations(self, deadline: float) -> None:
+        for _ in range(_MAX_ATTEMPTS):
+            stored = self._store.read_configurations(max(0.0, deadline - self._monotonic()))
+            registered = [each for each in stored if is_left_to_gate(each) and each.get("webhooks")]
+            if not registered:
+                return
+            for each in registered:
+                if self._store.replace_webhooks(each, [], "", max(0.0, deadline - self._monotonic())):
+                    self._log.info("registration-withdrawn", kind=each["kind"])
+
+    def _describe(self) -> dict[str, object]:
+        details: dict[str, object] = {"reason": self._reason}
+        if self._state is RegistrationState.COMPLETE:
+            details["workloads"] = [str(each) for each in self._resources]
+            details["discovery"] = self._discovery_failures.failure
+        return {"state": self._state, **{name: detail for name, detail in details.items() if detail}}
+
+    def _choose_interval(self) -> float:
+        return _PENDING_INTERVAL_SECONDS if self._state is RegistrationState.WAITING else _INTERVAL_SECONDS
+
+    def _set_state(self, state: RegistrationState, reason: str = "") -> None:
+        self._state, self._reason = state, reason
+
+    def _reconcile(self) -> bool:
+        """Complete the configurations that are left to the gate, and return True; return False while it ends."""
+        if self._is_leaving.is_set():
+            return False
+        installation = self._store.read_installation(_TIMEOUT_SECONDS)
+        self._deployment_uid = installation.deployment_uid or self._deployment_uid
+        if not self._parts.is_leader():
+            self._set_state(RegistrationState.STANDBY, "the leader registers the gate")
+            return True
+        stored = self._store.read_configurations(_TIMEOUT_SECONDS)
+        ours = [each for each in stored if is_left_to_gate(each)]
+        if not ours:
+            self._set_state(RegistrationState.NOT_OURS if stored else RegistrationState.ABSENT)
+            return True
+        try:
+            if obstacle := self._find_obstacle(ours, installation):
+                self._set_state(RegistrationState.WAITING, obstacle)
+                return True
+            served = self._read_served(ours)
+            completed = {each["kind"]: self._complete(each, stored, installation, served) for each in ours}
+        except TallygateError as error:
+            self._set_state(RegistrationState.WAITING, str(error))
+            raise
+        incomplete = [kind for kind, resources in completed.items() if resources is None]
+        if incomplete:
+            self._set_state(RegistrationState.WAITING, f"another client has changed the {' and the '.join(incomplete)}")
+        else:
+            self._resources = tuple(dict.fromkeys(each for resources in completed.values() for each in resources or ()))
+            self._set_state(RegistrationState.COMPLETE)
+        return True
+
+    def _find_obstacle(self, ours: list[Configuration], installation: Installation) -> str:
+        """Return why the gate must not be registered now; empty if it may be."""
+        unready = [status.name for status in self._parts.list_statuses() if not status.ready]
+        if unready:
+            return f"this replica is not ready: {', '.join(unready)}"
+        if self._is_removed(installation):
+            return "the gate is being removed"
+        if all(each.get("webhooks") or parse_choices(each).url for each in ours):
+            return ""
+        if not installation.ready_replicas:
+            self._ready_since = None
+            return f"no replica of the Deployment in {self._parts.namespace} is ready"
+        now = self._monotonic()
+        self._ready_since = now if self._ready_since is None else self._ready_since
+        is_settled = now - self._ready_since >= _SETTLING_SECONDS
+        return "" if is_settled else "a replica is ready, and soon reached by its Service"
+
+    def _read_served(self, ours: Iterable[Configuration]) -> ServedResources | None:
+        """Return the served resources and those that are missing for a short time; None if they cannot be read."""
+        try:
+            served = self._store.read_served_resources(_TIMEOUT_SECONDS)
+        except TallygateError as error:
+            self._discovery_failures.update(str(error))
+            return None
+        self._discovery_failures.update("")
+        return {**served, **self._list_missing(ours, served)}
+
+    def _list_missing(self, ours: Iterable[Configuration], served: ServedResources) -> ServedResources:
+        """Return the registered resources of which no version is served, for a short time."""
+        now, present = self._monotonic(), {(group, plural) for group, _, plural in served}
+        missing = {
+            key: is_namespaced
+            for each in ours
+            for key, is_namespaced in read_registered(each).items()
+            if (key[0], key[2]) not in present
+        }
+        self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
+        return {key: each for key, each in missing.items() if now - self._missing_since[key] < _MISSING_SECONDS}
+
+    def _complete(
+        self,
+        configuration: Configuration,
+        stored: list[Configuration],
+        installation: Installation,
+        served: ServedResources | None,
+    ) -> tuple[WorkloadResource, ...] | None:
+        """Write the exact webhooks into a configuration that differs.
+
+        Return the resources of other projects in them; None if they could not be written. If the served resources are
+        unknown, those that are registered stay.
+        """
+        choices = parse_choices(configuration)
+        tokens = self._parts.get_tokens()
+        known_bundles = list(dict.fromkeys(_list_bundles([configuration, *stored])))
+        registered = read_registered(configuration)
+        resources = select_resources(self._parts.list_workload_kinds(), registered if served is None else served)
+        webhooks = create_webhooks(
+            configuration,
+            choices,
+            namespace=self._parts.namespace,
+            token=tokens[0].decode("ascii") if tokens else "",
+            choose_bundle=_BundleChoice(self._parts, self._ca_source, choices, known_bundles).choose,
+            workload_resources=resources,
+            implies_requests=self._parts.implies_requests(),
+        )
+        if are_stored(webhooks, configuration):
+            return resources
+        if self._is_leaving.is_set() or not self._store.replace_webhooks(
+            configuration, webhooks, installation.namespace_uid, _TIMEOUT_SECONDS
+        ):
+            return None
+        self._log.info(
+            "registered", kind=configuration["kind"], webhooks=len(webhooks), **_list_changes(registered, resources)
+        )
+        return resources
+
+
+def _list_changes(registered: ServedResources, resources: Iterable[WorkloadResource]) -> dict[str, list[str]]:
+    """Return the added and the removed resources of other projects, without empty lists."""
+    before = {f"{plural}.{version}.{group}" for group, version, plural in registered}
+    after = {str(each) for each in resources}
+    changes = {"added": sorted(after - before), "removed": sorted(before - after)}
+    return {name: names for name, names in changes.items() if names}
+
+
+class _BundleChoice:
+    """The choice of the `caBundle` of each webhook of a configuration."""
+
+    def __init__(
+        self,
+        parts: RegistrationParts,
+        ca_source: CaSource,
+        choices: RegistrationChoices,
+        known_bundles: list[str],
+    ) -> None:
+        self._parts = parts
+        self._ca_source = ca_source
+        self._host = choices.get_host(parts.namespace)
+        self._known_bundles = known_bundles
+        self._problems: dict[str, str] = {}
+
+    def choose(self, stored_bundle: str) -> str:
+        """Return the first bundle that verifies the certificate: the stored one, the gate's, that of another webhook.
+
+        A stored bundle stays, since its publisher knows the next CA: the gate's rotation, an administrator, or
+        cert-manager's injector.
+
+        Raises:
+            RegistrationError: if the certificate verifies by none.
+        """
+        own_bundle = base64.b64encode(self._ca_source.read_bundle()).decode("ascii")
+        for bundle in (stored_bundle, own_bundle, *self._known_bundles):
+            if bundle and not self._find_problem(bundle):
+                return bundle
+        problem = self._find_problem(own_bundle) if own_bundle else "no CA is known for the served certificate"
+        raise RegistrationError(f"{problem}: {self._ca_source.remedy}")
+
+    def _find_problem(self, bundle: str) -> str:
+        if bundle not in self._problems:
+            self._problems[bundle] = self._parts.find_trust_problem(_decode(bundle), self._host)
+        return self._problems[bundle]
+
+
+def _list_bundles(configurations: Iterable[Configuration]) -> Iterable[str]:
+    for each in configurations:
+        for webhook in each.get("webhooks") or ():
+            if bundle := webhook.get("clientConfig", {}).get("caBundle"):
+                yield bundle
+
+
+def _decode(bundle: str) -> bytes:
+    try:
+        return base64.b64decode(bundle, validate=True)
+    except (binascii.Error, ValueError):
+        return b""

@@ -1,0 +1,128 @@
+"""The interfaces between the server and the parts that it is built from."""
+
+import itertools
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tallygate.admission.request import Phase
+from tallygate.gate.decisions import Decision
+from tallygate.policy.workload_kinds import WorkloadKind
+from tallygate.server.settings.table import Settings
+from tallygate.server.telemetry.json_log import Logger
+
+Admit = Callable[[bytes, Phase, float], Decision]
+"""`Gate.admit`: the bytes of a review, the phase, and a deadline in monotonic seconds; it raises the same errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadinessStatus:
+    """The status of one readiness check, with details for the user."""
+
+    name: str
+    ready: bool
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+SERVING = "serving"
+"""The name of the check that fails once the server drains; it still answers reviews then."""
+
+ReadinessCheck = Callable[[], ReadinessStatus]
+"""A function that returns the current status of one part; it is fast and never raises."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationParts:
+    """The parts of the gate that the registration needs.
+
+    Args:
+        namespace: the gate's own namespace.
+        get_tokens: returns the tokens in paths of reviews, the first of which is registered; none without a token.
+        find_trust_problem: returns why a client that trusts a CA bundle (PEM) refuses the certificate for a host.
+        is_leader: returns whether this replica writes.
+        list_statuses: returns the results of all readiness checks.
+        list_workload_kinds: returns the kinds of other projects that are registered if they are served.
+        implies_requests: returns whether a policy gives new pods requests that they do not write.
+    """
+
+    namespace: str
+    get_tokens: Callable[[], tuple[bytes, ...]]
+    find_trust_problem: Callable[[bytes, str], str]
+    is_leader: Callable[[], bool]
+    list_statuses: Callable[[], Iterable[ReadinessStatus]]
+    list_workload_kinds: Callable[[], Sequence[WorkloadKind]]
+    implies_requests: Callable[[], bool] = lambda: False
+
+
+class BackgroundPart(Protocol):
+    """A part with threads of its own, and one readiness check."""
+
+    def start(self) -> None:
+        """Start the threads; call once only."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the threads, within some seconds."""
+        ...
+
+    def check(self) -> ReadinessStatus:
+        """Return the current status, fast and without an exception."""
+        ...
+
+
+class Registration(Protocol):
+    """The part that registers the gate with an API server."""
+
+    @property
+    def worker(self) -> BackgroundPart:
+        """The background part."""
+        ...
+
+    def withdraw(self) -> None:
+        """End the registration if the gate is being removed; called in a thread at SIGTERM."""
+        ...
+
+
+RegistrationFactory = Callable[[RegistrationParts, Logger], Registration]
+"""A function that creates the registration with the API server and the CAs of a gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSetup:
+    """The settings, additional readiness checks and registration of a server, from the code that runs beside it.
+
+    `read_ca_bundle` returns the CAs of the serving certificate in PEM, b"" while none is known; without it they are in
+    `ca.crt` beside the certificate.
+    """
+
+    settings: Settings
+    checks: Sequence[ReadinessCheck] = ()
+    create_registration: RegistrationFactory | None = None
+    read_ca_bundle: Callable[[], bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateParts:
+    """The `admit` of a gate, its background parts, whether it leads, and its registration."""
+
+    admit: Admit
+    background: Sequence[BackgroundPart] = ()
+    is_leader: Callable[[], bool] = lambda: True
+    create_registration: RegistrationFactory | None = None
+
+    @contextmanager
+    def run_background(self) -> Iterator[None]:
+        """Start all background parts, and stop them in reverse order when the block ends."""
+        with ExitStack() as stack:
+            for part in self.background:
+                stack.callback(part.stop)
+                part.start()
+            yield
+
+
+def create_nonce_source() -> Callable[[], str]:
+    """Return a source of texts that no other attempt of any process has: a random prefix per process, and a counter."""
+    prefix, counter = secrets.token_hex(8), itertools.count()
+    return lambda: f"{prefix}-{next(counter):x}"

@@ -1,0 +1,104 @@
+"""The policy store of a server, with readiness detail, metrics and log lines about reloads."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate.policy.model import PolicySet, SourceLocation
+from tallygate.policy.store import PolicyStatus, PolicyStore
+from tallygate.server.interfaces import ReadinessStatus
+from tallygate.server.telemetry.metrics import Telemetry
+
+_MAX_FINDINGS = 20
+_NOWHERE = SourceLocation("", 0, 0)
+
+
+class PolicyReloader:
+    """A policy store that logs and counts its reloads. Without paths it has the shipped policies.
+
+    Raises:
+        tallygate.policy.store.PolicyError: if the files are not a valid policy set.
+    """
+
+    def __init__(self, paths: Sequence[Path], telemetry: Telemetry) -> None:
+        self._log = telemetry.log
+        self._metrics = telemetry.metrics
+        self.store = PolicyStore(tuple(paths) or (SHIPPED_POLICIES,), on_change=self._report_change)
+        self._reported = self.store.get_policies()
+        self._set_metrics(self.store.get_status())
+        self._log.info(
+            "policies-loaded", **self._get_summary(), warnings=_format_findings(self.store.get_status().warnings)
+        )
+
+    def check(self) -> ReadinessStatus:
+        """Return a status that is always ready, since a valid policy set is active.
+
+        The detail names that set, and has the findings of a newer set that was rejected.
+        """
+        status = self.store.get_status()
+        detail = {**self._get_summary(), "loadedAt": status.loaded_at.isoformat(), "generation": status.generation}
+        if status.rejected_findings:
+            detail["broken"] = _format_findings(status.rejected_findings)
+        if status.internal_error:
+            detail["crash"] = f"{type(status.internal_error).__name__}: {status.internal_error}"
+        return ReadinessStatus("policies", ready=True, detail=detail)
+
+    def _report_change(self, status: PolicyStatus) -> None:
+        self._metrics.count_policy_reload(success=not (status.rejected_findings or status.internal_error))
+        self._set_metrics(status)
+        if status.internal_error:
+            self._log.error("policies-crashed", exc_info=status.internal_error, active_digest=status.digest)
+        elif status.rejected_findings:
+            self._log.error(
+                "policies-broken", findings=_format_findings(status.rejected_findings), active_digest=status.digest
+            )
+        else:
+            self._report_loaded(status)
+
+    def _report_loaded(self, status: PolicyStatus) -> None:
+        """Log the new set with what is other in it than in the one before, and each cap that it lacks."""
+        before, self._reported = self._reported, self.store.get_policies()
+        changes = _list_changes(before, self._reported)
+        self._log.info("policies-loaded", **self._get_summary(), **changes, warnings=_format_findings(status.warnings))
+        for cap in sorted({cap.name for cap in before.caps} - {cap.name for cap in self._reported.caps}):
+            self._log.warning("cap-removed", cap=cap, message="no pod is limited by it any more")
+
+    def _set_metrics(self, status: PolicyStatus) -> None:
+        policies = self.store.get_policies()
+        self._metrics.policy_loaded_at.set(status.loaded_at.timestamp())
+        self._metrics.policy_broken.set(1 if status.rejected_findings or status.internal_error else 0)
+        self._metrics.policy_rules.set(len(policies.rules))
+        self._metrics.policy_caps.set(len(policies.caps))
+
+    def _get_summary(self) -> dict[str, object]:
+        policies = self.store.get_policies()
+        return {"digest": policies.digest, "rules": len(policies.rules), "caps": len(policies.caps)}
+
+
+def _list_changes(before: PolicySet, after: PolicySet) -> dict[str, list[str]]:
+    """Return the added, changed and removed policies, as in `cap gpus`, without empty lists."""
+    old, new = _index_policies(before), _index_policies(after)
+    changes = {
+        "added": sorted(new.keys() - old.keys()),
+        "changed": sorted(name for name in new.keys() & old.keys() if new[name] != old[name]),
+        "removed": sorted(old.keys() - new.keys()),
+    }
+    return {name: policies[:_MAX_FINDINGS] for name, policies in changes.items() if policies}
+
+
+def _index_policies(policies: PolicySet) -> dict[str, object]:
+    """Return the policies by kind and name; a policy at another line of its file equals itself."""
+    return {
+        **{f"rule {each.name}": replace(each, location=_NOWHERE) for each in policies.rules},
+        **{f"cap {each.name}": replace(each, location=_NOWHERE) for each in policies.caps},
+        **{f"implied request {each.name}": replace(each, location=_NOWHERE) for each in policies.implied_requests},
+        **{f"node resource {each.name}": each for each in policies.node_resources},
+        **{f"node shape {each.name}": each for each in policies.node_shapes},
+        **{f"kind {each.kind} of {each.group}": each for each in policies.workload_kinds},
+    }
+
+
+def _format_findings(findings: Sequence[object]) -> list[str]:
+    """Return the first 20 findings as text."""
+    return [str(finding) for finding in findings[:_MAX_FINDINGS]]

@@ -1,0 +1,253 @@
+"""The assembly of a gate with a cluster: informers, ledgers, leader election, controllers and events."""
+
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from threading import Lock
+
+from tallygate.gate.advertised_names import may_be_advertised
+from tallygate.gate.cap_activation import CapActivation, create_lease_reader, create_process_reader
+from tallygate.gate.gate import Gate
+from tallygate.gate.leader_election import LeaderElector
+from tallygate.gate.ledger_reconciler import LedgerReconciler
+from tallygate.gate.limit_admissions import LimitAdmissions
+from tallygate.gate.schedulability import check_schedulability, count_pods_on_nodes
+from tallygate.gate.top_consumers import TopConsumers
+from tallygate.gate.whole_workloads import read_workload_state
+from tallygate.kube.client import ClientConfig
+from tallygate.server.controllers.audit_controller import AuditController, AuditSchedule
+from tallygate.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
+from tallygate.server.controllers.ledger_controller import LeaseController, LedgerController
+from tallygate.server.controllers.limit_record_controller import LimitRecordController
+from tallygate.server.controllers.node_resource_controller import (
+    NodeResourceController,
+    PublicationSchedule,
+)
+from tallygate.server.controllers.registration_controller import CaSource, create_registration_factory
+from tallygate.server.events.event_recorder import EventRecorder, KubernetesEventWriter, OwnerVerifier
+from tallygate.server.https.request_threads import release_turn
+from tallygate.server.https.tls_files import read_ca_bundle
+from tallygate.server.interfaces import BackgroundPart, GateParts, RegistrationFactory, create_nonce_source
+from tallygate.server.policy_reloader import PolicyReloader
+from tallygate.server.settings.table import Settings
+from tallygate.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from tallygate.server.telemetry.json_log import Logger
+from tallygate.server.telemetry.ledger_metrics import CapMetrics
+from tallygate.server.telemetry.metrics import Telemetry
+from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
+from tallygate.state.batched_ledgers import BatchedLedgers
+from tallygate.state.in_memory import MemoryLedgers
+from tallygate.state.informers.cluster_informers import BoundedWorkloadReader
+from tallygate.state.kubernetes.lease_store import KubernetesLeaseStore
+from tallygate.state.kubernetes.ledger_store import KubernetesLedgerStore
+from tallygate.state.ports import Ledgers
+
+# A create or update takes at most this long in the API server (apiserver config.go, RequestTimeout).
+_MIN_IN_FLIGHT_BOUND_SECONDS = 34.0
+
+
+def create_cluster_gate(
+    settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry, cap_metrics: CapMetrics
+) -> GateParts:
+    """Return the parts of a gate with the cluster of the settings.
+
+    Raises:
+        ClientConfigError: if the address of the API server is unknown.
+    """
+    client_config = load_client_config(settings)
+    informers, bound = GateInformers(client_config, telemetry.log), _read_in_flight_bound(settings, telemetry.log)
+    activation = _create_activation(client_config, settings, policy_reloader, bound)
+    nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
+    admissions = LimitAdmissions(time.monotonic, Lock())
+    top, snapshots = TopConsumers(time.monotonic, informers.usage_lister, bound, Lock()), informers.snapshot_provider
+    gate = Gate(
+        policies=policy_reloader.store.get_policies,
+        namespaces=WaitingNamespaceLister(informers.namespace_store),
+        ledgers=ledgers,
+        monotonic=time.monotonic,
+        nonce=nonce_source,
+        unix_time=time.time,
+        usage_lister=informers.usage_lister,
+        top_consumers=top,
+        quotas=informers.quotas,
+        claim_templates=informers.claim_templates,
+        evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=informers.device_lister),
+        workload_reader=BoundedWorkloadReader(informers.live_reader),
+        resources_by_class=informers.device_class_store.get_resources_by_class,
+        least_amounts=informers.least_amounts,
+        is_advertised=partial(may_be_advertised, snapshots=snapshots),
+        limit_annotations=informers.namespace_store.get_limit_annotations,
+        activation=activation,
+        limit_admissions=admissions,
+        find_pod_defaults=informers.pod_defaults.find_pod_defaults,
+        count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots),
+    )
+    elector = _create_elector(client_config, settings, gate, bound)
+    reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector, activation)
+    cap_metrics.register(gate.get_active_caps, is_standalone=False)
+    ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
+    event_recorder = _create_event_recorder(client_config, settings, telemetry, gate, informers)
+    auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
+    recorder = _create_limit_record_controller(client_config, settings, informers, admissions, telemetry)
+    leases = _create_lease_controller(elector, telemetry.log)
+    controllers = (ledger_controller, leases, recorder, event_recorder, auditor)
+    background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
+    if settings.publish_nodes == "on":
+        background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
+    admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
+    return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+
+
+def _create_reconciler(  # noqa: PLR0913, PLR0917  # parts of one gate
+    gate: Gate,
+    informers: GateInformers,
+    ledgers: Ledgers,
+    nonce_source: Callable[[], str],
+    bound: float,
+    top: TopConsumers,
+    elector: LeaderElector | None,
+    activation: CapActivation,
+) -> LedgerReconciler:
+    return LedgerReconciler(
+        caps=gate.get_active_caps,
+        usage_lister=informers.usage_lister,
+        ledgers=ledgers,
+        reader=informers.live_reader,
+        monotonic=time.monotonic,
+        nonce=nonce_source,
+        in_flight_bound=bound,
+        ages=top.ages,
+        leadership=elector,
+        read_workload=partial(read_workload_state, informers.live_reader, gate.get_review_targets),
+        activation=activation,
+    )
+
+
+def _create_limit_record_controller(
+    client_config: ClientConfig,
+    settings: Settings,
+    informers: GateInformers,
+    admissions: LimitAdmissions,
+    telemetry: Telemetry,
+) -> LimitRecordController:
+    find_namespace = informers.namespace_store.find
+    return LimitRecordController(client_config, settings.namespace, admissions, find_namespace, telemetry.log)
+
+
+def _create_node_controller(
+    client_config: ClientConfig, policy_reloader: PolicyReloader, reconciler: LedgerReconciler, telemetry: Telemetry
+) -> NodeResourceController:
+    metrics = NodeResourceMetrics(telemetry.metrics.registry, reconciler.is_leader)
+    schedule = PublicationSchedule(policy_reloader.store.get_policies, reconciler.is_leader, time.monotonic)
+    return NodeResourceController(client_config, schedule, telemetry.log, metrics)
+
+
+def _create_ledger_controller(
+    gate: Gate, informers: GateInformers, reconciler: LedgerReconciler, cap_metrics: CapMetrics, telemetry: Telemetry
+) -> LedgerController:
+    metrics = LedgerControllerMetrics(
+        telemetry.metrics.registry, informers.list_statuses, cap_metrics.observed_ledgers, reconciler.is_leader
+    )
+    return LedgerController(informers, reconciler, gate.get_active_caps, telemetry.log, metrics)
+
+
+def _read_in_flight_bound(settings: Settings, log: Logger) -> float:
+    """Return the in-flight bound in seconds; log a warning if it is shorter than a request of the API server."""
+    bound = settings.in_flight_bound
+    if bound < _MIN_IN_FLIGHT_BOUND_SECONDS:
+        log.warning("in-flight-bound-too-short", seconds=bound, least=_MIN_IN_FLIGHT_BOUND_SECONDS)
+    return bound
+
+
+def _create_registration_factory(settings: Settings, client_config: ClientConfig) -> RegistrationFactory:
+    """Return the factory of a gate whose certificate is in a mounted Secret, with its CAs in `ca.crt` beside it."""
+    chain = settings.tls_cert
+    remedy = f"add the CA as ca.crt beside tls.crt ({chain}), or run `tallygate certs publish`"
+    return create_registration_factory(client_config, CaSource(lambda: read_ca_bundle(chain) if chain else b"", remedy))
+
+
+def _create_event_recorder(
+    client_config: ClientConfig, settings: Settings, telemetry: Telemetry, gate: Gate, informers: GateInformers
+) -> EventRecorder | None:
+    """Return the recorder of events on owners of pods, or None if the settings disable events."""
+    if settings.events == "off":
+        return None
+    writer = KubernetesEventWriter(client_config, socket.gethostname())
+    verifier = OwnerVerifier(informers.live_reader, gate.get_review_targets, time.monotonic)
+    registry, log = telemetry.metrics.registry, telemetry.log
+    return EventRecorder(writer.write, verifier.is_stored, secrets.token_hex(8), registry, log)
+
+
+def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes
+    client_config: ClientConfig,
+    informers: GateInformers,
+    settings: Settings,
+    policy_reloader: PolicyReloader,
+    reconciler: LedgerReconciler,
+    telemetry: Telemetry,
+) -> AuditController | None:
+    """Return the controller that audits stored objects, or None if the settings disable audits."""
+    if not settings.audit_interval:
+        return None
+    schedule = AuditSchedule(
+        settings.audit_interval, policy_reloader.store.get_policies, reconciler.is_leader, settings.namespace
+    )
+    audit_metrics = AuditMetrics(telemetry.metrics.registry, reconciler.is_leader, settings.audit_interval)
+    return AuditController(client_config, informers, schedule, telemetry.log, audit_metrics)
+
+
+def _create_activation(
+    client_config: ClientConfig, settings: Settings, policy_reloader: PolicyReloader, in_flight_bound: float
+) -> CapActivation:
+    """Return the source of what tells a new cap from one whose ledger is lost: by where the ledgers are.
+
+    Without an admission before the first count, every cap counts as one that was active.
+    """
+    was_active: Callable[[str], bool]
+    if settings.new_caps == "wait":
+        was_active = _count_as_active
+    elif settings.ledgers == "memory":
+        was_active = create_process_reader({cap.name for cap in policy_reloader.store.get_policies().caps})
+    else:
+        was_active = create_lease_reader(_create_lease_store(client_config, settings))
+    return CapActivation(was_active, time.time, in_flight_bound)
+
+
+def _count_as_active(_: str) -> bool:
+    return True
+
+
+def _create_lease_store(client_config: ClientConfig, settings: Settings) -> KubernetesLeaseStore:
+    return KubernetesLeaseStore(client_config, settings.namespace, lambda: datetime.now(UTC))
+
+
+def _create_elector(
+    client_config: ClientConfig, settings: Settings, gate: Gate, in_flight_bound: float
+) -> LeaderElector | None:
+    """Return the leader elector of the replicas, or None with ledgers in memory, which have one replica only."""
+    if settings.ledgers == "memory":
+        return None
+    store = _create_lease_store(client_config, settings)
+    identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
+    return LeaderElector(
+        store,
+        identity,
+        lambda: [active_cap.key for active_cap in gate.get_active_caps().list_caps()],
+        time.monotonic,
+        in_flight_bound,
+    )
+
+
+def _create_lease_controller(elector: LeaderElector | None, log: Logger) -> LeaseController | None:
+    return LeaseController(elector, log) if elector is not None else None
+
+
+def _create_ledgers(client_config: ClientConfig, settings: Settings, cap_metrics: CapMetrics) -> Ledgers:
+    """Return the ledgers of a gate with a cluster: in memory or in the cluster, by the settings."""
+    if settings.ledgers == "memory":
+        return MemoryLedgers(is_standalone=False, observer=cap_metrics.memory_observer)
+    store = KubernetesLedgerStore(client_config, settings.namespace, lambda: datetime.now(UTC))
+    return BatchedLedgers(store, time.monotonic, cap_metrics.cluster_observer, release_turn)

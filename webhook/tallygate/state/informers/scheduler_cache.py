@@ -1,0 +1,227 @@
+"""A cluster in the representation of a scheduler, updated by watches of nodes and their pools, pods, and others.
+
+One codec decodes the fields of a pod for caps and for nodes, so pods are listed and watched once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.cluster.pod_info import PodInfo, create_pod_info
+from tallygate.accounting.cluster.scheduler_version import SchedulerVersion
+from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.accounting.scheduling.complexity import estimate_anti_affinity
+from tallygate.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
+from tallygate.objects.scheduling import SchedulingPod
+from tallygate.state.informers.named_stores import DeviceClassStore, NamespaceStore, NodeStore
+from tallygate.state.informers.pod_records import PodRecord
+from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.pool_stores import NodeClaimStore, NodePoolStore
+
+T = TypeVar("T")
+
+_MAX_ANTI_AFFINITY_COMPLEXITY = 5000  # about 100 terms; the affinity of a pod with more is dropped
+_MAX_LABELS = 1000  # the labels of a pod with more are dropped
+_BATCH_SIZE = 200  # pods per acquisition of the lock: other threads wait for one batch only
+
+
+class SchedulingPodRecord(PodRecord, frozen=True, gc=False):
+    """A pod and its `pod_info` for its node; None if it has ended, or has no node and no nominated node."""
+
+    pod_info: PodInfo | None = None
+
+
+class SchedulerCache:
+    """One cluster for one thread at a time. It contains pods after their first list.
+
+    `device_class_store` contains the device classes, `node_pool_store` and `node_claim_store` the pools of Karpenter,
+    if the caller applies their events.
+    """
+
+    def __init__(self, node_store: NodeStore, namespace_store: NamespaceStore) -> None:
+        self._lock = Lock()
+        self._cluster = Cluster()
+        self._node_store, self._namespace_store, self.device_class_store = (
+            node_store,
+            namespace_store,
+            DeviceClassStore(),
+        )
+        self.node_pool_store, self.node_claim_store = NodePoolStore(), NodeClaimStore()
+        self._revision: int | None = None
+        self._is_complete = False
+        node_store.add_listener(self._update_nodes)
+        namespace_store.add_listener(self._update_namespaces)
+        self.device_class_store.add_listener(self._update_device_classes)
+        self.node_pool_store.add_listener(self._update_node_pools)
+        self.node_claim_store.add_listener(self._update_node_claims)
+
+    @property
+    def scheduler_version(self) -> SchedulerVersion:
+        """The version of the scheduler whose rules apply."""
+        return self._cluster.scheduler_version
+
+    def set_version(self, git_version: str) -> None:
+        """Select the rules of the scheduler of this version. Call it before any pod is put in."""
+        self._cluster.set_version(git_version)
+
+    def create_pod_codec(self, pod_store: PodStore) -> ResourceCodec[SchedulingPod, PodRecord]:
+        """Create the codec of pods, with the record of `pod_store` and the pod info for nodes."""
+        return ResourceCodec(
+            pod_store.codec.name,
+            pod_store.codec.path,
+            SchedulingPod,
+            lambda pod: self._create_record(pod_store.create_record(pod), pod),
+        )
+
+    @contextmanager
+    def acquire(self, timeout: float) -> Iterator[Cluster | None]:
+        """Yield the locked cluster, or None if the lock was not free within `timeout` seconds.
+
+        A caller that changes the cluster restores it before the end of the context.
+        """
+        if not self._lock.acquire(timeout=timeout):
+            yield None
+            return
+        try:
+            yield self._cluster
+        finally:
+            self._lock.release()
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether the cluster contains all pods; callers read this inside `acquire`."""
+        return self._is_complete
+
+    def apply(self, event: WatchEvent[PodRecord]) -> None:
+        """Apply a pod event; ignore an event that is not newer than the last one."""
+        if isinstance(event, Replaced):
+            self._replace(event)
+            return
+        with self._lock:
+            if self._revision is None or event.revision <= self._revision:
+                return
+            self._revision = event.revision
+            if isinstance(event, Changed):
+                self._put(event.item)
+            elif isinstance(event, Deleted):
+                self._cluster.remove_pod(event.item.uid)
+
+    def _create_record(self, record: PodRecord, pod: SchedulingPod) -> PodRecord:
+        pod_info = self._create_pod_info(pod)
+        uid, name = (record.uid, record.name) if pod_info is None else (pod_info.uid, pod_info.name)
+        return SchedulingPodRecord(
+            uid,
+            record.namespace,
+            name,
+            record.node,
+            record.revision,
+            record.has_ended,
+            record.is_terminating,
+            record.group,
+            record.claim_name,
+            pod_info,
+        )
+
+    def _create_pod_info(self, pod: SchedulingPod) -> PodInfo | None:
+        """Return the pod info; the stored one if it is equal, so that a later list does not take its memory twice."""
+        pod = _drop_oversized_fields(pod)
+        with self._lock:
+            try:
+                pod_info = create_pod_info(pod, self._cluster.groups)
+            except QuantityError:
+                return None  # no API server stores such a pod
+            stored = self._cluster.find_pod(pod_info.uid) if pod_info is not None else None
+            return stored if stored == pod_info else pod_info
+
+    def _replace(self, event: Replaced[PodRecord]) -> None:
+        """Replace all pods in batches; `has_pods` is false until the end."""
+        listed_uids = {record.uid for record in event.items}
+        with self._lock:
+            self._is_complete = False
+            removed_uids = [pod.uid for pod in self._cluster.list_pods() if pod.uid not in listed_uids]
+        for uids in _split_into_batches(removed_uids):
+            with self._lock:
+                for uid in uids:
+                    self._cluster.remove_pod(uid)
+        for records in _split_into_batches(event.items):
+            with self._lock:
+                for record in records:
+                    self._put(record)
+        with self._lock:
+            self._is_complete, self._revision = True, event.revision
+
+    def _put(self, record: PodRecord) -> None:
+        pod = record.pod_info if isinstance(record, SchedulingPodRecord) else None
+        if pod is None:
+            self._cluster.remove_pod(record.uid)
+        elif self._cluster.find_pod(record.uid) != pod:
+            self._cluster.put_pod(pod)
+
+    def _update_nodes(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self._node_store.find(name)
+            node = None if record is None else record.to_node()
+            with self._lock:
+                try:
+                    if node is not None:
+                        self._cluster.put_node(node)
+                        self._cluster.pools.put_node(node)
+                        continue
+                except QuantityError:
+                    pass  # Kubernetes checks no quantity of a node's status
+                self._cluster.remove_node(name)
+                self._cluster.pools.remove_node(name)
+
+    def _update_node_pools(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self.node_pool_store.find(name)
+            with self._lock:
+                if record is None:
+                    self._cluster.pools.remove_node_pool(name)
+                else:
+                    self._cluster.pools.put_node_pool(record.content)
+
+    def _update_node_claims(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self.node_claim_store.find(name)
+            with self._lock:
+                if record is None:
+                    self._cluster.pools.remove_node_claim(name)
+                else:
+                    self._cluster.pools.put_node_claim(record.content)
+
+    def _update_device_classes(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self.device_class_store.find(name)
+            with self._lock:
+                if record is None:
+                    self._cluster.device_classes.remove(name)
+                else:
+                    self._cluster.device_classes.put(record.to_device_class())
+
+    def _update_namespaces(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self._namespace_store.find(name)
+            with self._lock:
+                if record is None:
+                    self._cluster.namespaces.pop(name, None)
+                else:
+                    self._cluster.namespaces[name] = record.labels
+
+
+def _drop_oversized_fields(pod: SchedulingPod) -> SchedulingPod:
+    """Return the pod without affinity or labels above the limits, which every other pod would be compared with."""
+    meta, spec = pod.metadata, pod.spec
+    if spec is not None and estimate_anti_affinity(pod) > _MAX_ANTI_AFFINITY_COMPLEXITY:
+        spec = replace(spec, affinity=None)
+    if meta is not None and len(meta.labels or ()) > _MAX_LABELS:
+        meta = replace(meta, labels=None)
+    return replace(pod, metadata=meta, spec=spec) if meta is not pod.metadata or spec is not pod.spec else pod
+
+
+def _split_into_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _BATCH_SIZE] for start in range(0, len(items), _BATCH_SIZE))

@@ -1,0 +1,161 @@
+"""Leases of the gate's replicas in its own namespace (coordination.k8s.io/v1)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from http import HTTPStatus
+
+import msgspec
+
+from tallygate.kube.api_errors import ApiError
+from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from tallygate.kube.transport import Response
+from tallygate.state.ports import Lease, RetryLaterError, StoreUnavailableError
+
+CAPS_ANNOTATION = "tallygate.dev/caps"
+"""The annotation in which a replica lists its active caps."""
+
+_LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
+_SELECTOR = ",".join(f"{name}={value}" for name, value in _LABELS.items())
+_TIMEOUT_SECONDS = 5.0
+_MAX_MESSAGE_BYTES = 500  # characters of a server's answer
+
+
+class _Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    name: str
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    resource_version: str = ""
+    uid: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(msgspec.Struct, rename="camel", frozen=True):
+    metadata: _Metadata
+    spec: _Spec = _Spec()
+    api_version: str = "coordination.k8s.io/v1"
+    kind: str = "Lease"
+
+
+class _LeaseList(msgspec.Struct, frozen=True):
+    items: list[_Lease]
+
+
+_LIST_DECODER = msgspec.json.Decoder(_LeaseList)
+_ENCODER = msgspec.json.Encoder()
+
+
+class KubernetesLeaseStore:
+    """A `LeaseStore` in one namespace of a cluster; `now` returns the wall clock time, for people to read."""
+
+    def __init__(self, client_config: ClientConfig, namespace: str, now: Callable[[], datetime]) -> None:
+        self._client = ApiClient(client_config, OBJECT_LIMITS)
+        self._now = now
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+    def list_leases(self) -> Sequence[Lease]:
+        """Return the leases with the gate's labels, by a quorum read.
+
+        Raises:
+            RetryLaterError, StoreUnavailableError: if they cannot be read.
+        """
+        return self._list({"labelSelector": _SELECTOR})
+
+    def read(self, name: str) -> Lease | None:
+        """Return one lease by a quorum read, or None if it does not exist: a list, for which the gate has the right.
+
+        Raises:
+            RetryLaterError, StoreUnavailableError: if it cannot be read.
+        """
+        return next(iter(self._list({"fieldSelector": f"metadata.name={name}"})), None)
+
+    def _list(self, selector: Mapping[str, str]) -> Sequence[Lease]:
+        with _convert_errors():
+            response = self._client.get(self._path, selector, timeout=_TIMEOUT_SECONDS)
+        if response.status != HTTPStatus.OK:
+            raise _create_error(response)
+        try:
+            return [_decode_lease(each) for each in _LIST_DECODER.decode(response.body).items]
+        except (ValueError, RecursionError) as error:
+            raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
+
+    def write(self, lease: Lease) -> bool:
+        """Claim or renew the lease, by compare-and-swap.
+
+        Raises:
+            RetryLaterError, StoreUnavailableError: if it is not stored, or the outcome is unknown.
+        """
+        body = _ENCODER.encode(self._encode_lease(lease))
+        with _convert_errors():
+            if lease.version:
+                response = self._client.replace(f"{self._path}/{lease.name}", body, timeout=_TIMEOUT_SECONDS)
+            else:
+                response = self._client.create(self._path, body, timeout=_TIMEOUT_SECONDS)
+        if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
+            return True
+        if response.status == HTTPStatus.CONFLICT or (response.status == HTTPStatus.NOT_FOUND and lease.version):
+            return False
+        raise _create_error(response)
+
+    def remove(self, lease: Lease) -> None:
+        """Delete the lease, unless it was changed.
+
+        Raises:
+            RetryLaterError, StoreUnavailableError: if it is not deleted, or the outcome is unknown.
+        """
+        body = _ENCODER.encode({"preconditions": {"resourceVersion": lease.version}})
+        with _convert_errors():
+            response = self._client.delete(f"{self._path}/{lease.name}", body, timeout=_TIMEOUT_SECONDS)
+        if response.status not in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+            raise _create_error(response)
+
+    def _encode_lease(self, lease: Lease) -> _Lease:
+        annotations = {} if lease.caps is None else {CAPS_ANNOTATION: " ".join(sorted(lease.caps))}
+        metadata = _Metadata(lease.name, _LABELS, annotations, lease.version)
+        renew_time = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
+        seconds = max(1, round(lease.duration_seconds))
+        return _Lease(
+            metadata,
+            _Spec(lease.holder or None, seconds, lease.acquire_time or renew_time, renew_time, lease.transitions),
+        )
+
+
+def _decode_lease(stored: _Lease) -> Lease:
+    metadata, spec = stored.metadata, stored.spec
+    caps = metadata.annotations.get(CAPS_ANNOTATION)
+    return Lease(
+        metadata.name,
+        spec.holder_identity or "",
+        float(spec.lease_duration_seconds or 0),
+        metadata.resource_version,
+        None if caps is None else frozenset(caps.split()),
+        spec.lease_transitions or 0,
+        spec.acquire_time or "",
+    )
+
+
+@contextmanager
+def _convert_errors() -> Iterator[None]:
+    """Raise the error of the store for a request without a complete response."""
+    try:
+        yield
+    except ApiError as error:
+        raise StoreUnavailableError(str(error)) from error
+
+
+def _create_error(response: Response) -> RetryLaterError | StoreUnavailableError:
+    message = (
+        f"leases: the API server says {response.status}: {response.body[:_MAX_MESSAGE_BYTES].decode(errors='replace')}"
+    )
+    if response.status == HTTPStatus.TOO_MANY_REQUESTS:
+        return RetryLaterError(message)
+    if response.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return StoreUnavailableError(f"{message}; the gate must be allowed to list, create, update and delete leases")
+    return StoreUnavailableError(message)

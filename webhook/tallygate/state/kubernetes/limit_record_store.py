@@ -1,0 +1,161 @@
+"""The records of the annotations that a gate admitted: one Lease for each namespace, in the gate's own namespace.
+
+The Lease has the same annotations as the namespace. A tenant who may update namespaces cannot write it, so that an
+annotation without its record was set while no gate was asked. Its owner is the namespace, by whose UID a record is no
+record of a later namespace of the same name, and with which the garbage collector deletes it. The gate has the rights
+on Leases anyway.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tallygate.kube.client import ApiClient
+from tallygate.kube.resource_codec import create_response_error
+from tallygate.policy.limit_annotations import ANNOTATION_PREFIX, LimitRecords, select_texts
+from tallygate.state.ports import StoreUnavailableError
+
+_LABELS: Final = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "limits"}
+_SELECTOR: Final = ",".join(f"{name}={value}" for name, value in _LABELS.items())
+_NAME_PREFIX: Final = "tallygate-limits."
+_TIMEOUT_SECONDS: Final = 5.0
+
+
+class _OwnerReference(msgspec.Struct, rename="camel", frozen=True):
+    name: str
+    uid: str
+    api_version: str = "v1"
+    kind: str = "Namespace"
+
+
+class _Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    name: str
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    owner_references: tuple[_OwnerReference, ...] = ()
+    resource_version: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    holder_identity: str | None = None
+
+
+class _Lease(msgspec.Struct, rename="camel", frozen=True):
+    metadata: _Metadata
+    spec: _Spec = _Spec()
+    api_version: str = "coordination.k8s.io/v1"
+    kind: str = "Lease"
+
+
+class _LeaseList(msgspec.Struct, frozen=True):
+    items: tuple[_Lease, ...]
+
+
+_LIST_DECODER = msgspec.json.Decoder(_LeaseList)
+_LEASE_DECODER = msgspec.json.Decoder(_Lease)
+_ENCODER = msgspec.json.Encoder()
+
+
+class LimitRecord(NamedTuple):
+    """The admitted texts of one namespace, by cap, and the user of the last change.
+
+    `version` identifies a stored state; it is empty for a record that does not exist.
+    """
+
+    namespace_uid: str
+    namespace: str
+    texts: Mapping[str, str]
+    user: str = ""
+    version: str = ""
+
+
+class LimitRecordStore:
+    """The records in one namespace of a cluster."""
+
+    def __init__(self, client: ApiClient, namespace: str) -> None:
+        self._client = client
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+    def list_records(self) -> tuple[LimitRecord, ...]:
+        """Return all records.
+
+        Raises:
+            ApiError, StoreUnavailableError: if they cannot be read.
+        """
+        response = self._client.get(self._path, {"labelSelector": _SELECTOR}, timeout=_TIMEOUT_SECONDS)
+        if response.status != HTTPStatus.OK:
+            raise create_response_error(response)
+        try:
+            leases = _LIST_DECODER.decode(response.body).items
+        except (ValueError, RecursionError) as error:
+            raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
+        return tuple(_decode(each) for each in leases if each.metadata.owner_references)
+
+    def write(self, record: LimitRecord) -> bool:
+        """Store a record if it is still at its version, and return whether it is stored; one without texts is deleted.
+
+        Raises:
+            ApiError: if it is not stored, or if that is unknown.
+        """
+        path = f"{self._path}/{_NAME_PREFIX}{record.namespace}"
+        if not record.texts:
+            body = _ENCODER.encode({"preconditions": {"resourceVersion": record.version}} if record.version else {})
+            response = self._client.delete(path, body, timeout=_TIMEOUT_SECONDS)
+            if response.status == HTTPStatus.NOT_FOUND:
+                return True
+        elif record.version:
+            response = self._client.replace(path, _ENCODER.encode(_encode(record)), timeout=_TIMEOUT_SECONDS)
+        else:
+            response = self._client.create(self._path, _ENCODER.encode(_encode(record)), timeout=_TIMEOUT_SECONDS)
+        if response.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+            return False
+        if response.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+            raise create_response_error(response)
+        return True
+
+    def close(self) -> None:
+        """Break a request in progress; later ones fail."""
+        self._client.close()
+
+
+def read_limit_records(client: ApiClient, namespace: str) -> LimitRecords:
+    """Return the admitted texts by the UID of the namespace and the cap, from the records in the gate's namespace.
+
+    Raises:
+        ApiError, StoreUnavailableError: if they cannot be read.
+    """
+    records = LimitRecordStore(client, namespace).list_records()
+    return {each.namespace_uid: each.texts for each in records}
+
+
+def encode_record(record: LimitRecord) -> bytes:
+    """Return the Lease of a record in JSON."""
+    return _ENCODER.encode(_encode(record))
+
+
+def decode_record(content: bytes | msgspec.Raw) -> LimitRecord | None:
+    """Return the record in a Lease, None if the Lease is for something else.
+
+    Raises:
+        ValueError: if the content is not a Lease.
+    """
+    lease = _LEASE_DECODER.decode(content)
+    is_record = _LABELS.items() <= lease.metadata.labels.items() and lease.metadata.owner_references
+    return _decode(lease) if is_record else None
+
+
+def _decode(lease: _Lease) -> LimitRecord:
+    meta = lease.metadata
+    (owner, *_) = meta.owner_references
+    return LimitRecord(
+        owner.uid, owner.name, select_texts(meta.annotations), lease.spec.holder_identity or "", meta.resource_version
+    )
+
+
+def _encode(record: LimitRecord) -> _Lease:
+    annotations = {f"{ANNOTATION_PREFIX}{cap}": text for cap, text in sorted(record.texts.items())}
+    owner = _OwnerReference(record.namespace, record.namespace_uid)
+    name = f"{_NAME_PREFIX}{record.namespace}"
+    return _Lease(_Metadata(name, _LABELS, annotations, (owner,), record.version), _Spec(record.user or None))
