@@ -27,6 +27,47 @@ def find_shared_classes(modules: Sequence[Module]) -> list[str]:
     )
 
 
+def find_undocumented_functions(modules: Sequence[Module]) -> list[str]:
+    """Return the public functions that another package imports, and methods of ports, that have no docstring."""
+    used = {name for module in modules for name in _names_of_other_packages(module)}
+    return [
+        f"{module.path}:{function.lineno}: {function.name}"
+        for module in modules
+        for statement in module.tree.body
+        for function in _documented_functions(statement, module, used)
+        if not function.name.startswith("_") and ast.get_docstring(function) is None
+    ]
+
+
+def _names_of_other_packages(module: Module) -> set[str]:
+    """Return the dotted names that a module imports from other packages, with the attributes that it takes of them."""
+    package = module.name if module.basename == "__init__" else module.name.rpartition(".")[0]
+    local = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+        if node.module != package and node.module.rpartition(".")[0] != package
+    }
+    attributes = {
+        f"{local[node.value.id]}.{node.attr}"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in local
+    }
+    return {*local.values(), *attributes}
+
+
+def _documented_functions(statement: ast.stmt, module: Module, used: set[str]) -> Iterator[ast.FunctionDef]:
+    if isinstance(statement, ast.FunctionDef) and f"{module.name}.{statement.name}" in used:
+        yield statement
+    elif (
+        isinstance(statement, ast.ClassDef)
+        and not statement.name.startswith("_")
+        and any(ast.unparse(base) == "Protocol" for base in statement.bases)
+    ):
+        yield from (member for member in statement.body if isinstance(member, ast.FunctionDef))
+
+
 def find_small_modules(modules: Sequence[Module]) -> list[str]:
     """Return the modules under 60 lines that one module alone imports: they belong to their importer."""
     importers: dict[str, set[str]] = defaultdict(set)

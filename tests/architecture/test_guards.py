@@ -24,6 +24,7 @@ _WORD_GUARDS: dict[str, Guard] = {
 
 _GUARDS: dict[str, Guard] = {
     "two-public-classes-of-one-name-in-a-package": structure.find_shared_classes,
+    "a-function-of-another-package-without-a-docstring": structure.find_undocumented_functions,
     "a-small-module-with-one-importer": structure.find_small_modules,
     "a-module-over-800-lines": structure.find_long_modules,
     "a-function-over-50-lines": structure.find_long_functions,
