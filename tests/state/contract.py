@@ -1,7 +1,5 @@
 """The contract of `Ledgers`: run with ledgers in memory here, and with a cluster in e2e."""
 
-# ruff: noqa: D102  # the names of the cases describe them
-
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -329,9 +329,12 @@ class ManifestChecker:
         """Yield the findings of a decoded object; its pods are charged if it `is_valid` and no check finds an error."""
         manifest, subject = typed.manifest, typed.subject
         misspelt = () if self._context.snapshot else find_misspelt_names(typed)
-        unread = (*find_unread_texts(manifest), *_find_unread_amounts(typed))
-        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed), *misspelt, *unread):
+        texts = find_unread_texts(manifest)
+        for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed), *misspelt, *texts):
             yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
+        for error, names_extended in _find_unread_amounts(typed):
+            severity = FindingSeverity.WARNING if names_extended else FindingSeverity.NOTE
+            yield create_document_finding(manifest.file, error, subject, severity)
         labels = self._labels_by_namespace.get(subject.namespace)
         rule_result = self._rule_checker.evaluate(typed, labels)
         defaults = self._find_pod_defaults(subject.namespace)
@@ -366,8 +369,8 @@ class ManifestChecker:
             yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
 
 
-def _find_unread_amounts(typed: TypedObject) -> Iterator[ManifestError]:
-    """Yield a warning for requests and limits of another project's object that are not those of its pods."""
+def _find_unread_amounts(typed: TypedObject) -> Iterator[tuple[ManifestError, bool]]:
+    """Yield the requests and limits of another project's object that are not those of its pods."""
     if typed.target.definition is None:
         return
     fields = [field for view in typed.views for field in list_resource_fields(typed.content, view)]

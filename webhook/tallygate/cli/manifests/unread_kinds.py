@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tallygate.accounting.names import is_native
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
@@ -139,10 +140,11 @@ def find_unread_texts(manifest: Manifest) -> Iterator[ManifestError]:
             yield ManifestError("TG410", place.node.position, message)
 
 
-def find_unread_amounts(manifest: Manifest, read_paths: Iterable[str]) -> Iterator[ManifestError]:
-    """Yield a warning for requests or limits in an object of a kind that is read, beside those at the read paths.
+def find_unread_amounts(manifest: Manifest, read_paths: Iterable[str]) -> Iterator[tuple[ManifestError, bool]]:
+    """Yield what tells of requests or limits in an object of a kind that is read, beside those at the read paths.
 
-    They may be those of a container that a controller adds to the pods, or of other pods.
+    They may be those of a container that a controller adds to the pods, or of other pods. The second value is whether
+    they name an extended resource: amounts of cpu and memory beside the pods stand in examples of many projects.
     """
     read = {id(location.node) for path in read_paths if (location := locate(manifest.node, path)).exact}
     for place, parent in _walk(manifest.node):
@@ -151,7 +153,8 @@ def find_unread_amounts(manifest: Manifest, read_paths: Iterable[str]) -> Iterat
                 f"{place.path} of {manifest.kind} is not read: a controller may give it to pods, in which it is "
                 "neither checked nor counted here"
             )
-            yield ManifestError("TG410", place.node.position, message)
+            names = [str(entry.key.value) for entry in place.node.entries] if isinstance(place.node, Mapping) else []
+            yield ManifestError("TG410", place.node.position, message), not all(map(is_native, names))
 
 
 def _find_pods(root: Node) -> str:
