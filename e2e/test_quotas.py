@@ -30,6 +30,7 @@ from e2e.ports import Cluster, Site
 from e2e.waiting import until
 
 _WITHIN = 240.0  # seconds
+_RESYNC = 420.0  # seconds: the quota controller corrects what it wrote from an older view after 5 minutes at the latest
 _GPU = "example.com/dongle"
 
 
@@ -175,7 +176,13 @@ def test_the_use_of_other_workloads_is_reported_and_what_they_free_is_seen(site:
     path = f"{_deployments(namespace)}/second"
     until("the second has its pods", lambda: _status(cluster, path).get("replicas") == 2, _WITHIN)
     used = {f"requests.{_GPU}": "2"}  # before that it may rise again
-    until("room is left", lambda: _status(cluster, f"{_quotas(namespace)}/q")["used"] == used, _WITHIN)
+    quota = f"{_quotas(namespace)}/q"
+    until(
+        "room is left",
+        lambda: _status(cluster, quota)["used"] == used,
+        _RESYNC,
+        lambda: str(_status(cluster, quota)),
+    )
     until("the gate has seen what is free", lambda: not _ask_dry(cluster, namespace, third), _WITHIN)
     assert not _is_warned(cluster, namespace, third)
 
