@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.state.ledger.expire import LiveRead, ReservationAges
 from tallygate.state.ledger.ledger import Ledger
@@ -14,7 +14,6 @@ from tests.state.ledger.gang_world import GangWorld, drop_reservation
 from tests.state.ledger.ledger_history import Rules, check_variant
 
 _HISTORIES = 1000
-_NO_AMOUNTS = Amounts()
 
 
 class _ForeignTakes(Rules):
@@ -66,7 +65,7 @@ class _CountedFalls(Rules):
         after = super().reserve(ledger, request)
         if after is None or not request.workload.kind:
             return after
-        return after.with_reservation(request.uid, replace(after.reservations[request.uid], counted=_NO_AMOUNTS))
+        return after.with_reservation(request.uid, replace(after.reservations[request.uid], counted=NO_AMOUNTS))
 
 
 class _HalfBack(Rules):

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.state.ledger.ledger import Ledger, Operation
@@ -51,8 +51,6 @@ from tests.state.simulation.rules import Rules, UsedByPod
 from tests.state.simulation.surge_attempts import NO_SURGE, RolloutView, SurgeAttempt
 from tests.state.simulation.surge_invariants import exceeds_limit, may_be_over
 from tests.state.simulation.surge_rules import may_surge
-
-_NO_AMOUNTS = Amounts()
 
 
 class Phase(StrEnum):
@@ -239,7 +237,7 @@ class Handler:
         return self.rules.select_mappings(self.class_state, ledger.mappings) if self._has_classes else NO_MAPPINGS
 
     def _decide(
-        self, key: Key, ledger: Ledger, covered: Amounts = _NO_AMOUNTS, holder: CountedPod = NO_POD
+        self, key: Key, ledger: Ledger, covered: Amounts = NO_AMOUNTS, holder: CountedPod = NO_POD
     ) -> Reserved | Exceeded | Deferred:
         return self.rules.reserve(ledger, replace(self._create_request(key, ledger, covered), holder=holder))
 
@@ -255,7 +253,7 @@ class Handler:
         ledger, request = stored.ledger, self.request
         assert ledger is not None
         if not request.is_own or request.claim is None or ledger.initializer:
-            return ledger, stored.used_by_pod, _NO_AMOUNTS
+            return ledger, stored.used_by_pod, NO_AMOUNTS
         snapshot = self.replica.take_snapshot(key, self.policy, ledger)
         after = self.rules.recount(ledger, snapshot)
         covered = self.rules.find_covered(ledger, after, snapshot, request.claim.made_for)
@@ -418,7 +416,7 @@ class Handler:
         write.answer = answer
         return self.send(write)
 
-    def _create_request(self, key: Key, ledger: Ledger, covered: Amounts = _NO_AMOUNTS) -> ReservationRequest:
+    def _create_request(self, key: Key, ledger: Ledger, covered: Amounts = NO_AMOUNTS) -> ReservationRequest:
         request = self.request
         old_size, size = request.list_sizes(self.truth, key, self.rules)
         if request.claim is not None and self._has_classes and not self._select_mappings(ledger):

@@ -110,6 +110,8 @@ class Amounts(dict[str, int]):
         return Amounts(shortfall)
 
 
+NO_AMOUNTS = Amounts()
+
 _MAX_SHARED_AMOUNTS = 4096
 _MAX_SHARED_LENGTH = 1024  # characters of all names: no user can fill the memory with long ones
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX
 from tallygate.objects.devices import (
     DeviceClaim,
@@ -39,7 +39,6 @@ UNSERVED_CLASSES: Mapping[str, str] = MappingProxyType({})
 """The extended resources of the classes of an API server that has no such objects: none can exist."""
 
 _ALL = "All"
-_NO_AMOUNTS = Amounts()
 
 
 class DeviceSources(msgspec.Struct, frozen=True):
@@ -131,7 +130,7 @@ def compute_requested_devices(requests: Collection[DeviceRequest], sources: Mapp
         total = sum(_count_requested(request, each) for request in requests)
         if total:
             amounts[name] = min(total, each.max_amount)
-    return Amounts(amounts) if amounts else _NO_AMOUNTS
+    return Amounts(amounts) if amounts else NO_AMOUNTS
 
 
 def compute_least_devices(claim: ResourceClaim, sources: Mapping[str, DeviceSources]) -> Amounts:
@@ -182,7 +181,7 @@ def _count_results(
             for name, each in sources.items():
                 if weight := each.get_weight(classes.get(result.request, "")):
                     amounts[name] = amounts.get(name, 0) + weight
-    return Amounts(amounts) if amounts else _NO_AMOUNTS
+    return Amounts(amounts) if amounts else NO_AMOUNTS
 
 
 def _list_classes(request: DeviceRequest) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from itertools import chain
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.claim_charge import MAX_DEVICES
 from tallygate.accounting.names import (
     DEVICE_CLASS_PREFIX,
@@ -45,7 +45,6 @@ from tallygate.objects.scheduling import PodAffinities
 CROSS_NAMESPACE_SCOPE = "CrossNamespacePodAffinity"
 """The scope of pods with affinity to pods in other namespaces."""
 
-_NO_AMOUNTS = Amounts()
 _ONE_POD = Quantity.from_int(1)
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _REQUIRED_RESOURCES = ("cpu", "memory")
@@ -126,9 +125,9 @@ def compute_scheduler_claim_charge(
     """
     spec = pod.spec or PodSpec()
     if spec.node_name or (spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
-        return _NO_AMOUNTS
+        return NO_AMOUNTS
     if not resources_by_class:
-        return _NO_AMOUNTS
+        return NO_AMOUNTS
     requests = compute_requests(parse_pod_resources(msgspec.structs.replace(spec, overhead=None))).quantities
     served = {
         name: classes
@@ -136,7 +135,7 @@ def compute_scheduler_claim_charge(
         if quantity.sign > 0 and (classes := _find_classes(name, resources_by_class)) and not is_advertised(name)
     }
     if not served:
-        return _NO_AMOUNTS
+        return NO_AMOUNTS
     by_class = Counter[str]()
     for name, classes in served.items():
         if len(classes) == 1 and requests[name].is_whole:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
 from tallygate.accounting.claim_charge import (
     NO_CLASSES,
@@ -50,7 +50,6 @@ _MAX_CACHED_GROUPS = 4096
 _GROUP_MARK = "="
 """It separates the value of a group in a key, and is in no name of a policy."""
 _NO_CHARGE = Charge()
-_NO_AMOUNTS = Amounts()
 _EVERY_POD_FILTER = PodFilter()
 
 Labels = Mapping[str, str]
@@ -82,7 +81,7 @@ class ActiveCap:
     device_sources: Mapping[str, DeviceSources] = field(default_factory=dict, compare=False)
     device_meters: Mapping[str, DeviceMeter] = field(default_factory=dict, compare=False)
     derived: Mapping[str, DerivedAmount] = field(default_factory=dict, compare=False)
-    surge: Amounts = _NO_AMOUNTS
+    surge: Amounts = NO_AMOUNTS
     group_value: str | None = None
     schedule: LimitSchedule | None = field(default=None, repr=False, compare=False)
     classes: ClassView = field(default_factory=ClassView, repr=False, compare=False)
@@ -254,12 +253,12 @@ class ActiveCap:
         A cap that selects pods by their priority class or node selector counts no claim: a claim has neither.
         """
         if claim is None or not self._counts_claim(claim):
-            return _NO_AMOUNTS
+            return NO_AMOUNTS
         return compute_claim_charge(claim, self.device_sources)
 
     def compute_least_claim_charge(self, claim: ResourceClaim) -> Amounts:
         """Return the least that a claim counts under this cap once it is allocated."""
-        return compute_least_devices(claim, self.device_sources) if self._counts_claim(claim) else _NO_AMOUNTS
+        return compute_least_devices(claim, self.device_sources) if self._counts_claim(claim) else NO_AMOUNTS
 
     @property
     def multiplies_devices(self) -> bool:
@@ -449,7 +448,7 @@ def _create_active_cap(
         sources,
         meters,
         derived,
-        compute_hard_limits(definition.surge.amounts) if definition.surge else _NO_AMOUNTS,
+        compute_hard_limits(definition.surge.amounts) if definition.surge else NO_AMOUNTS,
         schedule=schedule,
         classes=_create_class_view(definition, hard.keys() - meters.keys(), resources_by_class),
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.accounting.problem import BUILT_IN_CHECK, Problem
 from tallygate.accounting.quantity_parser import QuantityError
@@ -51,7 +51,6 @@ from tallygate.state.informers.claim_records import find_pod_uid
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.pod_records import ChargeGroup
 
-_NO_AMOUNTS = Amounts()
 _NODE = "Node"  # it controls the copies of its static pods
 
 EvaluatedProblem = tuple[Enforcement, Problem]
@@ -202,7 +201,7 @@ def _find_uncounted_annotations(
 
 
 def _forecast_workload(cap: ActiveCap, workload: ForecastWorkload) -> Iterator[EvaluatedProblem]:
-    for forecast in forecast_cap(workload, cap, cap.compute_charge, _NO_AMOUNTS, _get_no_charge):
+    for forecast in forecast_cap(workload, cap, cap.compute_charge, NO_AMOUNTS, _get_no_charge):
         is_denied = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
         yield Enforcement.DENY if is_denied else Enforcement.WARN, forecast.problem
 

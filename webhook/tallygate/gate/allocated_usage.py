@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.devices.device_meter import AllocatedAmounts, count_devices
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.state.informers.claim_records import ClaimGroup, ClaimRecord
@@ -19,7 +19,6 @@ from tallygate.state.informers.device_store import DeviceStore
 from tallygate.state.ledger.ledger import Ledger
 
 _MAX_UNPUBLISHED = 1000  # claims in a ledger, of some 100 bytes each
-_NO_AMOUNTS = Amounts()
 
 
 class AllocatedUsage(NamedTuple):
@@ -28,7 +27,7 @@ class AllocatedUsage(NamedTuple):
     It `is_behind` if a device is unknown to this replica because its slices are older than the claim.
     """
 
-    used: Amounts = _NO_AMOUNTS
+    used: Amounts = NO_AMOUNTS
     by_uid: Mapping[str, Amounts] = {}
     unpublished: Mapping[str, Amounts] = {}
     uncounted: frozenset[str] = frozenset()
@@ -72,7 +71,7 @@ def list_allocated(
     """
     for claim in claims.list_allocated(namespaces):
         if _is_counted(cap, claim):
-            kept = ledger.unpublished.get(claim.uid, _NO_AMOUNTS)
+            kept = ledger.unpublished.get(claim.uid, NO_AMOUNTS)
             if kept:
                 kept = Amounts({name: kept[name] for name in kept if ledger.resources >= cap.list_sources((name,))})
             yield claim, count_devices(claim.devices, cap.device_meters, devices.find_device, kept), kept

@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import Charge, ConsumerKind, has_ended
 from tallygate.accounting.devices.device_meter import (
     AllocatedDevice,
@@ -48,7 +48,6 @@ from tallygate.state.ports import RetryLaterError, UnknownDeviceError, UnseenCla
 
 _POD_SUBRESOURCES = frozenset({"", "resize"})
 _STATUS = "status"
-_NO_AMOUNTS = Amounts()
 _NO_CHARGE = Charge()
 _MISSING_UID = "object.metadata.uid is empty: caps are charged in the validating webhook, where it is set"
 
@@ -324,7 +323,7 @@ def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find
     before, after = list_counted_devices(charge.cap, old), list_counted_devices(charge.cap, new)
     if not after or before == after:
         return charge
-    current = count_devices(before, meters, find_device, _NO_AMOUNTS).amounts
+    current = count_devices(before, meters, find_device, NO_AMOUNTS).amounts
     try:
         hard = {name: meter for name, meter in meters.items() if name in charge.cap.hard}
         if _get_allocation(old) == _get_allocation(new):
@@ -336,7 +335,7 @@ def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find
             }
         if len(hard) < len(meters):  # without a hard limit, an unknown amount rejects nothing
             soft = {name: meter for name, meter in meters.items() if name not in hard}
-            requested |= count_devices(after, soft, find_device, _NO_AMOUNTS).amounts
+            requested |= count_devices(after, soft, find_device, NO_AMOUNTS).amounts
     except UndecidedDeviceError as error:
         raise UndecidedChargeError(charge.cap.definition.name, error) from None
     return msgspec.structs.replace(
@@ -358,7 +357,7 @@ def _count_known(
     Raises:
         UndecidedDeviceError: if one is unknown.
     """
-    count = count_devices(devices, meters, find_device, _NO_AMOUNTS)
+    count = count_devices(devices, meters, find_device, NO_AMOUNTS)
     if count.unknown:
         names = ", ".join(sorted(count.unknown))
         raise UndecidedDeviceError(f"a device of the claim is unknown, so its amount of {names} is too")

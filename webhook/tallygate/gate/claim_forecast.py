@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.problem import Code, Problem, Reason
 from tallygate.accounting.quantity_parser import QuantityError
@@ -45,7 +45,6 @@ from tallygate.state.ledger.ledger import Ledger
 CLAIMS_FIELD = "spec.resourceClaims"
 """The path of the claims in a pod or template."""
 
-_NO_AMOUNTS = Amounts()
 _AUTHENTICATED = "system:authenticated"
 _CONTROLLERS = (
     (
@@ -91,8 +90,8 @@ class PodClaims(msgspec.Struct, frozen=True):
     def compute_charge(self, cap: ActiveCap) -> Amounts:
         """Return the charge of all claims under a cap; empty if the cap does not apply to their controller."""
         if not self.claims or _may_controller_exceed(cap):
-            return _NO_AMOUNTS
-        return sum((cap.compute_claim_charge(each) for each in self.claims), _NO_AMOUNTS)
+            return NO_AMOUNTS
+        return sum((cap.compute_claim_charge(each) for each in self.claims), NO_AMOUNTS)
 
     def list_unknown_products(self, cap: ActiveCap) -> list[str]:
         """Return the names under a cap that are products of which a claim has one factor: such a claim is denied."""

@@ -7,7 +7,7 @@ attributes or capacities: a pod has nothing under these.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.gate.allocated_usage import AllocatedUsage, count_allocated
@@ -19,7 +19,6 @@ from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.ledger.ledger import Ledger
 
 _MAX_READS = 3
-_NO_AMOUNTS = Amounts()
 _NOTHING_ALLOCATED = AllocatedUsage()
 
 
@@ -30,8 +29,8 @@ class ClaimsUsage(NamedTuple):
     """
 
     revision: int
-    used: Amounts = _NO_AMOUNTS
-    unconfirmed: Amounts = _NO_AMOUNTS
+    used: Amounts = NO_AMOUNTS
+    unconfirmed: Amounts = NO_AMOUNTS
     by_uid: Mapping[str, Amounts] = {}
     deleted: frozenset[str] = frozenset()
     served: frozenset[str] = frozenset()
@@ -85,7 +84,7 @@ def _sum_claims(
     """Return the sum of claims without those of the scheduler whose pods count, and of allocated devices."""
     usage, owned = claims
     remainders = compute_remainders(cap, owned, pods)
-    used, unconfirmed, by_uid = usage.used, _NO_AMOUNTS, dict(usage.used_by_consumer)
+    used, unconfirmed, by_uid = usage.used, NO_AMOUNTS, dict(usage.used_by_consumer)
     for uid, each in owned.items():
         if uid in remainders:
             used = used - each.amounts + remainders[uid]
@@ -94,7 +93,7 @@ def _sum_claims(
         elif each.is_young:
             unconfirmed += each.amounts
     if allocated.by_uid:
-        by_uid = {uid: amounts + allocated.by_uid.get(uid, _NO_AMOUNTS) for uid, amounts in by_uid.items()}
+        by_uid = {uid: amounts + allocated.by_uid.get(uid, NO_AMOUNTS) for uid, amounts in by_uid.items()}
     return ClaimsUsage(
         usage.choose_revision(ledger.claims_revision),
         used + allocated.used,

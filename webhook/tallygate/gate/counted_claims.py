@@ -7,7 +7,7 @@ Under names that count devices by attributes or capacities every claim counts: a
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.devices.device_meter import AllocatedAmounts, AllocatedDevice, DeviceId
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.gate.allocated_usage import list_allocated
@@ -19,7 +19,6 @@ from tallygate.state.informers.device_store import DeviceStore
 from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.ledger.ledger import Ledger
 
-_NO_AMOUNTS = Amounts()
 _MAX_NAMED = 10
 
 
@@ -40,7 +39,7 @@ class CountedDevices(NamedTuple):
     """
 
     devices: tuple[AllocatedDevice, ...] = ()
-    amounts: Amounts = _NO_AMOUNTS
+    amounts: Amounts = NO_AMOUNTS
     unknown: frozenset[str] = frozenset()
     unpublished: tuple[DeviceId, ...] = ()
     is_kept: bool = False
@@ -103,7 +102,7 @@ def list_counted_claims(
         claim = claims.find(uid)
         if claim is None:
             continue
-        charge, devices, pod_uid = charges.get(uid, _NO_AMOUNTS), allocated.get(uid, _NO_DEVICES), pod_uids.get(uid, "")
+        charge, devices, pod_uid = charges.get(uid, NO_AMOUNTS), allocated.get(uid, _NO_DEVICES), pod_uids.get(uid, "")
         counted = remainders.get(uid, charge) + devices.amounts
         pod = pods.find(pod_uid) if pod_uid else None
         counted_claims.append(CountedClaim(claim, charge, counted, pod_uid, pod, uid in remainders, devices))
@@ -117,7 +116,7 @@ def compute_remainders(cap: ActiveCap, owned: Mapping[str, OwnedClaim], pods: Po
     """
     confirmed = pods.find_owned_claims(cap, {uid: each.owner for uid, each in owned.items() if each.is_reserved})
     if cap.is_selective:
-        return dict.fromkeys(confirmed, _NO_AMOUNTS)
+        return dict.fromkeys(confirmed, NO_AMOUNTS)
     return {uid: owned[uid].amounts.find_shortfall(used) for uid, used in confirmed.items()}
 
 

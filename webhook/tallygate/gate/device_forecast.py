@@ -9,7 +9,7 @@ So a warning states what is certain for these devices. It denies nothing, since 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.devices.least_amounts import LeastAmountsReview
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
@@ -21,7 +21,6 @@ from tallygate.policy.matching import matches_subjects
 from tallygate.policy.model import ForecastEnforcement
 from tallygate.state.ledger.ledger import Ledger
 
-_NO_AMOUNTS = Amounts()
 _SCHEDULER_GROUPS = ("system:authenticated",)
 
 
@@ -43,7 +42,7 @@ def compute_least(cap: ActiveCap, claims: Sequence[ResourceClaim], review: Least
     It is also empty if kube-scheduler may exceed the cap, since it allocates the devices of all claims.
     """
     if review is None or not forecasts_devices(cap):
-        return _NO_AMOUNTS
+        return NO_AMOUNTS
     counted = [each for each in claims if cap.counts_allocation(each, is_owned=False)]
     return review.compute(counted, cap.device_meters)
 

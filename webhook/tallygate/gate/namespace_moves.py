@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.request import UPDATE, AdmissionRequest, ReviewError
@@ -20,7 +20,6 @@ from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
 _NAMESPACE = msgspec.json.Decoder(Namespace)
-_NO_AMOUNTS = Amounts()
 
 
 def is_namespace_update(request: AdmissionRequest) -> bool:
@@ -48,7 +47,7 @@ def check_namespace_move(
 
 
 def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> Iterator[Problem]:
-    before = ledger.compute_charged() if ledger is not None and cap.definition.shared else _NO_AMOUNTS
+    before = ledger.compute_charged() if ledger is not None and cap.definition.shared else NO_AMOUNTS
     after = before + used
     cap_name, where = cap.definition.name, describe_scope(cap)
     for name in sorted(after.find_excess(cap.hard).keys() & used.keys()):

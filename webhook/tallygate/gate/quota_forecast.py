@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts, format_amount, round_down_to_unit, round_up_to_unit
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount, round_down_to_unit, round_up_to_unit
 from tallygate.accounting.devices.least_amounts import LeastAmountsReview
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from tallygate.accounting.problem import Problem, Reason
@@ -51,7 +51,6 @@ from tallygate.objects.core import (
     ResourceQuotaStatus,
 )
 
-_NO_AMOUNTS = Amounts()
 _CODES = (WORKLOAD_OVER_QUOTA,) * 4
 
 
@@ -183,7 +182,7 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
     def _charge_claims(self, pod: Pod, claims: PodClaims, quota: ResourceQuota) -> Amounts:
         """Return the amounts that the claims of one pod surely add to a quota."""
         if not self._counts_claims(quota):
-            return _NO_AMOUNTS
+            return NO_AMOUNTS
         resources_by_class = self.get_resources_by_class()
         charge = compute_scheduler_claim_charge(pod, resources_by_class, self.is_advertised)
         return sum((compute_claim_quota_charge(each, resources_by_class) for each in claims.claims), charge)
@@ -222,7 +221,7 @@ def _read_limits(quota: ResourceQuota) -> tuple[Amounts, Amounts]:
 def _charge_pod(pod: Pod, quota: ResourceQuota, defaults: PodDefaults, *, is_across: bool | None) -> Amounts:
     """Return the amounts that a pod with its defaults surely adds to a quota, without its claims."""
     if not _is_surely_selected(quota.spec or ResourceQuotaSpec(), pod.spec or PodSpec(), defaults, is_across=is_across):
-        return _NO_AMOUNTS
+        return NO_AMOUNTS
     charge = compute_quota_charge(pod, None)
     return Amounts({name: cost for name, each in charge.items() if (cost := round_up_to_unit(name, each)) > 0})
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.accounting.devices.device_meter import DeviceId, KnownDevice
@@ -34,8 +34,7 @@ from tallygate.state.ports import LedgerKey
 _NEW_NAMESPACE_SECONDS = 60.0
 _PROGRESS_INTERVAL_SECONDS = 5.0
 _SILENT_SECONDS = 20.0  # where pods are created and deleted, a store is confirmed as current every fifteen seconds
-_NO_AMOUNTS = Amounts()
-_NO_LEDGER = Ledger(_NO_AMOUNTS)
+_NO_LEDGER = Ledger(NO_AMOUNTS)
 
 
 def get_ledger_key(cap: ActiveCap, namespace: str) -> LedgerKey:

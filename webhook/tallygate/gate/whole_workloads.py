@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
@@ -52,7 +52,6 @@ from tallygate.state.ledger.reserve import WorkloadTerms
 _END_CONDITIONS = frozenset({"Complete", "Completed", "Failed", "Finished", "Succeeded"})
 _TRUE = "True"
 _UNKNOWN_REVISION = 0
-_NO_AMOUNTS = Amounts()
 _METADATA = msgspec.json.Decoder(PartialObjectMetadata)
 
 
@@ -251,7 +250,7 @@ def _charge_under(
     cap: ActiveCap, request: AdmissionRequest, workload: ForecastWorkload, old_workload: ForecastWorkload | None
 ) -> CapCharge:
     """Return the charge of a workload as a whole under a cap, by the mappings of classes that the cap counts by."""
-    current = _sum_charges(old_workload, cap) if old_workload is not None else _NO_AMOUNTS
+    current = _sum_charges(old_workload, cap) if old_workload is not None else NO_AMOUNTS
     return CapCharge(cap, current, _sum_charges(workload, cap), may_exceed(cap, request))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import Charge
 from tallygate.accounting.names import LIMITS_PREFIX
 from tallygate.accounting.pod_defaults import PodDefaults
@@ -36,7 +36,6 @@ from tallygate.gate.device_forecast import is_counted
 from tallygate.objects.core import Pod
 from tallygate.state.ledger.ledger import Ledger
 
-_NO_AMOUNTS = Amounts()
 _OVERHEAD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
@@ -66,7 +65,7 @@ class ForecastLimit:
     rollout_code: Code
     autoscaled_code: Code
     cap: ActiveCap | None = None
-    surge: Amounts = _NO_AMOUNTS
+    surge: Amounts = NO_AMOUNTS
 
     def get_most(self, name: str) -> int:
         """Return the largest limit of a name from now on."""
@@ -83,7 +82,7 @@ class ChargedPods:
 
     pods: ForecastPods
     per_pod: Amounts
-    claimed: Amounts = _NO_AMOUNTS
+    claimed: Amounts = NO_AMOUNTS
     least: frozenset[str] = frozenset()
 
 
@@ -426,7 +425,7 @@ def describe_unknown_count(
 
 def _requests_more(pods: ForecastPods, compute_charge: Callable[[Pod], Charge]) -> bool:
     """Return whether a pod counts more than one of the template that its template replaces."""
-    before = compute_charge(pods.old_template).amounts if pods.old_template is not None else _NO_AMOUNTS
+    before = compute_charge(pods.old_template).amounts if pods.old_template is not None else NO_AMOUNTS
     return any(amount > before.get(name, 0) for name, amount in compute_charge(pods.template).amounts.items())
 
 

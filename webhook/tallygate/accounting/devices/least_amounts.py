@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nsmallest
 from typing import NamedTuple, TypeVar
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.devices.device_meter import DeviceMeter
 from tallygate.accounting.devices.slice_devices import (
     PublishedSlice,
@@ -48,7 +48,6 @@ MAX_SHARED_WORK = 100_000
 
 _MAX_TABLES = 64
 _MAX_RESULTS = 512
-_NO_AMOUNTS = Amounts()
 _T = TypeVar("_T")
 _Tables = dict[object, dict[str, _T]]
 
@@ -130,7 +129,7 @@ class LeastAmountsReview:
                     amounts[name] = amount
         except WorkLimitError:
             pass  # the names until here are complete
-        return Amounts(amounts) if amounts else _NO_AMOUNTS
+        return Amounts(amounts) if amounts else NO_AMOUNTS
 
     def _compute_request(self, request: DeviceRequest, meter: DeviceMeter) -> int:
         """Return the least amount of a request; 0 if one of its alternatives is unknown."""

@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.accounting.pod_defaults import PodDefaults
@@ -68,8 +68,6 @@ from tallygate.policy.model import ForecastEnforcement, PolicySet
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.claim_records import find_pod_uid
 from tallygate.state.ledger.ledger import Ledger, Operation
-
-_NO_AMOUNTS = Amounts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +206,7 @@ class CapChecker:
         subject = typed.subject
         if not caps or (subject.namespace, subject.name) in self._stored_claims:
             return CapCheckResult(not_evaluated=not_evaluated)
-        charges = [CapCharge(cap, _NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
+        charges = [CapCharge(cap, NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
         unknown = tuple(
             _create_cap_problem(create_unknown_product_problem(cap, name), _get_severity(cap, name))
             for cap in caps
@@ -252,7 +250,7 @@ class CapChecker:
         """
         problems: list[ReportedProblem] = []
         for cap in caps:
-            used, pod_sets = _NO_AMOUNTS, []
+            used, pod_sets = NO_AMOUNTS, []
             for pods in planned.pod_sets:
                 existing = self._find_existing_pods(typed, pods.view)
                 owned = self._list_owned(existing)
@@ -278,7 +276,7 @@ class CapChecker:
 
     def _read_ledger(self, namespace: str, cap: ActiveCap) -> Ledger:
         key = get_ledger_key(cap, namespace)
-        ledger = self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(_NO_AMOUNTS)
+        ledger = self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(NO_AMOUNTS)
         return self._usage.mark_counted(cap, namespace, ledger)
 
     def _list_owned(self, pods: Iterable[Pod]) -> tuple[ResourceClaim, ...]:
@@ -313,11 +311,11 @@ class CapChecker:
 
     def _sum_charges(self, typed: TypedObject, pod_sets: Sequence[ForecastPods], cap: ActiveCap) -> CapCharge:
         """Return the charge of all pods of an object, and what the cap counts for those that exist."""
-        current = _NO_AMOUNTS
+        current = NO_AMOUNTS
         requested: list[tuple[ReplicaCount, Amounts]] = []
         for pods in pod_sets:
             existing = self._find_existing_pods(typed, pods.view)
-            current += sum((cap.compute_charge(each).amounts for each in existing), _NO_AMOUNTS)
+            current += sum((cap.compute_charge(each).amounts for each in existing), NO_AMOUNTS)
             per_pod = cap.compute_charge(pods.template).amounts
             if pods.view.is_template:
                 current += _compute_owned(cap, self._list_owned(existing), pods.claims)
@@ -383,7 +381,7 @@ def _compute_owned(cap: ActiveCap, owned: Sequence[ResourceClaim], claims: PodCl
 
     If `claims`, those of a further pod, are unknown, the increase is unknown too, so both are without claims.
     """
-    return _NO_AMOUNTS if claims.unknown else PodClaims(tuple(owned)).compute_charge(cap)
+    return NO_AMOUNTS if claims.unknown else PodClaims(tuple(owned)).compute_charge(cap)
 
 
 def _list_problems(result: ChargeResult, kind: str = "", pod_count: int = 0) -> tuple[ReportedProblem, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import has_ended
 from tallygate.accounting.devices.device_meter import AllocatedAmounts, count_devices
 from tallygate.accounting.devices.slice_devices import PublishedSlice
@@ -25,8 +25,6 @@ from tallygate.state.informers.claim_records import find_pod_uid
 from tallygate.state.informers.device_store import DeviceStore, create_slice_record
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
-
-_NO_AMOUNTS = Amounts()
 
 
 class SnapshotUsage:
@@ -48,7 +46,7 @@ class SnapshotUsage:
             namespace = get_metadata(consumer).namespace or ""
             for cap in index.find_matching(namespace, snapshot.labels_by_namespace.get(namespace)).caps:
                 key = get_ledger_key(cap, namespace)
-                previous = used_by_key.get(key, (cap, _NO_AMOUNTS))[1]
+                previous = used_by_key.get(key, (cap, NO_AMOUNTS))[1]
                 used_by_key[key] = (cap, previous + self._compute_used(cap, key, consumer))
         self.ledgers = {key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()}
 
@@ -69,7 +67,7 @@ class SnapshotUsage:
             return "what is used under them is unknown, without the ResourceSlices and claims of a snapshot"
         ledger = self.ledgers.get(key)
         unknown: Collection[str] = self._unknown.get(key, ())
-        used = _NO_AMOUNTS if ledger is None else ledger.used
+        used = NO_AMOUNTS if ledger is None else ledger.used
         return f"used {', '.join(_list_amounts(cap, names, used, unknown))}"
 
     def _compute_used(self, cap: ActiveCap, key: LedgerKey, consumer: Pod | ResourceClaim) -> Amounts:
@@ -88,11 +86,11 @@ class SnapshotUsage:
         charge, pod = cap.compute_claim_charge(claim), _find_pod(claim, self._pods_by_uid)
         if pod is None:
             return charge
-        return _NO_AMOUNTS if cap.is_selective else charge.find_shortfall(compute_used_by_pod(cap, pod))
+        return NO_AMOUNTS if cap.is_selective else charge.find_shortfall(compute_used_by_pod(cap, pod))
 
     def _count_devices(self, cap: ActiveCap, claim: ResourceClaim) -> AllocatedAmounts:
         devices = list_counted_devices(cap, claim)
-        return count_devices(devices, cap.device_meters, self._devices.find_device, _NO_AMOUNTS)
+        return count_devices(devices, cap.device_meters, self._devices.find_device, NO_AMOUNTS)
 
 
 def compute_used_by_pod(cap: ActiveCap, pod: Pod) -> Amounts:

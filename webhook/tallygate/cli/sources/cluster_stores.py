@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.names import is_extended
 from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.admission.cap_index import ActiveCap, CapIndex
@@ -62,8 +62,7 @@ R = TypeVar("R", bound=ResourceRecord)
 CLAIMS = "resourceclaims"
 CLASSES = DEVICE_CLASS_CODEC.name
 SLICES = RESOURCE_SLICE_CODEC.name
-_NO_AMOUNTS = Amounts()
-_NO_LEDGER = Ledger(_NO_AMOUNTS)
+_NO_LEDGER = Ledger(NO_AMOUNTS)
 
 
 class CountedUsage(NamedTuple):
@@ -169,7 +168,7 @@ class ClusterStores:
         deleted_claims = (each.counted for each in claims if each.claim.is_terminating)
         return CountedUsage(
             sum((each.counted for each in claims), count.used),
-            sum((*deleted_pods, *deleted_claims), _NO_AMOUNTS),
+            sum((*deleted_pods, *deleted_claims), NO_AMOUNTS),
             count.invalid,
             uncounted,
         )

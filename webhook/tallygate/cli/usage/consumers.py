@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import format_amount
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.claim_charge import DeviceSources, compute_claim_charge, compute_requested_devices
 from tallygate.accounting.devices.device_meter import DeviceFinder, DeviceMeter
@@ -21,8 +21,6 @@ from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
 from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.ledger.ledger import Ledger, Reservation
-
-_NO_AMOUNTS = Amounts()
 
 
 class _Share(NamedTuple):

@@ -11,7 +11,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.node_fit import UnhealthyDevices
 from tallygate.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
 from tallygate.admission.limit_schedule import LimitPeriod
@@ -83,7 +83,6 @@ class LedgerChoice:
                 yield ChosenLedger(cap if ledger is None else cap.with_former(ledger.mappings), key, members)
 
 
-_NO_AMOUNTS = Amounts()
 _ENDLESS = 1 << 80  # more than any limit
 SOURCE_MARK = "="
 """It is in the text of a way to a device, and in no name of a resource."""
@@ -363,7 +362,7 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
     ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
     count = cluster.count_usage(active_cap, members, ledger)
     counted_resources = _list_counted(active_cap, ledger)
-    ledger_used = _NO_AMOUNTS if ledger is None else ledger.used
+    ledger_used = NO_AMOUNTS if ledger is None else ledger.used
     limits = active_cap.hard if ledger is None else _take_smaller_limits(active_cap.hard, ledger.hard)
     for name in sorted(active_cap.resources):
         yield UsageLine(

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
@@ -38,7 +38,6 @@ from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 
-_NO_AMOUNTS = Amounts()
 _CLOCK_SKEW_SECONDS = 10.0
 """The allowed difference between the clocks of gate and API server, beyond their resolution of a second."""
 _MAX_COUNT_DELAY_SECONDS = 60.0
@@ -233,7 +232,7 @@ def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: Cap
                 charges[pod.group] = _compute_charge(chosen.active_cap, pod)
             charge = charges[pod.group]
             if pod.revision <= pods_revision:
-                counted.by_uid[pod.uid] = _NO_AMOUNTS if pod.has_ended else charge
+                counted.by_uid[pod.uid] = NO_AMOUNTS if pod.has_ended else charge
                 counted.certain.update(counted.by_uid[pod.uid])
             elif not pod.has_ended and cluster.stores.creation_times.get(pod.uid, created_before) < created_before:
                 counted.certain.update(charge)
@@ -294,4 +293,4 @@ def _compute_charge(active_cap: ActiveCap, pod: StoredConsumer) -> Amounts:
     try:
         return active_cap.compute_charge(pod.group.to_pod()).amounts
     except QuantityError:
-        return _NO_AMOUNTS
+        return NO_AMOUNTS

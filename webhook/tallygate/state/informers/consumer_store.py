@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts, share_amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, share_amounts
 from tallygate.accounting.charge import Charge
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
@@ -79,7 +79,6 @@ class Tombstones:
 
 
 _MAX_CAPS = 4096
-NO_AMOUNTS = Amounts()
 
 
 class ChargeableCap(Protocol):

@@ -7,10 +7,10 @@ status of the pod names that claim. While the pod counts, its claim does not (do
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.objects.core import Pod
 from tallygate.state.informers.consumer_columns import StoredConsumer
-from tallygate.state.informers.consumer_store import NO_AMOUNTS, ChargeableCap, ConsumerStore
+from tallygate.state.informers.consumer_store import ChargeableCap, ConsumerStore
 from tallygate.state.informers.pod_records import (
     ChargeGroupInterner,
     PodRecord,

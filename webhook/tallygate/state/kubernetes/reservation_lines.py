@@ -32,7 +32,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.state.ledger.ledger import Operation, Reservation
 
@@ -60,7 +60,6 @@ _MAX_CACHED = 20_000
 _MAX_DECODED = 8_192  # lines
 _MAX_BLOCKS = 64
 _MAX_HEADINGS = 1_024
-_NO_AMOUNTS = Amounts()
 
 
 Digits = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,64}\Z")]
@@ -346,7 +345,7 @@ def _create_reservation(name: str, rest: str, start: str, heading: str, ledger_n
     return Reservation(
         namespace,
         _unquote(start + name),
-        _decode_amounts(fields["counted"]) if "counted" in fields else _NO_AMOUNTS,
+        _decode_amounts(fields["counted"]) if "counted" in fields else NO_AMOUNTS,
         requested,
         attempt + _unquote(end),
         "attempts" not in fields,
@@ -355,7 +354,7 @@ def _create_reservation(name: str, rest: str, start: str, heading: str, ledger_n
         _unquote(fields.get("pod", "")),
         _unquote(fields.get("workloadKind", "")),
         _unquote(fields.get("workload", "")),
-        _decode_amounts(fields["taken"]) if "taken" in fields else _NO_AMOUNTS,
+        _decode_amounts(fields["taken"]) if "taken" in fields else NO_AMOUNTS,
         frozenset(map(_unquote, counted_pods.split(","))) if counted_pods else frozenset(),
     )
 

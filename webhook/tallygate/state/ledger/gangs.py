@@ -10,11 +10,10 @@ from hashlib import blake2b
 
 from msgspec.structs import replace
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 
-_NO_AMOUNTS = Amounts()
 _MARK_BYTES = 6
 """The length of the hash of a UID that tells the pods of one workload apart."""
 
@@ -29,7 +28,7 @@ def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]
     if owner is None:
         return after
     gang, earlier, own = before.reservations[owner], before.reservations.get(uid), after.reservations[uid]
-    grown = own.compute_reserved().find_shortfall(earlier.compute_reserved() if earlier else _NO_AMOUNTS)
+    grown = own.compute_reserved().find_shortfall(earlier.compute_reserved() if earlier else NO_AMOUNTS)
     left = gang.compute_reserved()
     share = Amounts({name: smaller for name, amount in grown.items() if (smaller := min(amount, left.get(name, 0)))})
     if not share or _create_mark(uid) in gang.counted_pods:

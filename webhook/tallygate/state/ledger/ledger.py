@@ -12,13 +12,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.accounting.names import ALLOCATED_MARK
-
-_NO_AMOUNTS = Amounts()
-
 
 SharedName = tuple[str, ConsumerKind, str]
 """The namespace, kind and name of pods or claims of which the API server stores one at a time."""
@@ -60,7 +57,7 @@ class Reservation(msgspec.Struct, frozen=True):
     pod_uid: str = ""
     workload_kind: str = ""
     workload: str = ""
-    taken: Amounts = _NO_AMOUNTS
+    taken: Amounts = NO_AMOUNTS
     counted_pods: frozenset[str] = frozenset()
 
     def compute_reserved(self) -> Amounts:
@@ -106,7 +103,7 @@ class Surge(msgspec.Struct, frozen=True):
     charges no more than that.
     """
 
-    amounts: Amounts = _NO_AMOUNTS
+    amounts: Amounts = NO_AMOUNTS
     since: int | None = None
 
 
@@ -336,7 +333,7 @@ class _Sums:
             removed = self._remove_attempt(name, uid)
         del self.reservations[uid]
         self.reserved = _subtract(self.reserved, removed)
-        in_namespace = self.by_namespace.get(reservation.namespace, _NO_AMOUNTS)
+        in_namespace = self.by_namespace.get(reservation.namespace, NO_AMOUNTS)
         _set_or_remove(self.by_namespace, reservation.namespace, _subtract(in_namespace, removed))
         number = self.numbers_by_namespace.pop(reservation.namespace) - 1
         if number:
@@ -350,7 +347,7 @@ class _Sums:
             added = _add_attempt(self.attempts_by_name, name, uid, added)
         self.reservations[uid] = reservation
         self.reserved = self.reserved + added
-        in_namespace = self.by_namespace.get(reservation.namespace, _NO_AMOUNTS)
+        in_namespace = self.by_namespace.get(reservation.namespace, NO_AMOUNTS)
         _set_or_remove(self.by_namespace, reservation.namespace, in_namespace + added)
         number = self.numbers_by_namespace.get(reservation.namespace, 0)
         self.numbers_by_namespace[reservation.namespace] = number + 1
@@ -360,7 +357,7 @@ class _Sums:
     def _remove_attempt(self, name: SharedName, uid: str) -> Amounts:
         """Remove an attempt of a name, and return what the name reserves less. Mostly the next one needs as much."""
         before = self.attempts_by_name.pop(name)
-        uids, left = before.uids - {uid}, _NO_AMOUNTS
+        uids, left = before.uids - {uid}, NO_AMOUNTS
         for other in uids:
             left = left.merge_max(self.reservations[other].compute_reserved())
             if left == before.reserved:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.state.ledger.gangs import is_complete, renew
@@ -28,7 +28,6 @@ from tallygate.state.ledger.ledger import (
 from tallygate.state.ledger.surges import end_surge
 
 _MARK_DIGITS = 12
-_NO_AMOUNTS = Amounts()
 
 PodName = tuple[str, str]
 """The namespace and the name of a pod."""
@@ -38,7 +37,7 @@ class CountedPod(msgspec.Struct, frozen=True):
     """A stored pod, and its part of `used` in the count of one snapshot; empty if the part may cover nothing."""
 
     uid: str = ""
-    part: Amounts = _NO_AMOUNTS
+    part: Amounts = NO_AMOUNTS
 
 
 NO_POD = CountedPod()
@@ -68,7 +67,7 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     used: Amounts
     deleted: Collection[str] = frozenset()
     claims_revision: int = 0
-    unconfirmed: Amounts = _NO_AMOUNTS
+    unconfirmed: Amounts = NO_AMOUNTS
     served: Collection[str] = frozenset()
     unpublished: Mapping[str, Amounts] = MappingProxyType({})
     uncounted: frozenset[str] = frozenset()
@@ -80,7 +79,7 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
 
         Without such a claim it may cover the attempts of the pod's name.
         """
-        return _NO_AMOUNTS if pod_uid in self.served else self.used_by_consumer.get(pod_uid, _NO_AMOUNTS)
+        return NO_AMOUNTS if pod_uid in self.served else self.used_by_consumer.get(pod_uid, NO_AMOUNTS)
 
     def find_holder(self, name: PodName, uid: str) -> CountedPod:
         """Return the stored pod of this name, with its part of `used` that may cover the creation of another one.
@@ -231,7 +230,7 @@ def _recount_reservation(
         return replace(reservation, counted=counted, pod_uid=reservation.pod_uid if reservation.is_of_pod else "")
     if reservation.kind is ConsumerKind.POD:
         return _cover_by_holder(uid, reservation, snapshot, served)
-    part = _NO_AMOUNTS
+    part = NO_AMOUNTS
     if reservation.pod_uid and reservation.pod_uid not in covering:
         part = snapshot.find_covering_part(reservation.pod_uid)
         covering.add(reservation.pod_uid)
@@ -259,7 +258,7 @@ def apply_limits(
     ledger: Ledger,
     hard: Amounts,
     resources: frozenset[str],
-    surge: Amounts = _NO_AMOUNTS,
+    surge: Amounts = NO_AMOUNTS,
     mappings: ClassMappings = NO_MAPPINGS,
 ) -> Ledger:
     """Return the ledger with these limits, and this surge above them (rule 12).

@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.state.ledger.gangs import find_gang, give_back, take_over
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
@@ -27,8 +27,6 @@ _NAMESPACE_SHARE = 4
 
 The same quarter limits their number.
 """
-
-_NO_AMOUNTS = Amounts()
 
 
 class Prerequisite(StrEnum):
@@ -64,7 +62,7 @@ class DeviceTerms(msgspec.Struct, frozen=True):
     min_claims_revision: int = 0
     allocates_at: int = 0
     pod_uid: str = ""
-    covered: Amounts = _NO_AMOUNTS
+    covered: Amounts = NO_AMOUNTS
     pod_name: str = ""
 
 
@@ -287,7 +285,7 @@ def _uncover_names(ledger: Ledger, pod_uid: str) -> Ledger:
     The claim may remain beside the next pod of the name. So it takes the part away in the write that reserves for it.
     """
     uncovered = {
-        uid: replace(each, counted=_NO_AMOUNTS, pod_uid="")
+        uid: replace(each, counted=NO_AMOUNTS, pod_uid="")
         for uid, each in ledger.reservations.items()
         if each.pod_uid == pod_uid and not each.is_of_pod
     }
@@ -377,7 +375,7 @@ def _compute_excess(after: Ledger, names: Iterable[str], own_limits: Amounts, st
 def _is_over_share(ledger: Ledger, after: Ledger, names: Iterable[str], request: ReservationRequest) -> bool:
     """Return whether reservations of several names of this namespace would exceed its share of a shared cap."""
     grown = [name for name in names if after.reserved.get(name, 0) > ledger.reserved.get(name, 0)]
-    reserved = after.reserved_by_namespace.get(request.namespace, _NO_AMOUNTS)
+    reserved = after.reserved_by_namespace.get(request.namespace, NO_AMOUNTS)
     if reserved == after.compute_reserved_with(request.uid):
         return False
     limits = [(name, hard[name]) for hard in (after.hard, request.hard) for name in grown if name in hard]

@@ -7,10 +7,8 @@ first takes the charge above the hard limit, and ends when the charge is back at
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.state.ledger.ledger import Ledger
-
-_NO_AMOUNTS = Amounts()
 
 
 class SurgeTerms(msgspec.Struct, frozen=True):
@@ -20,7 +18,7 @@ class SurgeTerms(msgspec.Struct, frozen=True):
     seconds of the Unix epoch.
     """
 
-    amounts: Amounts = _NO_AMOUNTS
+    amounts: Amounts = NO_AMOUNTS
     seconds: int = 0
     now: int = 0
 
