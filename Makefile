@@ -98,5 +98,5 @@ image: install ## the image of deploy/Dockerfile: make image IMAGE=tallygate:lat
 cluster: install ## a development cluster: control plane and three nodes with things to count, until Ctrl-C (needs Go)
 	@exec $(BIN)/python -m e2e.dev_cluster
 
-clean: ## away with everything made here
+clean: ## remove everything that make has created
 	@rm -rf $(VENV) .run build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

@@ -99,7 +99,7 @@ def read_ca_bundle(folder: Path, now: datetime) -> bytes:
 
     Raises:
         CertsError: if there are no certificates, they are too large to publish, or the serving certificate beside them
-            is not valid by them: clients could not call the gate any more.
+            is not valid by them: clients could no longer call the gate.
     """
     ca_certificates, chain = read_ca_certificates(folder), read_chain(folder)
     if not ca_certificates:

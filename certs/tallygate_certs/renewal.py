@@ -71,7 +71,7 @@ def renew(folder: Path, now: datetime, *, force: bool = False) -> RenewalResult:
         previous_cas
     ):
         write_ca_certificates(folder, (ca.certificate, *still_trusted))
-        actions.append("ceased to trust an authority that nothing is signed by any more; publish ca.crt")
+        actions.append("removed an authority that no longer signs any certificate; publish ca.crt")
     if reason := get_renewal_reason(serving.certificate, ca.certificate, now, force=force):
         # No client trusts a CA that was created just now, so its predecessor signs once more, if it lasts as long.
         if signer.certificate.not_valid_after_utc < now + SERVING_LIFETIME:

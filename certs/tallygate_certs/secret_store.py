@@ -100,7 +100,7 @@ class KubernetesCertificateStore:
         """Create the Secret, or replace the expected version of it.
 
         Raises:
-            ChangedError: if the Secret is not the expected version any more.
+            ChangedError: if the Secret is no longer the expected version.
             CertsError: if the Secret cannot be written.
         """
         data = {name: base64.b64encode(value).decode("ascii") for name, value in encode_data(state).items()}
@@ -117,7 +117,7 @@ class KubernetesCertificateStore:
         """Write the CA bundle into all webhooks of a configuration.
 
         Raises:
-            ChangedError: if the configuration is not the expected version any more.
+            ChangedError: if the configuration is no longer the expected version.
             CertsError: if the configuration cannot be written.
         """
         encoded_bundle = base64.b64encode(bundle).decode("ascii")

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,10 +55,19 @@ def test_every_option_has_a_description(name: str, command: click.Command) -> No
 @pytest.mark.parametrize("words", [[], ["certs"]])
 def test_every_command_is_listed_with_a_sentence(words: list[str]) -> None:
     page = CliRunner().invoke(root, [*words, "--help"]).output
-    listed = page.partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()
+    sections = re.findall(r"^Commands[^\n]*:\n((?:  .*\n)+)", page, re.MULTILINE)
+    listed = [line for section in sections for line in section.splitlines()]
     inner = [name.split()[-1] for name, _ in COMMANDS if name.split()[1:-1] == words and len(name.split()) > 1]
     assert [line.split()[0] for line in listed] == inner
     assert all(line.endswith(".") and len(line.split()) > 2 for line in listed)
+
+
+def test_the_help_groups_commands_by_role() -> None:
+    page = CliRunner().invoke(root, ["--help"]).output
+    roles = re.findall(r"^Commands for (.*):$", page, re.MULTILINE)
+    assert roles == ["developers", "admins", "operators", "nodes", "your shell"]
+    columns = {re.match(r"  \S+ +", line).end() for line in re.findall(r"^  [a-z][a-z-]*  +[A-Z].*$", page, re.MULTILINE)}  # type: ignore[union-attr]
+    assert len(columns) == 1
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["certs", "--help"]])

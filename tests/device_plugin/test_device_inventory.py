@@ -53,7 +53,7 @@ def test_a_vanished_device_is_unhealthy_for_an_hour_then_left_out() -> None:
     first = observe_devices({}, [FoundDevice("a", "/dev/a"), FoundDevice("b", "/dev/b")], _DONGLES, 0.0)
     vanished = observe_devices(first, [FoundDevice("b", "/dev/b")], _DONGLES, 10.0)
     assert [(each.offered_id, each.problem) for each in list_offered(vanished, _DONGLES)] == [
-        ("a", "/dev/a does not exist any more"),
+        ("a", "/dev/a does not exist now"),
         ("b", ""),
     ]
     still = observe_devices(vanished, [FoundDevice("b", "/dev/b")], _DONGLES, 9.0 + MISSING_SECONDS)

@@ -67,7 +67,7 @@ _CLAIMING = pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
                 (
                     1,
                     (
-                        f"{_START} 1 device of class gpu: {_POOL} 1 device, 1 has too little capacity left beside "
+                        f"{_START} 1 device of class gpu: {_POOL} 1 device, 1 has too little capacity left besides "
                         "default/train-0, claim default/used, 0 free"
                     ),
                 )
@@ -96,7 +96,7 @@ _CLAIMING = pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
                     1,
                     (
                         f"{_START} 1 device of class gpu: {_POOL} 2 devices, 1 allocated (default/train-0, claim "
-                        "default/used), 1 has too little left of its counters beside allocated devices, 0 free"
+                        "default/used), 1 has too little left of its counters besides allocated devices, 0 free"
                     ),
                 )
             ],

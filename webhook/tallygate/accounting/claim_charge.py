@@ -75,7 +75,7 @@ def find_device_sources(
     """Return the sources of each counted name that stands for devices; other names are absent.
 
     `resources_by_class` has the extended resource of each DeviceClass, empty if it has none. `mapped_classes` are
-    further classes of a name, by the policy. `former` are mappings of classes that count too, beside those of now.
+    further classes of a name, by the policy. `former` are mappings of classes that count too, besides the present ones.
     """
     mappings = {*resources_by_class.items(), *former}
     sources = {}

@@ -1,4 +1,4 @@
-"""GPUs that a pod requests by its annotations, beside all resources: a part of a GPU, or an amount of its memory.
+"""GPUs that a pod requests by its annotations, besides all resources: a part of a GPU, or an amount of its memory.
 
 KAI-Scheduler and NVIDIA Run:ai read `gpu-fraction` (a part of a GPU, as in `0.5`) or `gpu-memory` (MiB), of each of
 `gpu-fraction-num-devices` GPUs, one without it. `nvidia.com/container.NAME.gpu-memory.request`, or `.limit` without a

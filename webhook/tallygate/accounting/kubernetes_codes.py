@@ -50,7 +50,7 @@ HUGE_PAGES_ALONE = Code(
     number="TG014",
     slug="huge-pages-alone",
     summary="Huge pages are requested without cpu or memory.",
-    explanation="Kubernetes wants cpu or memory beside them, so that the container is not best-effort.",
+    explanation="Kubernetes wants cpu or memory in addition to them, so that the container is not best-effort.",
     invalid_example="resources:\n  limits:\n    hugepages-2Mi: 4Mi",
     valid_example="resources:\n  limits:\n    memory: 1Gi\n    hugepages-2Mi: 4Mi",
 )

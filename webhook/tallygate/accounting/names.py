@@ -177,7 +177,7 @@ def is_overcommit_allowed(name: str) -> bool:
 
 
 def is_scheduler_scalar(name: str) -> bool:
-    """Return whether the scheduler counts a name beside cpu, memory and ephemeral-storage (IsScalarResourceName)."""
+    """Return whether the scheduler counts a name besides cpu, memory and ephemeral-storage (IsScalarResourceName)."""
     return (
         is_extended(name) or is_hugepage(name) or is_prefixed_native(name) or name.startswith(ATTACHABLE_VOLUMES_PREFIX)
     )

@@ -1,4 +1,4 @@
-"""The fit of a pod's request beside other pods on one node, and the devices that the node cannot give.
+"""The fit of a pod's request besides other pods on one node, and the devices that the node cannot give.
 
 Source: fitsRequest in pkg/scheduler/framework/plugins/noderesources/fit.go and Resource in
 pkg/scheduler/framework/types.go, v1.36. Not modelled here: extended resources that a DeviceClass maps to dynamic
@@ -49,7 +49,7 @@ class Shortfall:
 
 
 def find_shortfalls(pod: Pod, node: Node, pods: Collection[Pod]) -> tuple[Shortfall, ...]:
-    """Return the shortfalls of a node for a pod beside the other pods on it; empty if the pod fits.
+    """Return the shortfalls of a node for a pod besides the other pods on it; empty if the pod fits.
 
     Only `status.allocatable` is read; if it is absent, capacity takes its place. Resources that the scheduler does not
     count (`foo`, `requests.example.com/gpu`) are ignored.

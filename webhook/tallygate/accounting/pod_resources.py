@@ -252,7 +252,9 @@ def _default_pod_limits(resources: PodResources) -> Quantities:
     containers = (*resources.containers, *resources.init)
     total = aggregate_containers(resources.containers, resources.init, limits=True)
     for name, request in resources.requests.items():
-        if is_pod_level_resource(name) and name not in filled and all(name in each.limits for each in containers):
+        if not is_pod_level_resource(name) or name in filled or name not in total:
+            continue
+        if all(name in container.limits for container in containers):
             filled[name] = max(total[name], request)
     return filled
 

@@ -114,7 +114,7 @@ def compute_claim_quota_charge(claim: ResourceClaim, resources_by_class: Mapping
 def compute_scheduler_claim_charge(
     pod: Pod, resources_by_class: Mapping[str, str], is_advertised: Callable[[str], bool]
 ) -> Amounts:
-    """Return the amount that kube-scheduler's claim for the extended resources of a pod surely adds beside the pod.
+    """Return the amount that kube-scheduler's claim for the extended resources of a pod surely adds besides the pod.
 
     kube-scheduler makes the claim for resources of classes that the node of the pod does not advertise.
     `is_advertised` returns whether any node may advertise a resource: then there may be no claim for it. If several

@@ -29,7 +29,7 @@ FAILURE_POLICY_ANNOTATION: Final = "tallygate.dev/failure-policy"
 """The annotation with the failure policy: `Fail` (the default) or `Ignore`."""
 
 EXEMPT_ANNOTATION: Final = "tallygate.dev/exempt-namespaces"
-"""The annotation with namespaces to exclude beside kube-system and the gate's own, with commas or spaces between."""
+"""The annotation with namespaces to exclude besides kube-system and the gate's own, with commas or spaces between."""
 
 URL_ANNOTATION: Final = "tallygate.dev/url"
 """The annotation with the address of a gate outside the cluster, `https://HOST:PORT`, in place of its Service."""

@@ -11,11 +11,16 @@ from pathlib import Path
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from tallygate.cli.framework import PLUGIN_PROGRAM, PROGRAM, Command, RootGroup, UsageError
+from tallygate.cli.framework import PLUGIN_PROGRAM, PROGRAM, Command, LazyCommand, RootGroup, UsageError
 
 _SHELLS = ("bash", "zsh", "fish")
 _COMPLETE_VARIABLE = "_TALLYGATE_COMPLETE"
 _PLUGIN = "kubectl-tallygate"
+_DEVELOPERS = "Commands for developers"
+_ADMINS = "Commands for admins"
+_OPERATORS = "Commands for operators"
+_NODES = "Commands for nodes"
+_SHELL = "Commands for your shell"
 _COMPLETE_FILES, _COMPLETE_NO_FILES, _COMPLETE_FOLDERS = 0, 4, 16
 """Cobra's ShellCompDirectiveDefault, ShellCompDirectiveNoFileComp and ShellCompDirectiveFilterDirs."""
 
@@ -41,27 +46,44 @@ def completion(ctx: click.Context, shell: str) -> None:
 @click.group(
     cls=RootGroup,
     modules={
-        "check": ("tallygate.cli.check.command", "Check manifests as the cluster would."),
-        "lint": ("tallygate.cli.lint", "Check policy files."),
-        "test": ("tallygate.cli.scenarios.command", "Run scenarios of requests against policies."),
-        "explain": ("tallygate.cli.explain", "Explain a code, or the calculation of a pod's request."),
-        "predict": ("tallygate.cli.predict.command", "Predict whether pods will find a node, and why not."),
-        "headroom": ("tallygate.cli.headroom", "Show the number of further copies of a pod that fit."),
-        "usage": ("tallygate.cli.usage.command", "Show the limits of caps, and what is used and reserved."),
-        "audit": ("tallygate.cli.audit.command", "Evaluate the stored objects of a cluster."),
-        "advertise": ("tallygate.cli.advertise.command", "Advertise counted resources on nodes."),
-        "withdraw": ("tallygate.cli.advertise.command", "Withdraw counted resources from nodes."),
-        "migrate": ("tallygate.cli.migrate.command", "Move a cluster from retired names to present ones."),
-        "snapshot": ("tallygate.cli.snapshot", "Write the current state of a cluster into one file."),
-        "doctor": (
-            "tallygate.cli.doctor.command",
-            "Check whether the gate works in a cluster, and show fixes.",
+        "check": LazyCommand("tallygate.cli.check.command", "Check manifests as the cluster would.", _DEVELOPERS),
+        "explain": LazyCommand(
+            "tallygate.cli.explain", "Explain a code, or the calculation of a pod's request.", _DEVELOPERS
         ),
-        "schema": ("tallygate.cli.schema_files", "Print the JSON schema of policies, or of scenarios."),
-        "serve": ("tallygate.cli.serve.command", "Answer a cluster's admission reviews."),
-        "device-plugin": ("tallygate.cli.device_plugin", "Publish devices of a node to its kubelet."),
-        "certs": ("tallygate.cli.certs.command", "Make, look at, renew and publish serving certificates."),
-        "completion": ("tallygate.cli.app", "Print a script that completes in your shell."),
+        "predict": LazyCommand(
+            "tallygate.cli.predict.command", "Predict whether pods will find a node, and why not.", _DEVELOPERS
+        ),
+        "lint": LazyCommand("tallygate.cli.lint", "Check policy files.", _ADMINS),
+        "test": LazyCommand("tallygate.cli.scenarios.command", "Run scenarios of requests against policies.", _ADMINS),
+        "usage": LazyCommand(
+            "tallygate.cli.usage.command", "Show the limits of caps, and what is used and reserved.", _ADMINS
+        ),
+        "headroom": LazyCommand(
+            "tallygate.cli.headroom", "Show the number of further copies of a pod that fit.", _ADMINS
+        ),
+        "audit": LazyCommand("tallygate.cli.audit.command", "Evaluate the stored objects of a cluster.", _ADMINS),
+        "migrate": LazyCommand(
+            "tallygate.cli.migrate.command", "Move a cluster from retired names to present ones.", _ADMINS
+        ),
+        "schema": LazyCommand(
+            "tallygate.cli.schema_files", "Print the JSON schema of policies, or of scenarios.", _ADMINS
+        ),
+        "serve": LazyCommand("tallygate.cli.serve.command", "Answer a cluster's admission reviews.", _OPERATORS),
+        "doctor": LazyCommand(
+            "tallygate.cli.doctor.command", "Check whether the gate works in a cluster, and show fixes.", _OPERATORS
+        ),
+        "certs": LazyCommand(
+            "tallygate.cli.certs.command", "Make, look at, renew and publish serving certificates.", _OPERATORS
+        ),
+        "snapshot": LazyCommand(
+            "tallygate.cli.snapshot", "Write the current state of a cluster into one file.", _OPERATORS
+        ),
+        "advertise": LazyCommand("tallygate.cli.advertise.command", "Advertise counted resources on nodes.", _NODES),
+        "withdraw": LazyCommand("tallygate.cli.advertise.command", "Withdraw counted resources from nodes.", _NODES),
+        "device-plugin": LazyCommand(
+            "tallygate.cli.device_plugin", "Publish devices of a node to its kubelet.", _NODES
+        ),
+        "completion": LazyCommand("tallygate.cli.app", "Print a script that completes in your shell.", _SHELL),
     },
     examples=(
         ("tallygate check deploy/", "what is wrong with the manifests of a folder"),

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import click
@@ -69,12 +69,12 @@ _CONNECTION_SETTINGS: dict[str, dict[str, Any]] = {
     },
     "--in-cluster": {"is_flag": True, "help": "The cluster that this runs in, as the pod's service account."},
     "--as": {"metavar": "USER", "help": "Send requests as this user, as kubectl does: with its rights alone."},
-    "--as-group": {"metavar": "GROUP", "multiple": True, "help": "Beside --as: a group; may be given several times."},
-    "--as-uid": {"metavar": "UID", "help": "Beside --as: the UID of the user."},
+    "--as-group": {"metavar": "GROUP", "multiple": True, "help": "With --as: a group; may be given several times."},
+    "--as-uid": {"metavar": "UID", "help": "With --as: the UID of the user."},
     "--as-user-extra": {
         "metavar": "KEY=VALUE",
         "multiple": True,
-        "help": "Beside --as: an extra field of the user; may be given several times.",
+        "help": "With --as: an extra field of the user; may be given several times.",
     },
     "--namespace": {"metavar": "NAME", "shell_complete": complete_namespace},
 }
@@ -275,25 +275,33 @@ class Group(_HelpWithExamples, click.Group):
         return found_name, command, add_given_options(ctx, command, rest)
 
 
+class LazyCommand(NamedTuple):
+    """A command that is imported when it runs; `role` is the heading under which the help lists it."""
+
+    module: str
+    help_line: str
+    role: str = "Commands"
+
+
 class LazyGroup(Group):
-    """A group that imports some commands only when they run; each has a module and a help line.
+    """A group that imports some commands only when they run, and lists them by role.
 
     So `check` in a commit hook does not wait for the import of a web server, and neither does `--help`.
     """
 
-    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, modules: Mapping[str, LazyCommand], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands; commands of modules keep the order of `modules`, the most used first."""
+        """Return the names of all commands; commands of modules keep the order of `modules`."""
         return [*super().list_commands(ctx), *self._modules]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name, which has the same name in its module, with _ for -."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        module, help_line = self._modules[cmd_name]
+        module, help_line, _ = self._modules[cmd_name]
         try:
             command = getattr(import_module(module), cmd_name.replace("-", "_"))
         except ModuleNotFoundError as error:
@@ -301,9 +309,15 @@ class LazyGroup(Group):
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands as click does, but without an import of each command."""
-        with formatter.section("Commands"):
-            formatter.write_dl([*self._list_help(ctx)])
+        """Write a list of commands for each role as click does, but without an import of each command."""
+        roles: dict[str, list[tuple[str, str]]] = {}
+        for name, line in self._list_help(ctx):
+            role = self._modules[name].role if name in self._modules else "Commands"
+            roles.setdefault(role, []).append((name, line))
+        width = max((len(name) for rows in roles.values() for name, _ in rows), default=0)
+        for role, rows in roles.items():
+            with formatter.section(role):
+                formatter.write_dl([(name.ljust(width), line) for name, line in rows])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the completions that click would return, but without an import of each command."""
@@ -312,7 +326,10 @@ class LazyGroup(Group):
 
     def _list_help(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
         for name in self.list_commands(ctx):
-            yield name, self._modules[name][1] if name in self._modules else self.commands[name].get_short_help_str()
+            yield (
+                name,
+                self._modules[name].help_line if name in self._modules else self.commands[name].get_short_help_str(),
+            )
 
 
 class RootGroup(LazyGroup):

@@ -27,7 +27,7 @@ _MAX_NAMED_FILES = 3
         ("tallygate lint policies/", "every mistake of every policy file in a folder"),
         ("tallygate lint --strict policies/gpus.yaml", "let warnings fail too, as CI should"),
         ("kustomize build . | tallygate lint -", "policies that another tool renders"),
-        ("tallygate lint policies/ -o github", "mistakes beside their lines in a pull request"),
+        ("tallygate lint policies/ -o github", "mistakes next to their lines in a pull request"),
     ),
 )
 @files_options("[FILE|FOLDER|-]...", "A policy file, a folder of them, or - for stdin.")

@@ -52,7 +52,7 @@ class FoundDevice:
 
 @dataclass(frozen=True, slots=True)
 class TrackedDevice:
-    """A device with its health; `missing_since` is the time at which a glob did not match its file any more."""
+    """A device with its health; `missing_since` is the time at which a glob no longer matched its file."""
 
     found: FoundDevice
     health: HealthState
@@ -88,7 +88,7 @@ def observe_devices(
     for device_id, known in inventory.items():
         since = now if known.missing_since is None else known.missing_since
         if device_id not in observed and now - since < MISSING_SECONDS:
-            missing = replace(known.found, problem=f"{known.found.path} does not exist any more")
+            missing = replace(known.found, problem=f"{known.found.path} does not exist now")
             observed[device_id] = replace(known, found=missing, missing_since=since)
     return dict(sorted(observed.items())[: MAX_DEVICES // resource.replicas])
 

@@ -97,7 +97,7 @@ class ResourceServer:
             self._changed.notify_all()
 
     def start(self) -> None:
-        """Serve over a new socket; a server of before is stopped first.
+        """Serve over a new socket; an earlier server is stopped first.
 
         Raises:
             SocketError: if another process serves this resource, or the folder cannot be written.

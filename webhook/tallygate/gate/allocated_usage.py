@@ -1,6 +1,6 @@
 """The amounts of allocated devices under a cap that counts them by their attributes or capacities, for a recount.
 
-A device keeps its last known amount while a claim has it, though no slice publishes it any more. Replicas remember such
+A device keeps its last known amount while a claim has it, though no slice publishes it now. Replicas remember such
 devices, and the ledger has the amounts of their claims for replicas that start later. If both are missing, a count of
 devices takes an unknown one for a selected one. A sum of capacities cannot be counted then: nothing is charged under
 its name until the device is known or the claim is deleted.

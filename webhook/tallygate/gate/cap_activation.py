@@ -2,8 +2,8 @@
 
 The leader writes it before any ledger of a cap becomes active, so a cap that it lacks was never active: no limit
 was enforced under it yet. It belongs to another kind of object than the ledgers, so that the deletion of all ledgers
-leaves it. The name of a cap counts beside its key: a cap with other counting rules than the recorded ones has changed,
-and is not new.
+leaves it. The name of a cap counts as well as its key: a cap with other counting rules than the recorded ones has
+changed, and is not new.
 """
 
 from collections.abc import Callable, Collection

@@ -236,7 +236,7 @@ def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) 
 
 
 def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult]) -> Iterator[Problem]:
-    """Yield a problem for each resource of which the claims exceed what a cap has free beside the charged pod.
+    """Yield a problem for each resource of which the claims exceed what a cap has free besides the charged pod.
 
     Yield one too for the least that they get under a cap by allocated devices. The claim controller reports the
     rejection of a claim on the pod, and kube-scheduler that of an allocation, which is enough if a controller created

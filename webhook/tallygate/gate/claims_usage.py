@@ -1,7 +1,7 @@
 """The used amounts of the claims for devices under one ledger, for a recount.
 
-A claim that kube-scheduler made for a pod is not counted beside the pod, except under names that count devices by
-attributes or capacities: a pod has nothing under these.
+A claim that kube-scheduler made for a pod is not counted in addition to the pod, except under names that count devices
+by attributes or capacities: a pod has nothing under these.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The claims for devices that count under a cap, one by one, as `tallygate.gate.usage_lister` sums them.
 
-A claim that kube-scheduler made for a pod counts nothing beside its pod, but for devices that the pod does not count.
+A claim that kube-scheduler made for a pod counts nothing besides its pod, but for devices that the pod does not count.
 Under names that count devices by attributes or capacities every claim counts: a pod has nothing under these.
 """
 
@@ -55,7 +55,7 @@ _NO_DEVICES = CountedDevices()
 
 
 class CountedClaim(NamedTuple):
-    """A claim with its charge under a cap, and the amounts that count beside its pod.
+    """A claim with its charge under a cap, and the amounts that count besides its pod.
 
     `pod_uid` is the UID of the pod for which kube-scheduler seems to have made it, or empty; `pod` is that pod if it is
     stored, and `is_confirmed` if its status names the claim. `charge` is without `allocated`, and `counted` has both.
@@ -110,7 +110,7 @@ def list_counted_claims(
 
 
 def compute_remainders(cap: ActiveCap, owned: Mapping[str, OwnedClaim], pods: PodStore) -> dict[str, Amounts]:
-    """Return what claims of kube-scheduler count beside their pods, by UID, without those whose pods do not count.
+    """Return what claims of kube-scheduler count besides their pods, by UID, without those whose pods do not count.
 
     The classes of a resource may have changed since the scheduler made a claim, so it may be larger than its pod.
     """

@@ -1,4 +1,4 @@
-"""The devices that a pod lacks, in words for a denial, and whether they are known well enough for one.
+"""The text of a denial for devices that a pod lacks, and whether enough is known to deny.
 
 A message names pools and nodes, and claims and pods of the namespace of the incoming pod only.
 """

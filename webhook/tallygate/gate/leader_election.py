@@ -214,7 +214,7 @@ class LeaderElector:
         """Read the record of the caps that were active; on the leader, also write it.
 
         A cap is recorded once its ledgers can be activated: it was loaded everywhere for the in-flight bound. It is
-        removed when no live replica has it any more, unless another definition of it is about to take its place.
+        removed when no live replica still has it, unless another definition of it is about to take its place.
         """
         observed = self._observed.get(RECORD_LEASE)
         stored = (observed.lease.caps if observed is not None else None) or frozenset()

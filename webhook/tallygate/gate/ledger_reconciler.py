@@ -163,7 +163,7 @@ class _ReconcileTransition:
         return apply_limits(ledger, cap.hard, cap.counted, cap.surge, cap.mappings)
 
     def _end_mappings(self, ledger: Ledger) -> Ledger:
-        """Return the ledger without former mappings of device classes by which no consumer counts any more."""
+        """Return the ledger without former mappings of device classes by which no consumer counts now."""
         if ledger.initializer:
             return ledger
         ended = self.usage_lister.list_ended_mappings(self.cap, self.key, ledger)
@@ -265,7 +265,7 @@ class LedgerReconciler:
         yield from (ledgers | self._list_left_groups(caps)).items()
 
     def _list_left_groups(self, caps: CapIndex) -> dict[LedgerKey, ActiveCap]:
-        """Return the ledgers of groups whose last namespace left: no namespace leads to them any more."""
+        """Return the ledgers of groups whose last namespace left: no namespace leads to them now."""
         left: dict[LedgerKey, ActiveCap] = {}
         for key in self._with_members:
             cap = caps.find_cap(key.cap, key.namespace)

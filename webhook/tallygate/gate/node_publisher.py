@@ -1,6 +1,6 @@
 """The publication of amounts on nodes: one node is compared with the policies, and written where it differs.
 
-A name that is not wanted any more, or less of it, stays at the amount that the pods of the node use until they end. The
+A name that is no longer wanted, or less of it, stays at the amount that the pods of the node use until they end. The
 amount of a device plugin is never overwritten. An amount that another client changes again and again is corrected ever
 more seldom, and each such name is a problem with a text.
 """

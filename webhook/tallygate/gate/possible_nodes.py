@@ -47,7 +47,7 @@ class PossibleNodes:
         return bool(selected) or not self._are_pools_known
 
     def find_unsized(self, pod: IncomingPod) -> str:
-        """Return the name of the first pool that may run a pod, and of which no amount is known; empty without one."""
+        """Return the name of the first pool that may run a pod and has no known amount; empty without one."""
         unsized = [each for each in self.shapes if each.is_unsized]
         return next((each.name for each in select_shapes(pod, self._cluster, unsized)), "")
 

@@ -124,7 +124,7 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
                 continue  # no API server stores such a quota; the next one may be valid
 
     def forecast_pod(self, expected: ExpectedClaims) -> Iterator[Problem]:
-        """Yield a problem for each key of a quota that the claims of a pod exceed, beside the pod itself."""
+        """Yield a problem for each key of a quota that the claims of a pod exceed, besides the pod itself."""
         for quota in sorted(expected.quotas, key=_get_name):
             try:
                 yield from self._forecast_claims(expected.pod, expected.claims, quota)

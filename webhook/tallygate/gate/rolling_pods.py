@@ -158,7 +158,7 @@ class _RevisionFinder:
 def _identify(metadata: ObjectMeta) -> tuple[OwnerReference | None, str | None, str | None]:
     """Return what the pods of one revision have in common.
 
-    It is the whole reference: a pod may state the UID of a controller beside another kind or name, and is not its own.
+    It is the whole reference: a pod may state the UID of a controller of another kind or name, and is not its own.
     """
     labels = metadata.labels or {}
     return find_controller(metadata), labels.get(_DAEMON_REVISION), labels.get(_SET_REVISION)

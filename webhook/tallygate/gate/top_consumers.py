@@ -114,7 +114,7 @@ class ConsumerSums:
             self.add(name, consumer, amount, terminating=amount if group.is_terminating else 0)
 
     def add_claim(self, consumer: str, claim: CountedClaim) -> None:
-        """Add the amounts of a claim that count beside its pod."""
+        """Add the amounts of a claim that count besides its pod."""
         for name, amount in claim.counted.items():
             self.add(name, consumer, amount, terminating=amount if claim.claim.is_terminating else 0)
 
@@ -163,7 +163,7 @@ _KIND_NAMES = {ConsumerKind.POD: "Pod", ConsumerKind.CLAIM: "ResourceClaim"}
 
 
 def _add_claims(sums: ConsumerSums, claims: Sequence[CountedClaim], owners: PodOwners) -> None:
-    """Add the claims of pods, and the largest others: no other claim can be a top consumer, beside one left out."""
+    """Add the claims of pods, and the largest others: no other claim can be a top consumer, next to one left out."""
     others: list[CountedClaim] = []
     for each in claims:
         if each.pod is None:
@@ -219,7 +219,7 @@ def _find_owner(pod: Pod) -> str:
 class ExcessDetails:
     """The top consumers of an exceeded resource, and the seconds until all unused reservations have expired.
 
-    `name_exists` is True if it is a pod that is created beside a counted one of its name.
+    `name_exists` is True if it is a pod that is created next to a counted one of its name.
     """
 
     consumers: tuple[Consumer, ...] = ()

@@ -1,6 +1,6 @@
 """Lister of the cluster for the gate: the member namespaces of a cap, and the amounts that are used in them under it.
 
-Pods and claims for devices use amounts. A claim that kube-scheduler made for a pod is not counted beside the pod.
+Pods and claims for devices use amounts. A claim that kube-scheduler made for a pod is not counted besides the pod.
 
 It reads the stores that watches update. A store may be behind the cluster. Therefore a ledger records the revisions
 from which it was counted, and no older snapshot replaces them (docs/design/caps.md, rule 4).
@@ -173,8 +173,8 @@ class UsageLister:
         """Return the usage under a ledger, by consumer for each reservation, and for the pods of scheduler's claims.
 
         It has the stored pods that have the name of a pod with a reservation, or that of the pod that is `created`.
-        It is counted by the mappings of device classes that the ledger has, beside those of now. Return None before the
-        cluster was listed, and as long as slices are older than a claim with an unknown device.
+        It is counted by the mappings of device classes that the ledger has, besides the present ones. Return None
+        before the cluster was listed, and as long as slices are older than a claim with an unknown device.
         """
         membership, cap = self.find_membership(cap, key), cap.with_former(ledger.mappings)
         if membership is None:
@@ -215,7 +215,7 @@ class UsageLister:
         )
 
     def list_ended_mappings(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> ClassMappings:
-        """Return the former mappings of device classes in a ledger by which none of its consumers counts any more.
+        """Return the former mappings of device classes in a ledger by which none of its consumers still counts.
 
         There are none unless the pods and claims are those that the ledger was counted from.
         """
@@ -269,7 +269,7 @@ class UsageLister:
     def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> ClaimsUsage | None:
         """Return the usage of claims; None if that of their devices is not known.
 
-        Call it after the pods were counted: a pod that ends in between is then counted beside its claim, not neither.
+        Call it after the pods were counted: a pod that ends in between is then counted besides its claim, not neither.
         A cap without devices counts no claims, and keeps the revision of its ledger.
         """
         if self._claims is None or not needs_claims(cap, ledger):

@@ -2,7 +2,7 @@
 
 Kubernetes reports a rejected pod to the controller only, in an event on a ReplicaSet (kubernetes#96634). The gate
 reports it when the user applies the workload. A forecast reserves nothing, and every pod is still evaluated when it is
-created. The claims that are made from templates count beside the pods. `quota_forecast` has the limits of
+created. The claims that are made from templates count in addition to the pods. `quota_forecast` has the limits of
 ResourceQuotas.
 """
 

@@ -269,7 +269,7 @@ class PriorityClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
 
 
 class RuntimeClassOverhead(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`overhead` of a RuntimeClass: the amounts that each pod needs beside those of its containers."""
+    """`overhead` of a RuntimeClass: the amounts that each pod needs in addition to those of its containers."""
 
     pod_fixed: ResourceList | None = None
 

@@ -81,7 +81,7 @@ def _check_factors(factors: list[Node], path: str, devices: set[str]) -> Iterato
         if problem := _find_resource_problem(node.text) or _find_factor_problem(node.text, devices):
             yield node, BAD_COUNTED_NAME, f"{path}.product: {problem}"
         elif node.text in names and node is not item:
-            yield node, REPEATED, f"{path}.product: {quote_text(node.text)} stands here twice; remove one"
+            yield node, REPEATED, f"{path}.product: {quote_text(node.text)} is given twice; remove one"
         names.add(node.text)
 
 

@@ -81,7 +81,7 @@ def lint_ended_overrides(policies: PolicySet, now: datetime) -> Iterator[LintFin
     for cap in policies.caps:
         for index, override in enumerate(cap.overrides):
             if override.until is not None and override.has_ended(now):
-                text = f"ended at {format_time(override.until)}, so this override changes nothing any more; remove it"
+                text = f"ended at {format_time(override.until)}, so this override has no effect; remove it"
                 yield create_finding(cap, create_warning(f"spec.overrides[{index}].until", OVERRIDE_ENDED, text))
 
 

@@ -358,7 +358,7 @@ def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
 
 
 def _list_counted_resources(cap: NamespaceCap) -> Iterator[_ResourceUse]:
-    """Yield the resources of `counts`, without those that stand beside a similar name on purpose."""
+    """Yield the resources of `counts`, without those that stand next to a similar name on purpose."""
     for name, count in cap.counts.items():
         field = join_path("spec.counts", name)
         fields = {each: join_path(f"{field}.weights", each) for each in count.weights}

@@ -249,7 +249,7 @@ class PodFilter:
 
 @dataclass(frozen=True, slots=True)
 class DeviceDefinition:
-    """The devices that count under a name of a cap: those of these device classes, beside the name's own.
+    """The devices that count under a name of a cap: those of these device classes, besides the name's own.
 
     Or the allocated devices that `selector` matches (every one if it is empty): each counts once, or, with the name of
     a capacity in `sum`, with its amount of that.

@@ -1,4 +1,4 @@
-"""The documents of kind NodeResource: their mistakes beside those of shape, the definition of a valid one, and pairs.
+"""The documents of kind NodeResource: their mistakes besides those of shape, the definition of a valid one, and pairs.
 
 Two definitions may give one node different amounts of a resource.
 """

@@ -266,7 +266,7 @@ CODES: tuple[Code, ...] = (
         "policy-shadowed",
         "A rule says nothing that another one does not say already.",
         "Two places to edit, one of which changes nothing.",
-        "whole-gpus for nvidia.com/gpu beside whole-all for nvidia.com/*, with the same checks",
+        "whole-gpus for nvidia.com/gpu next to whole-all for nvidia.com/*, with the same checks",
         "whole-all alone",
     ),
     Code(
@@ -380,7 +380,7 @@ CODES: tuple[Code, ...] = (
         OVERRIDE_ENDED,
         "policy-override-ended",
         "An override of a cap has ended.",
-        "It changes no limit any more. Messages and `usage` name it as long as it is in the file.",
+        "It no longer changes any limit. Messages and `usage` name it as long as it is in the file.",
         "overrides: [{hard: {nvidia.com/gpu: 12}, until: 2020-12-04}]",
         "no overrides",
     ),

@@ -389,7 +389,7 @@ def _describe_repeated(error: _SchemaError) -> Iterator[_ShapeProblem]:
     for item in error.node.items if isinstance(error.node, Sequence) else ():
         text = item.text if isinstance(item, Scalar) else ""
         if text in seen and isinstance(item, Scalar):
-            yield item, REPEATED, _prefix_path(error.path, f"{quote_text(text)} stands here twice; remove one")
+            yield item, REPEATED, _prefix_path(error.path, f"{quote_text(text)} is given twice; remove one")
         seen.add(text)
 
 

@@ -62,7 +62,7 @@ class PolicyReloader:
         changes = _list_changes(before, self._reported)
         self._log.info("policies-loaded", **self._get_summary(), **changes, warnings=_format_findings(status.warnings))
         for cap in sorted({cap.name for cap in before.caps} - {cap.name for cap in self._reported.caps}):
-            self._log.warning("cap-removed", cap=cap, message="no pod is limited by it any more")
+            self._log.warning("cap-removed", cap=cap, message="it no longer limits pods")
 
     def _set_metrics(self, status: PolicyStatus) -> None:
         policies = self.store.get_policies()

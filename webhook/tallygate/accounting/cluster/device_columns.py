@@ -27,7 +27,7 @@ from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.objects.devices import ResourceClaim
 
 _NODE: Final = 20  # the work for one node whose slices have changed
-_EXAMPLE: Final = 2  # the work for one content beside the evaluation of expressions
+_EXAMPLE: Final = 2  # the work for one content besides the evaluation of expressions
 _ROWS_OF_WORK: Final = 200
 _MIN_ROWS: Final = 64
 _MAX_KINDS: Final = 6  # of requests: their combinations are counted

@@ -1,4 +1,4 @@
-"""Pools of nodes: their NodePools, NodeClaims and nodes, and the last node of a pool that has none any more.
+"""Pools of nodes: their NodePools, NodeClaims and nodes, and the last node of a pool that no longer has any.
 
 Karpenter names the pool of a node by a label, and its NodePool has the labels, the taints and the limits. Other pools
 are groups of the cluster autoscaler or of a provider, known by a label or an annotation of their nodes alone.

@@ -102,7 +102,7 @@ class ConsumptionRules:
     def fits(
         self, capacities: Capacities, requested: Amounts, allocated: Amounts = _NONE, allocating: Amounts = _NONE
     ) -> bool:
-        """Return whether a device has room for a request, beside what is allocated and being allocated of it.
+        """Return whether a device has room for a request, besides what is allocated and being allocated of it.
 
         Raises:
             CapacityRequestError: as `compute_consumed`.

@@ -288,10 +288,10 @@ class _InspectedNode:
         consumed = state.consumed.get(device.id)
         if consumed and not self._allocator.consumption.fits(device.content.capacities, request.requested, consumed):
             holders = "; ".join(map(str, self._holders.get(device.id, ())))
-            return f"{_TOO_LITTLE_CAPACITY} beside {holders or 'other claims'}"
+            return f"{_TOO_LITTLE_CAPACITY} besides {holders or 'other claims'}"
         if device.content.consumed_counters and not state.has(device.id):
             if not self._counters.reserve(pool, device):
-                return "has too little left of its counters beside allocated devices"
+                return "has too little left of its counters besides allocated devices"
             self._counters.release(pool, device)
         return ""
 

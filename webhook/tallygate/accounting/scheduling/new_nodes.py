@@ -101,7 +101,7 @@ def select_shapes(pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape
 
 
 def find_fitting(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NodeShape | None:
-    """Return the shape, with its chosen labels, if one pod would fit on a new node beside the pods of the cluster.
+    """Return the shape, with its chosen labels, if one pod would fit on a new node besides the pods of the cluster.
 
     Return None if that is unknown, or if it fits with none of a few choices.
 

@@ -288,7 +288,7 @@ def get_free_amounts(cluster: Cluster, nodes: NodeIndices, resource: str) -> Exa
 def _count_copies_beside_nominated_pods(
     pod: IncomingPod, cluster: Cluster, node_index: int, nominated_pods: list[PodInfo]
 ) -> int:
-    """Return the number of copies that one node takes beside its nominated pods."""
+    """Return the number of copies that one node takes besides its nominated pods."""
     nodes = np.array([node_index])
     copies = int(get_free_amounts(cluster, nodes, _PODS)[0]) - len(nominated_pods)
     for name, requested in pod.requests.items():

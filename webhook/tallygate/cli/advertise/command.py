@@ -119,7 +119,7 @@ def withdraw(ctx: click.Context, arguments: tuple[str, ...], *, selector: str | 
 
     The resources are removed from capacity and allocatable of the node's status. If a check of any node fails, no node
     is changed: a resource that pods of a node use, one that a device plugin publishes, or one that another field
-    manager has set. A resource that a node does not have is left so. Needed rights: get and list on nodes, list on
+    manager has set. A resource that a node does not have is no error. Needed rights: get and list on nodes, list on
     pods, and patch on nodes/status.
 
     Exit codes: 0 no node has the resources, 1 a node was refused or failed, 2 a usage error, or the cluster cannot be

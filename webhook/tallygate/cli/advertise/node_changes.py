@@ -15,7 +15,7 @@ _MAX_PODS = 10
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """The permissions that a user gives beside the amounts."""
+    """The permissions that a user gives in addition to the amounts."""
 
     below_use: bool = False
     force_conflicts: bool = False

@@ -15,10 +15,10 @@ _NODE_PREFIXES = ("node/", "nodes/", "no/")
 
 
 def split_arguments(arguments: Sequence[str], selector: str | None) -> tuple[str, tuple[str, ...]]:
-    """Return the node that the first argument names, "" beside a selector, and the arguments for resources.
+    """Return the node that the first argument names, "" with a selector, and the arguments for resources.
 
     Raises:
-        UsageError: if there is no node or no resource, or a node beside a selector.
+        UsageError: if there is no node or no resource, or a node together with a selector.
     """
     if selector is not None:
         for argument in arguments:

@@ -14,7 +14,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyGroup, UsageError
+from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyCommand, LazyGroup, UsageError
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import create_table
 from tallygate_certs.certificate_names import CertificateNames, create_service_names, parse_names
@@ -58,8 +58,8 @@ def convert_facts(facts: CertificateFacts) -> dict[str, Any]:
 @click.group(
     cls=LazyGroup,
     modules={
-        "publish": ("tallygate.cli.certs.cluster_commands", "Let the cluster's API server trust them."),
-        "status": (
+        "publish": LazyCommand("tallygate.cli.certs.cluster_commands", "Let the cluster's API server trust them."),
+        "status": LazyCommand(
             "tallygate.cli.certs.cluster_commands",
             "Show the certificates that a gate keeps in a cluster.",
         ),
@@ -140,7 +140,7 @@ def show(ctx: click.Context, folder: Path, output: str) -> None:
 def renew(folder: Path, *, force: bool) -> None:
     """Renew the certificates of FOLDER that are due: the certificate with a month left, the authority with a year left.
 
-    A new authority is trusted beside the old one for the remaining lifetime of its certificates, and signs only
+    A new authority is trusted next to the old one for the remaining lifetime of its certificates, and signs only
     after a day: publish ca.crt in between, and every client trusts every certificate that it meets.
     """
     with convert_errors():

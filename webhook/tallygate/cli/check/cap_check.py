@@ -329,7 +329,7 @@ class CapChecker:
     def _charge_pod_with_claims(
         self, typed: TypedObject, charges: Sequence[CapCharge], claims: PodClaims
     ) -> tuple[ReportedProblem, ...]:
-        """Charge a pod, and its claims too if all of them fit beside it."""
+        """Charge a pod, and its claims too if all of them fit besides it."""
         if impossible := [*forecast_impossible_claims(claims, charges)]:
             return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in impossible)
         checked = self._reserve(typed, charges, ConsumerKind.POD, is_dry_run=True)

@@ -1,6 +1,6 @@
 """The amounts that the pods and the claims for devices of a snapshot use under caps, before a manifest is charged.
 
-A claim that kube-scheduler made for a pod counts nothing beside its pod, but for devices that the pod does not count.
+A claim that kube-scheduler made for a pod counts nothing besides its pod, but for devices that the pod does not count.
 Devices count by their attributes and capacities as the slices of the snapshot publish them.
 """
 
@@ -82,7 +82,7 @@ class SnapshotUsage:
         return used + found.amounts
 
     def _compute_used_by_claim(self, cap: ActiveCap, claim: ResourceClaim) -> Amounts:
-        """Return what a claim counts beside its pod, if kube-scheduler made it (`tallygate.gate.counted_claims`)."""
+        """Return what a claim counts besides its pod, if kube-scheduler made it (`tallygate.gate.counted_claims`)."""
         charge, pod = cap.compute_claim_charge(claim), _find_pod(claim, self._pods_by_uid)
         if pod is None:
             return charge

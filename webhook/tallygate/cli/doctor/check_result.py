@@ -110,7 +110,7 @@ def format_tallygate(location: GateLocation, *arguments: str) -> str:
     return shlex.join(("tallygate", *arguments, *location.options))
 
 
-def format_webhook_patch(  # noqa: PLR0913, PLR0917 -- which webhook of which object, and what of it
+def format_webhook_patch(  # noqa: PLR0913, PLR0917 -- the object, its webhook, the field and its value
     location: GateLocation, kind: str, configuration: WebhookConfiguration, webhook: Webhook, field: str, value: Any
 ) -> str:
     """Return a command that sets one field of one webhook; it fails if the webhook's index has changed since."""

@@ -37,7 +37,7 @@ class UseForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepPair:
-    """The step that adds the new name beside the old one, and the step that removes the old one.
+    """The step that adds the new name next to the old one, and the step that removes the old one.
 
     Without the first, the old name is renamed at once.
     """

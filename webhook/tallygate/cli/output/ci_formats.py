@@ -1,6 +1,6 @@
 """Findings as GitHub workflow commands and as SARIF 2.1.0.
 
-Workflow commands show findings beside the lines of a pull request. Format: "Workflow commands for GitHub Actions",
+Workflow commands show findings next to the lines of a pull request. Format: "Workflow commands for GitHub Actions",
 setting an error, warning or notice message; escaping as in actions/toolkit `packages/core/src/command.ts`.
 
 Code scanners and editors read SARIF 2.1.0 (OASIS Standard, 27 March 2020).

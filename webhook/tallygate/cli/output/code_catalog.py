@@ -98,7 +98,7 @@ NOT_READ = Code(
     "not-read",
     "An object has pods, and its kind, or a part of it, is not read.",
     "It has containers, or requests or limits of resources: a controller makes pods from it, and the rules and caps "
-    "apply to these pods in the cluster; here they are not checked. Nor are requests and limits beside the pod "
+    "apply to these pods in the cluster; here they are not checked. Nor are requests and limits besides the pod "
     "templates of a kind that is read, which is a note where they are of cpu and memory alone. `--strict` lets a "
     "warning fail. Define the kind by a WorkloadKind among the policies (docs/tasks/further-kinds.md), or check the "
     "workload that the controller makes.",

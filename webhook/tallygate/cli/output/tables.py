@@ -24,7 +24,7 @@ from tallygate.cli.output.findings import Finding, FindingSeverity, RunSummary, 
 _GAP = 2
 _BENEATH_INDENT = 4
 _MIN_TEXT_WIDTH = 24
-"""The width below which a text is unreadable beside other columns."""
+"""The width below which a text is unreadable next to other columns."""
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
@@ -237,7 +237,7 @@ def print_content(content: RenderableType) -> None:
 
 
 def print_list(kind: str, items: Sequence[Any], output_format: str, **others: Any) -> None:
-    """Print a list of a stable kind, with other fields beside its items, as JSON or YAML."""
+    """Print a list of a stable kind, with other fields besides its items, as JSON or YAML."""
     print_object(f"{kind}List", {"items": list(items), **others}, output_format)
 
 

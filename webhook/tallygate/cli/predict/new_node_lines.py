@@ -21,7 +21,7 @@ _MAX_SHAPES = 5
 """The number of shapes in the lines beneath a prediction."""
 
 _HEADER = ("SHAPE", "ANSWER", "COPIES", "NEW NODES", "MOST", "REASON")
-_FITS, _FITS_NOT, _UNKNOWN = "fits", "does not fit", "unknown"
+_FITS, _DOES_NOT_FIT, _UNKNOWN = "fits", "does not fit", "unknown"
 
 
 def add_new_nodes(
@@ -98,7 +98,7 @@ def format_shape_rows(fits: Sequence[NewNodeFit]) -> list[str]:
 
 
 def _get_answer(fit: NewNodeFit) -> str:
-    return _UNKNOWN if fit.unknown else _FITS if fit.copies else _FITS_NOT
+    return _UNKNOWN if fit.unknown else _FITS if fit.copies else _DOES_NOT_FIT
 
 
 def format_capacities(capacities: Sequence[NewNodeCapacity]) -> Iterator[str]:

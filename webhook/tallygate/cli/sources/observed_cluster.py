@@ -122,7 +122,7 @@ class ObservedCluster:
         )
 
     def list_empty_groups(self, caps: CapIndex) -> list[ActiveCap]:
-        """Return the groups that have a ledger and no namespace any more."""
+        """Return the groups that have a ledger and no longer a namespace."""
         listed, known = (
             {cap.key for cap in self.list_caps(caps)},
             map(caps.find_cap, {key.cap for key in self.ledgers.records}),

@@ -376,7 +376,7 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     """Show the limits of every cap and the amounts that are used, reserved and free.
 
     The gate's CapLedgers give the used and reserved amounts; COUNTED is the time of their last recount. Where they are
-    missing, as in a snapshot or beside a gate with ledgers in memory, the used amounts are counted from the pods and
+    missing, as in a snapshot or with a gate with ledgers in memory, the used amounts are counted from the pods and
     claims for devices, and the reserved amounts are unknown. Terminating pods count until they are deleted. Nodes with
     unhealthy devices of a counted resource are named: no pod gets these, however much of a limit is free. Needed
     rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses, on nodes for unhealthy devices, and

@@ -1,4 +1,4 @@
-"""The unhealthy devices beside the usage: which resources are asked about, and their text."""
+"""The unhealthy devices besides the usage: which resources are asked about, and their text."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby

@@ -33,7 +33,7 @@ _EXCLUDED_NAMESPACE: Final = "kube-system"
 
 
 class _AbortedError(Exception):
-    """This replica stops or is not the leader any more: the new leader audits from the beginning."""
+    """This replica stops or is no longer the leader: the new leader audits from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)

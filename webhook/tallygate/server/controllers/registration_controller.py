@@ -8,12 +8,12 @@ the deletion of both is the way out in an emergency. A configuration without the
 
 Only the leader writes, so that two versions do not overwrite each other in a rolling upgrade: the newer one leads at
 the latest when the older one has ended. The same is true after a step back to an older version, for which a rule such
-as "the newest version writes" would leave the webhooks of a version that does not run any more.
+as "the newest version writes" would leave the webhooks of a version that no longer runs.
 
 While a policy implies requests, the mutating phase is registered for every new pod.
 
 The kinds of other projects are registered while the API server serves them. If that cannot be read, the registered ones
-stay. A kind that is not served any more stays for half a minute: an API server that has just started may not know all
+stay. A kind that is no longer served stays for half a minute: an API server that has just started may not know all
 definitions yet, and a rule for a missing kind matches nothing.
 
 At SIGTERM a replica whose installation is being deleted empties the configurations, since no gate will answer.

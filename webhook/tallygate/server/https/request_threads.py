@@ -65,7 +65,7 @@ class ThreadGate:
         threading.Thread(target=self._watch, name="turns", daemon=True).start()
 
     def stop(self) -> None:
-        """Wake all parked threads, and park no thread any more."""
+        """Wake all parked threads, and park no further thread."""
         with self._lock:
             self._stopped.set()
             self._wake(self._parked_count)
@@ -89,7 +89,7 @@ class ThreadGate:
             self._wake_if_all_blocked()
 
     def resume(self) -> None:
-        """Mark the current thread as not waiting any more."""
+        """Mark the current thread as no longer waiting."""
         with self._lock:
             self._waiting.discard(threading.get_ident())
             self._blocked.discard(threading.get_ident())

@@ -2,7 +2,7 @@
 
 A claim that kube-scheduler made for a pod costs nothing while its pod counts. The store can tell it only together with
 the pods: the status of the claim reserves it for the UID of the pod, and the status of the pod names the claim. No
-tenant can write either. Between its creation and the status of the pod a claim counts beside its pod; its amounts are
+tenant can write either. Between its creation and the status of the pod a claim counts besides its pod; its amounts are
 then unconfirmed for a while.
 """
 

@@ -88,7 +88,7 @@ def _create_status_schema() -> dict[str, Any]:
             "unconfirmed": _create_amounts_schema("The part of `used` that may be counted twice for a moment."),
             "unpublished": {
                 "type": "object",
-                "description": "By UID, the amounts of claims whose devices no ResourceSlice publishes any more.",
+                "description": "By UID, the amounts of claims whose devices no ResourceSlice publishes now.",
                 "additionalProperties": {
                     "type": "object",
                     "additionalProperties": _DIGITS,

@@ -150,7 +150,7 @@ class LiveRead:
 def expire(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
     """Return the ledger without the reservation, if the result of its attempts is final and counted (rule 6).
 
-    No attempt can store the consumer any more, and `used` counts the consumer if it was stored. A pod that is not
+    No attempt can still store the consumer, and `used` counts the consumer if it was stored. A pod that is not
     stored gives back what it took over from its workload. The reservation of an active workload expires when no
     further pod of it has been counted for `GANG_BOUND_SECONDS` (rule 11).
     """
@@ -194,8 +194,8 @@ def activate(
 def confirm_mappings(ledger: Ledger, ages: ReservationAges, listed_at: float) -> Ledger:
     """Return a recounted ledger that decides allocations as before its mappings were changed, name by name (rule 10).
 
-    A consumer that was admitted by a count without these mappings has passed no guard. Once it is stored or cannot be
-    stored any more, and the ledger charges no more than its limit, every consumer in it has room. `listed_at` is the
+    A consumer that was admitted by a count without these mappings has passed no guard. Once it is stored or can no longer
+    be stored, and the ledger charges no more than its limit, every consumer in it has room. `listed_at` is the
     time, by the observer's monotonic clock, at which a list began that the recount is no older than.
     """
     if not ledger.remapping.names or not ages.is_conclusive(REMAPPING, ledger.remapping.mark, listed_at):

@@ -150,7 +150,7 @@ class Ledger(msgspec.Struct, frozen=True):
     reservations, `linked` the UIDs of those that are linked; both are updated by difference, too. `unconfirmed` is the
     part of `used` that may be counted twice: claims that seem to be the scheduler's for pods, before the pods' statuses
     name them.
-    `unpublished` are the amounts by UID of claims with devices that no slice publishes any more, under the names that
+    `unpublished` are the amounts by UID of claims with devices that no slice still publishes, under the names that
     count devices by attributes. `surge` is what pods of a controller that rolls may use above `hard`. `mappings` are
     the mappings of device classes by which it counts: those of now, and former ones as long as a consumer counts by
     them. `remapping` are the names whose allocations are decided, since mappings were added (rule 10).

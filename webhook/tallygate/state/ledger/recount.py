@@ -54,7 +54,7 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     `unconfirmed` is the part of `used` for claims that may belong to pods in it. `served` are the UIDs of the pods for
     which kube-scheduler seems to have made a claim that is counted here: the part of a pod covers one claim only.
     `holders` are the UIDs of the stored pods that have the names of pods with a reservation.
-    `unpublished` are the amounts of claims with devices that no slice publishes any more. `uncounted` are the names of
+    `unpublished` are the amounts of claims with devices that no slice still publishes. `uncounted` are the names of
     `resources` that could not be counted, since a device is unknown. `mappings` are the mappings of device classes by
     which it is counted: those of the ledger among them.
     """
@@ -174,7 +174,7 @@ def _select_concerned(ledger: Ledger, snapshot: UsageSnapshot) -> Mapping[str, R
 
 
 def _find_remapping(ledger: Ledger, snapshot: UsageSnapshot) -> Remapping:
-    """Return the names of the ledger that a new mapping concerns, beside those of before."""
+    """Return the names of the ledger that a new mapping concerns, as well as the earlier ones."""
     if snapshot.mappings <= ledger.mappings:
         return ledger.remapping
     added = sorted(snapshot.resources - ledger.resources)

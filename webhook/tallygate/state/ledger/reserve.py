@@ -39,7 +39,7 @@ class Prerequisite(StrEnum):
     COUNT_NAMESPACES = "the ledger was counted with other namespaces"
     COUNT_CONSUMERS = "the ledger was counted before its cap became active here"
     COUNT_POD = "the pod for which the scheduler made the claim is not counted yet"
-    SETTLE_POD_NAME = "a pod of the same name may still be stored beside the claim that the scheduler made for a pod"
+    SETTLE_POD_NAME = "a pod of the same name may still be stored next to the claim that the scheduler made for a pod"
     COUNT_CLAIM = "the ledger was counted before the claim was stored as it is"
     CONFIRM_CLAIMS = "claims of the scheduler may be counted twice until the statuses of their pods name them"
     SETTLE_NAMESPACE = "too much is reserved for pods of this namespace that are not counted yet"
@@ -267,7 +267,7 @@ def _compute_allocation_excess(ledger: Ledger, reservation: Reservation | None, 
 def _find_covering(ledger: Ledger, request: ReservationRequest) -> CountedPod:
     """Return the pod whose part of `used` covers the consumer: the scheduler's claim for it, or the next of its name.
 
-    The part covers one claim, or the attempts of the name beside no such claim (rule 13). A pod whose workload has a
+    The part covers one claim, or the attempts of the name next to no such claim (rule 13). A pod whose workload has a
     reservation takes over amounts of that instead.
     """
     devices = request.devices
@@ -282,7 +282,7 @@ def _find_covering(ledger: Ledger, request: ReservationRequest) -> CountedPod:
 def _uncover_names(ledger: Ledger, pod_uid: str) -> Ledger:
     """Return the ledger without the part of a pod in the attempts of its name: a claim of the scheduler gets it.
 
-    The claim may remain beside the next pod of the name. So it takes the part away in the write that reserves for it.
+    The claim may remain next to the next pod of the name. So it takes the part away in the write that reserves for it.
     """
     uncovered = {
         uid: replace(each, counted=NO_AMOUNTS, pod_uid="")
@@ -295,7 +295,7 @@ def _uncover_names(ledger: Ledger, pod_uid: str) -> Ledger:
 def _is_covered(ledger: Ledger, request: ReservationRequest, increase: Amounts, covered: Amounts) -> bool:
     """Return whether the part of its pod in `used` covers all of a scheduler's claim, so that no guard checks it.
 
-    The claim may remain after its pod. So it needs room beside the next pod of that name, if one may be stored: that
+    The claim may remain after its pod. So it needs room besides the next pod of that name, if one may be stored: that
     shared its amounts with the pod (rule 13).
     """
     if not covered or increase.find_shortfall(covered) or not ledger.remapping.names.isdisjoint(increase):
@@ -310,7 +310,7 @@ def _may_be_followed(ledger: Ledger, request: ReservationRequest) -> bool:
 
 
 def _defer_owned(ledger: Ledger, request: ReservationRequest) -> Deferred:
-    """Return the deferral of a scheduler's claim for which there is no room beside its pod, or beside the next one."""
+    """Return the deferral of a scheduler's claim for which there is no room besides its pod or the next one."""
     is_followed = _may_be_followed(ledger, request)
     return Deferred(ledger, Prerequisite.SETTLE_POD_NAME if is_followed else Prerequisite.COUNT_POD)
 

@@ -149,7 +149,7 @@ def _check_trust(facts: GateFacts) -> CheckResult:
                 f"no caBundle, so the API server trusts no gate: {format_names(without_bundle)}",
                 *list_publish_commands(facts),
             )
-        return create_unknown(f"what the gate shows cannot be seen: {chain.reason}")
+        return create_unknown(f"the certificate that the gate serves cannot be read: {chain.reason}")
     distrusting = [
         (registered, reason)
         for registered in webhooks
@@ -158,7 +158,9 @@ def _check_trust(facts: GateFacts) -> CheckResult:
     results = [
         create_failure(f"{each[2].name}: {why}", *_list_fix_commands(facts, each, chain)) for each, why in distrusting
     ]
-    return combine_results(results, create_pass(f"all {len(webhooks)} webhooks trust what the gate shows"))
+    return combine_results(
+        results, create_pass(f"all {len(webhooks)} webhooks trust the certificate that the gate serves")
+    )
 
 
 def _find_webhook_distrust(facts: GateFacts, webhook: Webhook, chain: list[x509.Certificate]) -> str:
@@ -209,7 +211,7 @@ def _check_certificate(facts: GateFacts) -> CheckResult:
     if isinstance(chain, Unavailable):
         return combine_results(
             [*_check_replica_certificates(facts, chain)],
-            create_unknown(f"what the gate shows cannot be seen: {chain.reason}"),
+            create_unknown(f"the certificate that the gate serves cannot be read: {chain.reason}"),
         )
     certificate = chain[0]
     results = [
@@ -287,7 +289,7 @@ def _list_restart_commands(facts: GateFacts) -> tuple[str, ...]:
 CHECKS = (
     Check(
         "trusted",
-        "caBundle trusts what the gate shows",
+        "API servers trust the certificate of the gate",
         "FAIL: a webhook's caBundle is empty, or has not signed the gate's certificate, or not for its name",
         _check_trust,
     ),

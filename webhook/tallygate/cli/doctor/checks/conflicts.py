@@ -135,7 +135,7 @@ CHECKS = (
     ),
     Check(
         "opaque-names",
-        f"No node or pod uses {OPAQUE_PREFIX}… any more",
+        f"No node or pod still uses {OPAQUE_PREFIX}…",
         "WARN: nodes advertise such names, or pods request them",
         _check_opaque_names,
     ),
