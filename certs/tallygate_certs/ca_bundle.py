@@ -109,7 +109,7 @@ def read_ca_bundle(folder: Path, now: datetime) -> bytes:
             f"{folder / CHAIN_FILE}: {problem}; a client that trusts only {folder / CA_FILE} would not call the gate: "
             "`tallygate certs renew` or `tallygate certs issue` creates a new one"
         )
-    encoded = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in ca_certificates)
+    encoded = b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in ca_certificates)
     if len(encoded) > _MAX_BUNDLE_BYTES:
         raise CertsError(
             f"{folder / CA_FILE}: {len(ca_certificates)} certificates, {len(encoded)} bytes; the most that is "

@@ -60,7 +60,9 @@ def read_chain(folder: Path) -> tuple[x509.Certificate, ...]:
 
 def write_ca(folder: Path, ca: KeyPair, previous_cas: Sequence[x509.Certificate] = ()) -> None:
     """Write the signing CA with its key, and the previous CAs, which stay trusted."""
-    certificates = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in (ca.certificate, *previous_cas))
+    certificates = b"".join(
+        certificate.public_bytes(serialization.Encoding.PEM) for certificate in (ca.certificate, *previous_cas)
+    )
     _write(folder / CA_KEY_FILE, _encode_key(ca.key), _PRIVATE_MODE)
     _write(folder / CA_FILE, certificates, _PUBLIC_MODE)
 
@@ -69,7 +71,7 @@ def write_ca_certificates(folder: Path, ca_certificates: Sequence[x509.Certifica
     """Write the trusted CAs, the signing one first."""
     _write(
         folder / CA_FILE,
-        b"".join(each.public_bytes(serialization.Encoding.PEM) for each in ca_certificates),
+        b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in ca_certificates),
         _PUBLIC_MODE,
     )
 

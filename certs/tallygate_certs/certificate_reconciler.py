@@ -137,7 +137,9 @@ class CertificateReconciler:
         self._webhook_trust = self._store.read_webhook_trust()
         trusted_by_all = self._list_trusted_by_all()
         observed_at = self._timing.monotonic()
-        self._trusted_since = {each: self._trusted_since.get(each, observed_at) for each in trusted_by_all}
+        self._trusted_since = {
+            certificate: self._trusted_since.get(certificate, observed_at) for certificate in trusted_by_all
+        }
 
     def observe_secret(self) -> None:
         """Read the Secret, and serve its certificate if the clients trust it."""
@@ -159,19 +161,21 @@ class CertificateReconciler:
         step = choose_step(self._create_input(state))
         if step and step.action is RotationAction.PUBLISH and state:
             bundle = encode_pem(state.ca_certificates)
-            for each in self._webhook_trust:
-                if any(trusted != bundle for trusted in each.bundles):
-                    self._store.publish_bundle(each, bundle)
+            for trust in self._webhook_trust:
+                if any(trusted != bundle for trusted in trust.bundles):
+                    self._store.publish_bundle(trust, bundle)
         elif step and step.state:
             self._store.write_secret(step.state, self._secret)
         return step
 
     def _create_input(self, state: SecretState | None) -> RotationInput:
         bundle = encode_pem(state.ca_certificates) if state else b""
-        bundles = [each for trust in self._webhook_trust for each in trust.bundles]
+        bundles = [bundle for trust in self._webhook_trust for bundle in trust.bundles]
         return RotationInput(
             state=state,
-            published_cas=tuple(dict.fromkeys(each for text in bundles for each in parse_ca_certificates(text))),
+            published_cas=tuple(
+                dict.fromkeys(certificate for text in bundles for certificate in parse_ca_certificates(text))
+            ),
             is_published=all(text == bundle for text in bundles),
             is_propagated=self._is_propagated,
             served=self.served,
@@ -196,10 +200,10 @@ class CertificateReconciler:
             trusting: Iterable[x509.Certificate] = self._secret.state.ca_certificates if self._secret else ()
         else:
             trusting = self._trusted_since
-        signers = [each for each in trusting if serving.is_trusted_by([each], now)]
+        signers = [certificate for certificate in trusting if serving.is_trusted_by([certificate], now)]
         if served is None or not served.is_trusted_by(trusting, now):
             return bool(signers)
-        return any(self._is_propagated(each) or served.is_signed_by(each) for each in signers)
+        return any(self._is_propagated(signer) or served.is_signed_by(signer) for signer in signers)
 
     def _is_propagated(self, ca: x509.Certificate) -> bool:
         trusted_since = self._trusted_since.get(ca)
@@ -207,4 +211,8 @@ class CertificateReconciler:
 
     def _list_trusted_by_all(self) -> list[x509.Certificate]:
         bundles = [parse_ca_certificates(text) for trust in self._webhook_trust for text in trust.bundles]
-        return [each for each in dict.fromkeys(bundles[0]) if all(each in cas for cas in bundles)] if bundles else []
+        return (
+            [fromkey for fromkey in dict.fromkeys(bundles[0]) if all(fromkey in cas for cas in bundles)]
+            if bundles
+            else []
+        )

@@ -55,13 +55,19 @@ def inspect_certificates(folder: Path, now: datetime) -> CertificatesOverview:
     problems = _find_pair_problems(folder)
     if not ca_certificates or not chain:
         return CertificatesOverview(
-            tuple(create_facts(each, now) for each in ca_certificates), None, is_renewal_due=False, problems=problems
+            tuple(create_facts(certificate, now) for certificate in ca_certificates),
+            None,
+            is_renewal_due=False,
+            problems=problems,
         )
     serving = chain[0]
     is_renewal_due = is_ca_due(ca_certificates[0], now) or bool(get_renewal_reason(serving, ca_certificates[0], now))
     problems += _find_chain_problems(serving, ca_certificates, now)
     return CertificatesOverview(
-        tuple(create_facts(each, now) for each in ca_certificates), create_facts(serving, now), is_renewal_due, problems
+        tuple(create_facts(certificate, now) for certificate in ca_certificates),
+        create_facts(serving, now),
+        is_renewal_due,
+        problems,
     )
 
 
@@ -146,7 +152,7 @@ def create_status(state: SecretState | None, webhook_trust: Sequence[WebhookTrus
             (), None, _create_trust(SecretState(), webhook_trust), (), ("there is no such Secret: no gate has made it",)
         )
     return SecretStatus(
-        tuple(create_facts(each, now) for each in state.ca_certificates),
+        tuple(create_facts(certificate, now) for certificate in state.ca_certificates),
         create_facts(state.serving.certificate, now) if state.serving else None,
         _create_trust(state, webhook_trust),
         _describe_activities(state),
@@ -157,8 +163,10 @@ def create_status(state: SecretState | None, webhook_trust: Sequence[WebhookTrus
 def _create_trust(state: SecretState, webhook_trust: Sequence[WebhookTrust]) -> tuple[ConfigurationTrust, ...]:
     bundle = encode_pem(state.ca_certificates)
     return tuple(
-        ConfigurationTrust(each.kind, len(each.bundles), bool(bundle) and all(text == bundle for text in each.bundles))
-        for each in webhook_trust
+        ConfigurationTrust(
+            trust.kind, len(trust.bundles), bool(bundle) and all(text == bundle for text in trust.bundles)
+        )
+        for trust in webhook_trust
     )
 
 
@@ -190,7 +198,7 @@ def _find_problems(state: SecretState, webhook_trust: Sequence[WebhookTrust], no
             "the serving certificate should have been renewed: see the gate's log, certificate-rotation-failed"
         )
     problems += [request_error] if (request_error := find_request_error(state)) else []
-    return problems + [text for each in webhook_trust if (text := _find_trust_problem(state, each, now))]
+    return problems + [text for trust in webhook_trust if (text := _find_trust_problem(state, trust, now))]
 
 
 def _find_trust_problem(state: SecretState, trust: WebhookTrust, now: datetime) -> str:

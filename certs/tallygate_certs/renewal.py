@@ -105,4 +105,8 @@ def select_trusted_cas(
     previous_cas: Sequence[x509.Certificate], replaced_at: datetime, now: datetime
 ) -> tuple[x509.Certificate, ...]:
     """Return those CAs, succeeded at `replaced_at`, that may have signed a certificate that is still valid."""
-    return tuple(each for each in previous_cas if now < min(each.not_valid_after_utc, replaced_at + SERVING_LIFETIME))
+    return tuple(
+        certificate
+        for certificate in previous_cas
+        if now < min(certificate.not_valid_after_utc, replaced_at + SERVING_LIFETIME)
+    )

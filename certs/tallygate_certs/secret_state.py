@@ -67,7 +67,9 @@ class ServingCertificate:
         """Return whether a client that trusts these CAs accepts it, by our clock: a client's may be behind."""
         if self.certificate.not_valid_after_utc <= now:
             return False
-        return any(each.not_valid_after_utc > now and self.is_signed_by(each) for each in ca_certificates)
+        return any(
+            certificate.not_valid_after_utc > now and self.is_signed_by(certificate) for certificate in ca_certificates
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def compute_fingerprint(certificate: x509.Certificate) -> str:
 
 def encode_pem(certificates: Iterable[x509.Certificate]) -> bytes:
     """Return these certificates, and nothing else, in PEM."""
-    return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in certificates)
+    return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in certificates)
 
 
 def parse_ca_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
@@ -102,7 +104,7 @@ def parse_ca_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
         certificates = dict.fromkeys(x509.load_pem_x509_certificates(text))
     except _PARSE_ERRORS:
         return ()
-    return tuple(each for each in certificates if _is_ca(each))
+    return tuple(certificate for certificate in certificates if _is_ca(certificate))
 
 
 def convert_key_pair(pair: KeyPair) -> ServingCertificate:

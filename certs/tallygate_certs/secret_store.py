@@ -225,8 +225,8 @@ class CertificateWatch:
             for kind in CONFIGURATION_KINDS
         ]
         self._threads = [
-            Thread(target=self._watch_until_stopped, args=each, name="certificates-watch", daemon=True)
-            for each in targets
+            Thread(target=self._watch_until_stopped, args=target, name="certificates-watch", daemon=True)
+            for target in targets
         ]
 
     def start(self) -> None:

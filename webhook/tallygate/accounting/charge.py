@@ -70,8 +70,8 @@ def compute_charge(
     resources = apply_status(written, pod.status, ResizeView.CHARGED)
     requests = compute_requests(resources).amounts
     amounts = {name: requests[name] for name in names if requests.get(name, 0) > 0}
-    for name, each in sources.items():
-        total = sum(requests.get(resource, 0) for resource in each.resources)
+    for name, source in sources.items():
+        total = sum(requests.get(resource, 0) for resource in source.resources)
         if total > 0:
             amounts[name] = total
     if PODS in names:
@@ -134,11 +134,13 @@ def _find_unlimited_containers(resources: PodResources, resource: str) -> tuple[
     """
     if not is_overcommit_allowed(resource) or resources.limits.get(resource):
         return ()
-    return tuple(each.name for each in (*resources.containers, *resources.init) if not each.limits.get(resource))
+    return tuple(
+        container.name for container in (*resources.containers, *resources.init) if not container.limits.get(resource)
+    )
 
 
 def _drop_zero_pod_limits(resources: PodResources) -> PodResources:
     """Return the resources without limits of 0 at pod level, which would replace those of the containers."""
     if all(resources.limits.values()):
         return resources
-    return resources._replace(limits={name: each for name, each in resources.limits.items() if each})
+    return resources._replace(limits={name: limit for name, limit in resources.limits.items() if limit})

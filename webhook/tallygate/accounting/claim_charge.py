@@ -62,8 +62,8 @@ class DeviceSources(msgspec.Struct, frozen=True):
 
     def list_texts(self, name: str) -> frozenset[str]:
         """Return each way as a text, without the name itself, for a ledger to record which of them it counts."""
-        classes = (f"{name}={each}{DEVICES_SUFFIX}" for each in self.classes)
-        return frozenset({*classes, *(f"{name}={each}" for each in self.resources if each != name)})
+        classes = (f"{name}={device_class}{DEVICES_SUFFIX}" for device_class in self.classes)
+        return frozenset({*classes, *(f"{name}={resource}" for resource in self.resources if resource != name)})
 
 
 def find_device_sources(
@@ -84,7 +84,7 @@ def find_device_sources(
         named = {*mapped_classes.get(name, ()), *filter(None, [own])}
         classes = named | {each for each, resource in mappings if resource == name and not own}
         if classes:
-            resources = {DEVICE_CLASS_PREFIX + each for each in classes}
+            resources = {DEVICE_CLASS_PREFIX + device_class for device_class in classes}
             # pods by another resource of a class that counts by a former mapping alone were never charged
             resources |= {resource for each, resource in mappings if each in named and resource}
             resources |= set() if name.endswith(DEVICES_SUFFIX) else {name}
@@ -102,8 +102,12 @@ def find_named_class(name: str) -> str:
 def list_claim_classes(claim: ResourceClaim) -> set[str]:
     """Return the classes whose devices a claim may get, without those for admin access, which costs nothing."""
     requests = ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or []
-    exact = {each.exactly.device_class_name for each in requests if each.exactly and not each.exactly.admin_access}
-    return exact | {other.device_class_name for each in requests for other in each.first_available or ()}
+    exact = {
+        request.exactly.device_class_name
+        for request in requests
+        if request.exactly and not request.exactly.admin_access
+    }
+    return exact | {other.device_class_name for request in requests for other in request.first_available or ()}
 
 
 def list_device_resources(resources_by_class: Mapping[str, str]) -> frozenset[str]:
@@ -126,10 +130,10 @@ def compute_claim_charge(claim: ResourceClaim, sources: Mapping[str, DeviceSourc
 def compute_requested_devices(requests: Collection[DeviceRequest], sources: Mapping[str, DeviceSources]) -> Amounts:
     """Return the most devices that a claim with these requests may get, by counted name."""
     amounts = {}
-    for name, each in sources.items():
-        total = sum(_count_requested(request, each) for request in requests)
+    for name, source in sources.items():
+        total = sum(_count_requested(request, source) for request in requests)
         if total:
-            amounts[name] = min(total, each.max_amount)
+            amounts[name] = min(total, source.max_amount)
     return Amounts(amounts) if amounts else NO_AMOUNTS
 
 
@@ -139,7 +143,7 @@ def compute_least_devices(claim: ResourceClaim, sources: Mapping[str, DeviceSour
     It counts the same before and after its allocation where this is the charge of the claim without an allocation.
     """
     requests = ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or []
-    least = {name: sum(_count_least(request, each) for request in requests) for name, each in sources.items()}
+    least = {name: sum(_count_least(request, source) for request in requests) for name, source in sources.items()}
     return Amounts({name: min(amount, sources[name].max_amount) for name, amount in least.items() if amount})
 
 
@@ -151,7 +155,7 @@ def _count_least(request: DeviceRequest, sources: DeviceSources) -> int:
         alternatives: Collection[ExactDeviceRequest | DeviceSubRequest] = (request.exactly,)
     else:
         alternatives = request.first_available or ()
-    return min((_count_alternative(each, sources, all_count=1) for each in alternatives), default=0)
+    return min((_count_alternative(alternative, sources, all_count=1) for alternative in alternatives), default=0)
 
 
 def _count_requested(request: DeviceRequest, sources: DeviceSources) -> int:
@@ -178,8 +182,8 @@ def _count_results(
     amounts: dict[str, int] = {}
     for result in results:
         if not result.admin_access:
-            for name, each in sources.items():
-                if weight := each.get_weight(classes.get(result.request, "")):
+            for name, source in sources.items():
+                if weight := source.get_weight(classes.get(result.request, "")):
                     amounts[name] = amounts.get(name, 0) + weight
     return Amounts(amounts) if amounts else NO_AMOUNTS
 

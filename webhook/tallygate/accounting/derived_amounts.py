@@ -124,7 +124,7 @@ class Product(msgspec.Struct, frozen=True):
     @property
     def identity(self) -> str:
         """A hash of the definition: the amounts of two equal ones are comparable."""
-        parts: list[object] = ["product", [sorted(each) for each in self.factors]]
+        parts: list[object] = ["product", [sorted(factor) for factor in self.factors]]
         return _hash_definition([*parts, [*self.defaults.items()]] if self.defaults else parts)
 
     def compute_amount(self, pod: CountedPod) -> int:
@@ -139,14 +139,16 @@ class Product(msgspec.Struct, frozen=True):
     def find_incomplete(self, pod: CountedPod) -> tuple[str, ...]:
         """Return the containers that request some of the factors, and not all: their product is not what they use."""
         containers = (*pod.resources.containers, *pod.resources.init)
-        return tuple(each.name for each in containers if self._is_incomplete(each))
+        return tuple(container.name for container in containers if self._is_incomplete(container))
 
     def describe_incomplete(self, resources: PodResources, container: str) -> str:
         """Return the factors that a container requests, and those that it lacks.
 
         It reads `requests 1 nvidia.com/gpu and lacks nvidia.com/gpucores`.
         """
-        requests = {each.name: each.requests for each in (*resources.containers, *resources.init)}[container]
+        requests = {
+            own_container.name: own_container.requests for own_container in (*resources.containers, *resources.init)
+        }[container]
         amounts = [*zip(self._list_amounts(requests), self.resources, strict=True)]
         has = ", ".join(f"{amount} {resource}" for amount, resource in amounts if amount)
         return f"requests {has} and lacks {', '.join(resource for amount, resource in amounts if not amount)}"
@@ -162,16 +164,16 @@ class Product(msgspec.Struct, frozen=True):
 
     def _format_terms(self, resources: PodResources) -> Iterator[tuple[str, str]]:
         """Yield the containers whose products make up the amount of a pod; of equal init steps the first."""
-        by_name = {each.name: each.requests for each in (*resources.containers, *resources.init)}
-        terms = [each for each in self._multiply(resources).list_terms(self.name) if each.is_counted and each.quantity]
-        steps = [each for each in terms if each.role is ContainerRole.INIT]
-        for each in terms:
-            if each.role is ContainerRole.OVERHEAD:
+        by_name = {container.name: container.requests for container in (*resources.containers, *resources.init)}
+        terms = [term for term in self._multiply(resources).list_terms(self.name) if term.is_counted and term.quantity]
+        steps = [term for term in terms if term.role is ContainerRole.INIT]
+        for term in terms:
+            if term.role is ContainerRole.OVERHEAD:
                 yield "overhead", self._format(resources.overhead)
-            elif each.role is not ContainerRole.INIT or each is steps[0]:
-                yield each.container, self._format(by_name[each.container])
-                if each.sidecars:
-                    yield "sidecars", f"{each.sidecars.value()}"
+            elif term.role is not ContainerRole.INIT or term is steps[0]:
+                yield term.container, self._format(by_name[term.container])
+                if term.sidecars:
+                    yield "sidecars", f"{term.sidecars.value()}"
 
     def _multiply(self, resources: PodResources) -> EffectiveRequest:
         """Return the effective request of a pod that requests the products."""
@@ -262,8 +264,10 @@ def create_product(
     """
     resources = tuple(resources)
     sources = find_device_sources(resources, resources_by_class, {}, former)
-    factors = tuple(sources[each].resources if each in sources else frozenset({each}) for each in resources)
-    classes = frozenset[str]().union(*(each.classes for each in sources.values()))
+    factors = tuple(
+        sources[resource].resources if resource in sources else frozenset({resource}) for resource in resources
+    )
+    classes = frozenset[str]().union(*(source.classes for source in sources.values()))
     return Product(name, factors, resources, classes, dict(sorted(defaults.items())))
 
 

@@ -82,7 +82,7 @@ def compute_requested(annotations: Mapping[str, str] | None, kind: GpuAnnotation
     plain = [_multiply(key, selected[key], devices, factor) for key in keys if key in _KEYS]
     by_container = [_multiply(key, selected[key], devices, factor) for key in keys if _is_effective(key, selected)]
     invalid += tuple(name for each in (*plain, *by_container) for name in each.invalid)
-    largest = max(plain, by_container, key=lambda shares: sum(each.amount for each in shares))
+    largest = max(plain, by_container, key=lambda shares: sum(share.amount for share in shares))
     terms = (each.calculation for each in largest if each.calculation)
     return RequestedAmount(sum(each.amount for each in largest), " + ".join(terms), invalid)
 

@@ -68,7 +68,7 @@ def find_shortfalls(pod: Pod, node: Node, pods: Collection[Pod]) -> tuple[Shortf
         if pods_shortfall
         else []
     )
-    return (*pods_shortfalls, *[each for each in shortfalls if each])
+    return (*pods_shortfalls, *[shortfall for shortfall in shortfalls if shortfall])
 
 
 def compute_scheduler_requests(pod: Pod) -> Amounts:
@@ -132,7 +132,7 @@ def count_unhealthy(node: Node) -> Amounts:
     A resource that has no allocatable amount at all is left out: the kubelet has not seen it yet. So is a quantity that
     cannot be read: the scheduler reads no capacity.
     """
-    return Amounts({each.resource: each.unhealthy for each in iterate_unhealthy("", node)})
+    return Amounts({devices.resource: devices.unhealthy for devices in iterate_unhealthy("", node)})
 
 
 def iterate_unhealthy(name: str, node: Node) -> Iterator[UnhealthyDevices]:

@@ -98,15 +98,19 @@ class PodDefaults(NamedTuple):
         if pod.spec is None or not any(self.containers):
             return False
         containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-        return any(_complete_container(each, self.containers) is not each for each in containers)
+        return any(_complete_container(container, self.containers) is not container for container in containers)
 
     def may_limit(self, pod: Pod, resource: str, container: str) -> bool:
         """Return whether a container may get a limit by a LimitRange that is not known."""
         if self.has_limit_ranges or pod.spec is None:
             return False
         containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-        limits = [each.resources.limits for each in containers if each.name == container and each.resources is not None]
-        return not any(resource in (each or ()) for each in limits)
+        limits = [
+            own_container.resources.limits
+            for own_container in containers
+            if own_container.name == container and own_container.resources is not None
+        ]
+        return not any(resource in (limit or ()) for limit in limits)
 
     def find_unknown_class(self, pod: Pod) -> str:
         """Return the name of the RuntimeClass of a pod if that class is not known, else an empty text."""
@@ -142,14 +146,14 @@ def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, and whether
         has_priority_classes,
         runtime_classes,
         has_runtime_classes,
-        tuple(entry for each in limit_ranges for entry in list_entries(each)),
+        tuple(entry for limit_range in limit_ranges for entry in list_entries(limit_range)),
         is_ambiguous=containers is None,
     )
 
 
 def find_default_class(classes: Mapping[str, PriorityClass]) -> PriorityClass:
     """Return the default class; the one with the lowest value if a cluster has several by mistake."""
-    defaults = [each for each in classes.values() if each.global_default]
+    defaults = [device_class for device_class in classes.values() if device_class.global_default]
     return min(defaults, key=lambda each: each.value, default=PriorityClass())
 
 
@@ -160,8 +164,8 @@ def merge_limit_ranges(limit_ranges: Iterable[LimitRange]) -> ContainerDefaults 
     """
     limits: dict[str, Quantity] = {}
     requests: dict[str, Quantity] = {}
-    for each in limit_ranges:
-        own = list_container_defaults(each)
+    for limit_range in limit_ranges:
+        own = list_container_defaults(limit_range)
         for merged, added in ((limits, own.limits), (requests, own.requests)):
             if any(merged.get(name, quantity) != quantity for name, quantity in added.items()):
                 return None
@@ -177,7 +181,7 @@ def list_container_defaults(limit_range: LimitRange) -> ContainerDefaults:
 
 
 def _merge(items: Iterable[LimitRangeLists], field: str) -> Quantities:
-    return {name: quantity for each in items for name, quantity in getattr(each, field).items()}
+    return {name: quantity for item in items for name, quantity in getattr(item, field).items()}
 
 
 class LimitRangeIndex:
@@ -200,8 +204,9 @@ def _complete_containers(spec: PodSpec, defaults: ContainerDefaults) -> PodSpec:
     """Return the spec with the defaults for containers."""
     return msgspec.structs.replace(
         spec,
-        containers=spec.containers and [_complete_container(each, defaults) for each in spec.containers],
-        init_containers=spec.init_containers and [_complete_container(each, defaults) for each in spec.init_containers],
+        containers=spec.containers and [_complete_container(container, defaults) for container in spec.containers],
+        init_containers=spec.init_containers
+        and [_complete_container(container, defaults) for container in spec.init_containers],
     )
 
 
@@ -217,9 +222,9 @@ def _complete_container(container: Container, defaults: ContainerDefaults) -> Co
     """Return a container with the limits and requests that it lacks; a limit stands for a missing request."""
     resources = container.resources or ResourceRequirements()
     limits, requests = resources.limits or _NO_RESOURCES, resources.requests or _NO_RESOURCES
-    added_limits = {name: each for name, each in defaults.limits.items() if name not in limits}
+    added_limits = {name: limit for name, limit in defaults.limits.items() if name not in limits}
     added_requests = {
-        name: each for name, each in defaults.requests.items() if name not in requests and name not in limits
+        name: request for name, request in defaults.requests.items() if name not in requests and name not in limits
     }
     if not added_limits and not added_requests:
         return container

@@ -77,10 +77,10 @@ def apply_status(resources: PodResources, status: PodStatus | None, view: Resize
     def apply(containers: Iterable[ContainerResources]) -> tuple[ContainerResources, ...]:
         return tuple(
             [
-                _apply_container_status(each, statuses, is_infeasible=without_spec)
-                if is_charged or each.role is not ContainerRole.INIT
-                else each
-                for each in containers
+                _apply_container_status(container, statuses, is_infeasible=without_spec)
+                if is_charged or container.role is not ContainerRole.INIT
+                else container
+                for container in containers
             ]
         )
 
@@ -199,14 +199,14 @@ class EffectiveRequest:
         is_replaced = is_pod_level_resource(name) and name in (resources.limits if limits else resources.requests)
         running_terms = _list_running_terms(resources, name, limits=limits)
         init_terms = _list_init_terms(resources, name, limits=limits)
-        total = sum((each.quantity for each in running_terms), _ZERO)
-        peak = max((each.quantity + each.sidecars for each in init_terms), default=_ZERO)
+        total = sum((term.quantity for term in running_terms), _ZERO)
+        peak = max((term.quantity + term.sidecars for term in init_terms), default=_ZERO)
         is_step = peak > total
         return (
-            *[each._replace(is_counted=not is_replaced and not is_step) for each in running_terms],
+            *[term._replace(is_counted=not is_replaced and not is_step) for term in running_terms],
             *[
-                each._replace(is_counted=not is_replaced and is_step and each.quantity + each.sidecars == peak)
-                for each in init_terms
+                term._replace(is_counted=not is_replaced and is_step and term.quantity + term.sidecars == peak)
+                for term in init_terms
             ],
             *self._list_pod_level_term(name, is_replaced=is_replaced),
             *self._list_overhead_term(name),
@@ -258,7 +258,7 @@ def compute_limits(resources: PodResources) -> EffectiveRequest:
 def explain_request(request: EffectiveRequest, name: str) -> str:
     """Return the sum of one resource as a line: added, exceeded and replaced figures, and the result."""
     terms = request.list_terms(name)
-    by_role = {role: [each for each in terms if each.role is role] for role in ContainerRole}
+    by_role = {role: [term for term in terms if term.role is role] for role in ContainerRole}
     parts = [
         _format_running_terms(by_role[ContainerRole.CONTAINER], by_role[ContainerRole.SIDECAR]),
         *map(_format_init_step, by_role[ContainerRole.INIT]),
@@ -328,8 +328,8 @@ def _add_overhead(resources: PodResources, total: dict[str, Quantity], *, limits
 
 def _list_running_terms(resources: PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
     """Return the terms of containers and sidecars, which run together."""
-    containers = (*resources.containers, *(each for each in resources.init if each.role is ContainerRole.SIDECAR))
-    container_quantities = [(each, each.limits if limits else each.requests) for each in containers]
+    containers = (*resources.containers, *(step for step in resources.init if step.role is ContainerRole.SIDECAR))
+    container_quantities = [(container, container.limits if limits else container.requests) for container in containers]
     return [
         RequestTerm(each.name, each.role, quantities[name], _ZERO, is_counted=True)
         for each, quantities in container_quantities
@@ -357,7 +357,7 @@ def _format_running_terms(containers: Sequence[RequestTerm], sidecars: Sequence[
 
 
 def _format_sum(terms: Sequence[RequestTerm]) -> str:
-    return " + ".join(str(each.quantity) for each in terms)
+    return " + ".join(str(term.quantity) for term in terms)
 
 
 def _format_init_step(step: RequestTerm) -> str:
@@ -368,8 +368,8 @@ def _format_init_step(step: RequestTerm) -> str:
 
 def _fill_in_pod_defaults(resources: PodResources, defaults: Quantities) -> PodResources:
     return resources._replace(
-        containers=tuple([_fill_in_container_defaults(each, defaults) for each in resources.containers]),
-        init=tuple([_fill_in_container_defaults(each, defaults) for each in resources.init]),
+        containers=tuple([_fill_in_container_defaults(container, defaults) for container in resources.containers]),
+        init=tuple([_fill_in_container_defaults(step, defaults) for step in resources.init]),
     )
 
 

@@ -161,10 +161,12 @@ def _parse_pod(
 ) -> PodResources:
     """Parse every list of a pod; if `complete`, take every container's missing requests from its limits."""
     containers = [
-        _parse_container(each, ContainerRole.CONTAINER, parse_list, complete=complete) for each in spec.containers or ()
+        _parse_container(container, ContainerRole.CONTAINER, parse_list, complete=complete)
+        for container in spec.containers or ()
     ]
     init = [
-        _parse_container(each, _get_role(each), parse_list, complete=complete) for each in spec.init_containers or ()
+        _parse_container(container, _get_role(container), parse_list, complete=complete)
+        for container in spec.init_containers or ()
     ]
     resources = PodResources(tuple(containers), tuple(init), overhead=parse_list(spec.overhead))
     if spec.resources is None:
@@ -195,14 +197,14 @@ def _round_up_pod(resources: PodResources) -> PodResources:
     return PodResources(
         tuple(
             [
-                each._replace(requests=_round_up_list(each.requests), limits=_round_up_list(each.limits))
-                for each in resources.containers
+                container._replace(requests=_round_up_list(container.requests), limits=_round_up_list(container.limits))
+                for container in resources.containers
             ]
         ),
         tuple(
             [
-                each._replace(requests=_round_up_list(each.requests), limits=_round_up_list(each.limits))
-                for each in resources.init
+                step._replace(requests=_round_up_list(step.requests), limits=_round_up_list(step.limits))
+                for step in resources.init
             ]
         ),
         _round_up_list(resources.requests),

@@ -106,8 +106,8 @@ def _sum_containers(
         return container._replace(requests={**defaults, **select(container, statuses.get(container.name))})
 
     return aggregate_containers(
-        tuple([replace_requests(each) for each in resources.containers]),
-        tuple([replace_requests(each) for each in resources.init]),
+        tuple([replace_requests(container) for container in resources.containers]),
+        tuple([replace_requests(step) for step in resources.init]),
         limits=False,
     )
 

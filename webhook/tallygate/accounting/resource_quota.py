@@ -194,7 +194,8 @@ def is_in_scope(quota: ResourceQuotaSpec, pod: PodSpec, *, is_across: bool | Non
     if quota.scope_selector is not None:
         requirements += quota.scope_selector.match_expressions or ()
     results = [
-        is_across if each.scope_name == CROSS_NAMESPACE_SCOPE else _is_selected(each, pod) for each in requirements
+        is_across if requirement.scope_name == CROSS_NAMESPACE_SCOPE else _is_selected(requirement, pod)
+        for requirement in requirements
     ]
     if False in results:
         return False
@@ -229,7 +230,11 @@ def is_best_effort(pod: PodSpec) -> bool:
     resources = parse_pod_resources(pod)
     lists = [resources.requests, resources.limits]
     if not _is_pod_level_set(resources):
-        lists = [listed for each in (*resources.containers, *resources.init) for listed in (each.requests, each.limits)]
+        lists = [
+            listed
+            for container in (*resources.containers, *resources.init)
+            for listed in (container.requests, container.limits)
+        ]
     return not any(listed[name].sign > 0 for listed in lists for name in ("cpu", "memory") if name in listed)
 
 
@@ -250,7 +255,11 @@ def list_missing_amounts(key: str, pod: PodSpec) -> tuple[str, ...]:
         return ()
     containers = (*resources.containers, *resources.init)
     is_limit = key.startswith(LIMITS_PREFIX)
-    return tuple(each.name for each in containers if resource not in (each.limits if is_limit else each.requests))
+    return tuple(
+        container.name
+        for container in containers
+        if resource not in (container.limits if is_limit else container.requests)
+    )
 
 
 def _is_pod_level_set(resources: PodResources) -> bool:
@@ -266,8 +275,10 @@ def _count_devices_by_class(requests: Iterable[DeviceRequest]) -> Counter[str]:
         alternatives: Iterable[ExactDeviceRequest | DeviceSubRequest] = request.first_available or ()
         if not alternatives and request.exactly is not None:
             alternatives = (request.exactly,)
-        for each in alternatives:
-            largest[each.device_class_name] = max(largest[each.device_class_name], _count_devices(each))
+        for alternative in alternatives:
+            largest[alternative.device_class_name] = max(
+                largest[alternative.device_class_name], _count_devices(alternative)
+            )
         total.update(largest)
     return total
 

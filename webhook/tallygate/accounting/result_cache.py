@@ -30,8 +30,8 @@ def compute_fingerprint(spec: PodSpec) -> Fingerprint | None:
         return None
     init = spec.init_containers
     return (
-        tuple([_fingerprint_container(each) for each in spec.containers or ()]),
-        tuple([_fingerprint_container(each) for each in init]) if init else (),
+        tuple([_fingerprint_container(container) for container in spec.containers or ()]),
+        tuple([_fingerprint_container(container) for container in init]) if init else (),
     )
 
 

@@ -26,7 +26,7 @@ def complete_by_class(spec: S, runtime_class: RuntimeClass) -> S:
         spec = msgspec.structs.replace(spec, node_selector={**scheduling.node_selector, **(spec.node_selector or {})})
     if scheduling.tolerations and isinstance(spec, SchedulingPodSpec):
         own = spec.tolerations or []
-        added = [each for each in scheduling.tolerations if each not in own]
+        added = [toleration for toleration in scheduling.tolerations if toleration not in own]
         spec = msgspec.structs.replace(spec, tolerations=[*own, *added])
     return spec
 

@@ -66,7 +66,7 @@ class Selector(NamedTuple):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether the selector matches an object with these labels."""
-        return self.conditions is not None and all(each.matches(labels) for each in self.conditions)
+        return self.conditions is not None and all(condition.matches(labels) for condition in self.conditions)
 
     def intersect(self, other: Selector) -> Selector:
         """Return the selector of the objects that both match."""
@@ -100,7 +100,10 @@ def parse_selector(label_selector: LabelSelector | None) -> Selector:
         if errors:
             raise SelectorError(join_errors(errors))
     return Selector(
-        tuple(LabelCondition(each.key, each.operator, frozenset(each.values or ())) for each in requirements)
+        tuple(
+            LabelCondition(requirement.key, requirement.operator, frozenset(requirement.values or ()))
+            for requirement in requirements
+        )
     )
 
 

@@ -112,14 +112,17 @@ class ActiveCap:
     def __post_init__(self) -> None:
         object.__setattr__(self, "hard", self.limits.hard)
         resources = frozenset(self.hard.keys() | self.soft.keys())
-        texts = {name: each.list_texts(name) for name, each in self.device_sources.items()}
+        texts = {name: source.list_texts(name) for name, source in self.device_sources.items()}
         texts |= {
-            name: frozenset({f"{name}{ALLOCATED_MARK}{each.identity}"}) for name, each in self.device_meters.items()
+            name: frozenset({f"{name}{ALLOCATED_MARK}{meter.identity}"}) for name, meter in self.device_meters.items()
         }
-        texts |= {name: frozenset({f"{name}{DERIVED_MARK}{each.identity}"}) for name, each in self.derived.items()}
-        pod_sources = {name: each for name, each in self.device_sources.items() if name not in self.derived}
-        sums = (each for each in self.derived.values() if isinstance(each, WeightedSum))
-        annotations = frozenset(each.annotation for each in sums if each.annotation is not None)
+        texts |= {
+            name: frozenset({f"{name}{DERIVED_MARK}{derived_name.identity}"})
+            for name, derived_name in self.derived.items()
+        }
+        pod_sources = {name: source for name, source in self.device_sources.items() if name not in self.derived}
+        sums = (amount for amount in self.derived.values() if isinstance(amount, WeightedSum))
+        annotations = frozenset(amount.annotation for amount in sums if amount.annotation is not None)
         object.__setattr__(self, "annotations", annotations)
         object.__setattr__(self, "resources", resources)
         object.__setattr__(self, "_pod_resources", resources - self.device_meters.keys() - self.derived.keys())
@@ -129,8 +132,8 @@ class ActiveCap:
         object.__setattr__(self, "active_key", " ".join((self.policy_key, *sorted(self.counted - resources))))
         object.__setattr__(self, "counts_claims", bool(self.device_sources or self.device_meters))
         object.__setattr__(self, "has_sources", bool(texts))
-        by_name = [each.classes for each in self.device_sources.values()]
-        by_name += [each.classes for each in self._list_products()]
+        by_name = [source.classes for source in self.device_sources.values()]
+        by_name += [product.classes for product in self._list_products()]
         object.__setattr__(self, "mappings", self.classes.select_mappings(frozenset().union(*by_name)))
         object.__setattr__(self, "is_selective", self.definition.pods != _EVERY_POD_FILTER)
 
@@ -263,10 +266,10 @@ class ActiveCap:
     @property
     def multiplies_devices(self) -> bool:
         """Whether devices of a claim may be a factor of a product, which is then unknown."""
-        return any(each.classes for each in self._list_products())
+        return any(product.classes for product in self._list_products())
 
     def _list_products(self) -> list[Product]:
-        return [each for each in self.derived.values() if isinstance(each, Product)]
+        return [amount for amount in self.derived.values() if isinstance(amount, Product)]
 
     def list_unknown_products(self, claim: ResourceClaim) -> list[str]:
         """Return the names that are products of which a claim has a factor, and not the others."""
@@ -274,8 +277,10 @@ class ActiveCap:
             return []
         devices = claim.spec.devices if claim.spec else None
         requests = (devices.requests if devices else None) or ()
-        products = {name: each for name, each in self.derived.items() if isinstance(each, Product)}
-        return sorted(name for name, each in products.items() if each.counts_claim(requests))
+        products = {
+            name: derived_name for name, derived_name in self.derived.items() if isinstance(derived_name, Product)
+        }
+        return sorted(name for name, product in products.items() if product.counts_claim(requests))
 
     def _counts_claim(self, claim: ResourceClaim) -> bool:
         if not self.device_sources:
@@ -332,8 +337,8 @@ class CapIndex:
         annotated = {cap.name: read_overrides(cap, annotations) if cap.annotation else {} for cap in policies.caps}
         caps = (_create_active_cap(cap, now, resources_by_class, annotated[cap.name]) for cap in policies.caps)
         self._caps = tuple(sorted(caps, key=lambda active_cap: active_cap.key))
-        overrides = (each for cap in policies.caps for each in (*cap.overrides, *annotated[cap.name].values()))
-        self._ends = sorted({each.until for each in overrides if each.until is not None})
+        overrides = (override for cap in policies.caps for override in (*cap.overrides, *annotated[cap.name].values()))
+        self._ends = sorted({override.until for override in overrides if override.until is not None})
         self.reads_annotations = any(cap.annotation for cap in policies.caps)
         self._ended = self._count_ended(now)
         self._caps_by_key = {cap.key: cap for cap in self._caps}
@@ -435,9 +440,9 @@ def _create_active_cap(
     limits = CurrentLimits(hard) if schedule is None else schedule.find_limits(None, "")
     names = hard.keys() | soft.keys()
     meters = {
-        name: create_meter(each.selector, each.sum)
-        for name, each in definition.devices.items()
-        if each.is_by_allocation and name in names
+        name: create_meter(device.selector, device.sum)
+        for name, device in definition.devices.items()
+        if device.is_by_allocation and name in names
     }
     sources, derived = _find_ways(definition, names - meters.keys(), resources_by_class)
     return ActiveCap(
@@ -461,8 +466,12 @@ def _create_class_view(
     if resources_by_class is UNSERVED_CLASSES:
         return ClassView(resources_by_class)
     sources, derived = _find_ways(definition, names, NO_CLASSES)
-    classes = {name: each.classes for name, each in sources.items()}
-    classes |= {name: each.classes for name, each in derived.items() if isinstance(each, Product) and each.classes}
+    classes = {name: source.classes for name, source in sources.items()}
+    classes |= {
+        name: derived_name.classes
+        for name, derived_name in derived.items()
+        if isinstance(derived_name, Product) and derived_name.classes
+    }
     open_names = {}
     for name in sorted(names):
         count = definition.counts.get(name)
@@ -480,7 +489,7 @@ def _find_ways(
     former: ClassMappings = NO_MAPPINGS,
 ) -> tuple[dict[str, DeviceSources], dict[str, DerivedAmount]]:
     """Return the ways to a device under each of these names that stands for some, and the derived amounts."""
-    mapped_classes = {name: each.classes for name, each in definition.devices.items()}
+    mapped_classes = {name: device.classes for name, device in definition.devices.items()}
     derived: dict[str, DerivedAmount] = {}
     for name in names & definition.counts.keys():
         count = definition.counts[name]
@@ -491,7 +500,11 @@ def _find_ways(
                 count.weights, resources_by_class, mapped_classes, former, count.annotation
             )
     sources = find_device_sources(names - derived.keys(), resources_by_class, mapped_classes, former)
-    weighted = {name: each.sources for name, each in derived.items() if isinstance(each, WeightedSum) and each.classes}
+    weighted = {
+        name: derived_name.sources
+        for name, derived_name in derived.items()
+        if isinstance(derived_name, WeightedSum) and derived_name.classes
+    }
     return sources | weighted, derived
 
 

@@ -201,15 +201,19 @@ def _check_amounts(
     counted: list[DeviceAlternative] = []
     counts_by_request: list[set[int | None]] = []
     for alternatives in requests:
-        selected = [each for each in alternatives if _is_selected(rule, each) and not each.has_admin_access]
+        selected = [
+            alternative
+            for alternative in alternatives
+            if _is_selected(rule, alternative) and not alternative.has_admin_access
+        ]
         counted += selected
         others = {0} if len(selected) < len(alternatives) else set[int]()
-        counts_by_request.append({each.count for each in selected} | others)
+        counts_by_request.append({alternative.count for alternative in selected} | others)
     amounts = compute_possible_amounts(counts_by_request)
     if not amounts:
         return
     path = _find_amount_path(claim, counted)
-    has_all = any(each.count is None for each in counted)
+    has_all = any(alternative.count is None for alternative in counted)
     for amount, text in _find_bound_failures(amounts, bounds, has_all=has_all):
         devices = f"{amount} {'device' if amount == 1 else 'devices'} of {_join_classes(counted)}"
         message = f"the claim {'requests' if len(amounts) == 1 and not has_all else 'may get'} {devices}{text}"
@@ -249,7 +253,7 @@ def _find_bound_failures(amounts: set[int], bounds: AmountBounds, *, has_all: bo
     for amount in sorted(amounts, reverse=True):
         unit = bounds.multiple_of
         if unit is not None and not Quantity.from_int(amount).is_multiple_of(unit):
-            nearest = " or ".join(str(each) for each in find_nearest_multiples(Quantity.from_int(amount), unit))
+            nearest = " or ".join(str(multiple) for multiple in find_nearest_multiples(Quantity.from_int(amount), unit))
             yield amount, f", not a multiple of {unit}: request {nearest}{mode}"
             break
     for amount in sorted(amounts, reverse=True):
@@ -266,7 +270,7 @@ def _find_amount_path(claim: ClaimView, counted: list[DeviceAlternative]) -> str
 
 
 def _join_classes(alternatives: list[DeviceAlternative]) -> str:
-    names = sorted({_shorten(each.class_name) for each in alternatives})
+    names = sorted({_shorten(alternative.class_name) for alternative in alternatives})
     shown = names[:_MAX_SHOWN_CLASSES]
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 

@@ -65,7 +65,7 @@ class ClassView(msgspec.Struct, frozen=True):
 
     def select_former(self, mappings: ClassMappings) -> ClassMappings:
         """Return those of these mappings that the classes do not have now."""
-        return frozenset(each for each in mappings if self.resources_by_class.get(each[0]) != each[1])
+        return frozenset(mapping for mapping in mappings if self.resources_by_class.get(mapping[0]) != mapping[1])
 
     def find_in_claim(self, claim: ResourceClaim) -> UnseenClass | None:
         """Return an unseen class that decides what a claim counts; None if its charge is known."""
@@ -87,7 +87,7 @@ class ClassView(msgspec.Struct, frozen=True):
         if spec is None or next(self._list_undecided(names, sources), None) is None:
             return None
         amounts = compute_requests(parse_pod_resources(spec)).amounts
-        return next(self._list_undecided([each for each in names if amounts.get(each, 0) > 0], sources), None)
+        return next(self._list_undecided([name for name in names if amounts.get(name, 0) > 0], sources), None)
 
     def names_class(self, pod: Pod) -> bool:
         """Return whether what a pod counts depends on the mapping of a class, seen or not."""
@@ -104,12 +104,14 @@ class ClassView(msgspec.Struct, frozen=True):
         )
 
     def _list_undecided(self, names: Collection[str], sources: Mapping[str, DeviceSources]) -> Iterator[UnseenClass]:
-        implicit = [each.removeprefix(DEVICE_CLASS_PREFIX) for each in names if each.startswith(DEVICE_CLASS_PREFIX)]
+        implicit = [name.removeprefix(DEVICE_CLASS_PREFIX) for name in names if name.startswith(DEVICE_CLASS_PREFIX)]
         yield from self._list_open([each for each in implicit if each not in self.resources_by_class])
-        extended = [each for each in names if not each.startswith(DEVICE_CLASS_PREFIX)]
+        extended = [name for name in names if not name.startswith(DEVICE_CLASS_PREFIX)]
         for name, classes in self.named.items():
             unseen = sorted(classes - self.resources_by_class.keys())
-            if unseen and any(name not in sources or each not in sources[name].resources for each in extended):
+            if unseen and any(
+                name not in sources or known_name not in sources[name].resources for known_name in extended
+            ):
                 yield UnseenClass(unseen[0], name)
 
     def _list_open(self, classes: Collection[str]) -> Iterator[UnseenClass]:
@@ -121,4 +123,4 @@ class ClassView(msgspec.Struct, frozen=True):
 
 def _list_requested(spec: PodSpec) -> set[str]:
     containers = chain(spec.containers or (), spec.init_containers or ())
-    return {name for each in containers if each.resources for name in each.resources.requests or ()}
+    return {name for container in containers if container.resources for name in container.resources.requests or ()}

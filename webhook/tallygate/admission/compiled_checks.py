@@ -247,7 +247,7 @@ def find_nearest_multiples(quantity: Quantity, unit: Quantity) -> tuple[Quantity
     multiples = (Quantity(each, scale, unit.format) for each in (below, below + unit_mantissa) if each)
     if "." not in str(unit) or unit.format is not Format.DECIMAL_SI:
         return tuple(multiples)
-    return tuple(replace(each, written=format_decimal_point(each)) for each in multiples)
+    return tuple(replace(multiple, written=format_decimal_point(multiple)) for multiple in multiples)
 
 
 def _describe_fraction(name: str, quantity: Quantity, verb: str) -> str:

@@ -119,7 +119,7 @@ class _Evaluation:
         else:
             verdict = self._check_views(written_views, implied.complete_views(written_views), phase)
             if self.request.dry_run and phase is Phase.VALIDATING:
-                remarks = find_implied_for_pods(implied, [each for each in written_views if each.is_template])
+                remarks = find_implied_for_pods(implied, [view for view in written_views if view.is_template])
                 verdict = replace(verdict, warnings=(*verdict.warnings, *remarks)) if remarks else verdict
         return replace(verdict, unknown=(*verdict.unknown, *unknown)) if unknown else verdict
 
@@ -284,7 +284,7 @@ def find_device_defaults_of(decoded_request: DecodedRequest) -> list[Problem]:
     old = decode_object(target, request, request.old_object) if request.old_object is not None else None
     existing = find_device_defaults(old) if isinstance(old, LimitRange) else ()
     found = find_device_defaults(limit_range) if isinstance(limit_range, LimitRange) else ()
-    return [each for each in found if each not in existing]
+    return [default for default in found if default not in existing]
 
 
 def create_verdict(

@@ -79,9 +79,9 @@ class ImpliedRequests(NamedTuple):
             return ()
         asked = _list_asked(spec)
         missing: dict[str, ImpliedRequest] = {}
-        for each in self.requests:
-            if each.resource not in asked and _matches(each, pod, spec, user):
-                missing.setdefault(each.resource, each)
+        for request in self.requests:
+            if request.resource not in asked and _matches(request, pod, spec, user):
+                missing.setdefault(request.resource, request)
         return tuple(missing.values())
 
     def complete(self, pod: P) -> P:
@@ -95,8 +95,8 @@ class ImpliedRequests(NamedTuple):
         if not self.requests and self.defaults is NO_POD_DEFAULTS:
             return pod_views
         return [
-            msgspec.structs.replace(each, pod=self.complete(each.pod)) if each.is_template else each
-            for each in pod_views
+            msgspec.structs.replace(view, pod=self.complete(view.pod)) if view.is_template else view
+            for view in pod_views
         ]
 
     def describe_unknown(self, namespace: str) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class ImpliedIndex:
     def __init__(self, policies: PolicySet) -> None:
         self._requests = policies.implied_requests
         self.needs_labels = any(
-            each.match.namespaces and each.match.namespaces.selector for each in policies.implied_requests
+            request.match.namespaces and request.match.namespaces.selector for request in policies.implied_requests
         )
         self._select = lru_cache(maxsize=_MAX_CACHED_NAMESPACES)(self._select_uncached)
 
@@ -131,13 +131,13 @@ class ImpliedIndex:
         labels_by_key = dict(labels) if labels is not None else None
         selected: list[ImpliedRequest] = []
         unknown: list[str] = []
-        for each in self._requests:
-            selector = each.match.namespaces
+        for request in self._requests:
+            selector = request.match.namespaces
             is_selected = True if selector is None else matches_namespace(selector, namespace, labels_by_key)
             if is_selected is None:
-                unknown.append(each.name)
+                unknown.append(request.name)
             elif is_selected:
-                selected.append(each)
+                selected.append(request)
         return ImpliedRequests(tuple(selected), tuple(unknown))
 
 
@@ -150,7 +150,7 @@ def _list_asked(spec: PodSpec) -> set[str]:
     """Return the names of all resources that a pod names anywhere."""
     asked = set(spec.overhead or ())
     containers = (*(spec.containers or ()), *(spec.init_containers or ()), *(spec.ephemeral_containers or ()))
-    for resources in (spec.resources, *(each.resources for each in containers)):
+    for resources in (spec.resources, *(container.resources for container in containers)):
         if resources is not None:
             asked.update(resources.requests or (), resources.limits or ())
     return asked
@@ -167,7 +167,7 @@ def _matches(implied: ImpliedRequest, pod: Pod, spec: PodSpec, user: UserInfo | 
 
 
 def _list_amounts(missing: Iterable[ImpliedRequest]) -> ResourceList:
-    return {each.resource: msgspec.Raw(b'"%d"' % each.per_pod.value()) for each in missing}
+    return {request.resource: msgspec.Raw(b'"%d"' % request.per_pod.value()) for request in missing}
 
 
 def add_requests(pod: P, missing: Iterable[ImpliedRequest]) -> P:
@@ -215,15 +215,15 @@ def create_missing_verdict(missing: Iterable[ImpliedRequest], *, is_stored: bool
     """Return the verdict on a pod that lacks these requests after the mutating phase, or that `is_stored` without."""
     reason = "it is older than this, " if is_stored else ""
     by_enforcement: dict[Enforcement, list[Problem]] = {enforcement: [] for enforcement in Enforcement}
-    for each in missing:
-        amount = each.per_pod.value()
+    for request in missing:
+        amount = request.per_pod.value()
         text = (
-            f"the pod does not request {each.resource}, of which every such pod uses {amount}: {reason}the mutating "
+            f"the pod does not request {request.resource}, of which every such pod uses {amount}: {reason}the mutating "
             "webhook has not been called, or another webhook has removed the request; write request and limit "
-            f"{each.resource}: {amount}, or 0 if the pod needs none"
+            f"{request.resource}: {amount}, or 0 if the pod needs none"
         )
-        by_enforcement[each.enforcement].append(
-            Problem(_CONTAINER_FIELD, IMPLIED_MISSING.number, Reason.REQUIRED, text, "", "", each.name, POLICY_KIND)
+        by_enforcement[request.enforcement].append(
+            Problem(_CONTAINER_FIELD, IMPLIED_MISSING.number, Reason.REQUIRED, text, "", "", request.name, POLICY_KIND)
         )
     return Verdict(
         tuple(by_enforcement[Enforcement.DENY]),
@@ -239,12 +239,12 @@ def find_implied_for_pods(implied: ImpliedRequests, pod_views: Iterable[PodView]
             pod_view.locate(_CONTAINER_FIELD),
             IMPLIED_FOR_PODS.number,
             Reason.REQUIRED,
-            _describe_added(each, is_template=pod_view.is_template),
-            rule=each.name,
+            _describe_added(request, is_template=pod_view.is_template),
+            rule=request.name,
             policy_kind=POLICY_KIND,
         )
         for pod_view in pod_views
-        for each in implied.find_missing(pod_view.pod)
+        for request in implied.find_missing(pod_view.pod)
     )
 
 

@@ -117,7 +117,7 @@ def _complete_group(spec: WorkloadSpec, template: Pod) -> Pod:
     """
     shared = (spec.scheduling.resource_claims if spec.scheduling else None) or ()
     own = (template.spec.resource_claims if template.spec else None) or ()
-    if template.spec is None or template.spec.scheduling_group is not None or not any(each in shared for each in own):
+    if template.spec is None or template.spec.scheduling_group is not None or not any(claim in shared for claim in own):
         return template
     return msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, scheduling_group=_SOME_GROUP))
 

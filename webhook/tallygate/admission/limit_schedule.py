@@ -77,9 +77,9 @@ class LimitSchedule:
         self._now = now
         self._annotated = {name: (each, compute_hard_limits(each.hard)) for name, each in annotated.items()}
         self._base = compute_hard_limits(definition.hard)
-        self._overrides = tuple((each, compute_hard_limits(each.hard)) for each in definition.overrides)
+        self._overrides = tuple((override, compute_hard_limits(override.hard)) for override in definition.overrides)
         self._by_selected: dict[tuple[str, tuple[int, ...]], CurrentLimits] = {}
-        self.has_namespaces = bool(annotated) or any(each.namespaces for each in definition.overrides)
+        self.has_namespaces = bool(annotated) or any(override.namespaces for override in definition.overrides)
 
     def find_limits(self, group: str | None, namespace: str) -> CurrentLimits:
         """Return the limits of a group, or else of a namespace; without both, those that no selection changes."""
@@ -98,7 +98,9 @@ class LimitSchedule:
         names = sorted({name for _, hard in overrides for name in hard if name in self._base})
         periods = {name: self._find_period(name, overrides) for name in names}
         return CurrentLimits(
-            Amounts({**self._base, **{name: each.hard for name, each in periods.items()}}) if periods else self._base,
+            Amounts({**self._base, **{name: period.hard for name, period in periods.items()}})
+            if periods
+            else self._base,
             periods,
         )
 

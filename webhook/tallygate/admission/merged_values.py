@@ -101,7 +101,7 @@ def _merge_lists(base: Iterable[msgspec.Raw], patch: Iterable[msgspec.Raw], dept
     for item in base:
         change = changes.pop(_NAMED_DECODER.decode(item).name, None)
         merged.append(item if change is None else _merge_mappings(item, change, depth + 1))
-    return [*merged, *(_merge_mappings(msgspec.Raw(b"{}"), each, depth + 1) for each in changes.values())]
+    return [*merged, *(_merge_mappings(msgspec.Raw(b"{}"), change, depth + 1) for change in changes.values())]
 
 
 def _encode(value: object) -> msgspec.Raw:

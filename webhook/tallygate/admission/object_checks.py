@@ -126,10 +126,10 @@ def relocate_amounts(violations: list[RuleViolation], amounts: Mapping[str, str]
     """Return the violations at the fields that state their amounts, by the fields of a container."""
     if not amounts:
         return violations
-    fields = (amounts.get(each.problem.field, each.problem.field) for each in violations)
+    fields = (amounts.get(violation.problem.field, violation.problem.field) for violation in violations)
     return [
-        each._replace(problem=replace(each.problem, field=field))
-        for each, field in zip(violations, fields, strict=True)
+        violation._replace(problem=replace(violation.problem, field=field))
+        for violation, field in zip(violations, fields, strict=True)
     ]
 
 

@@ -110,7 +110,7 @@ class ObjectValues:
             names = (
                 [self.read_scalar((*place[:length], field)) for field in _NAME_FIELDS] if isinstance(step, int) else []
             )
-            parts.append(next((each for each in names if isinstance(each, str) and each), str(step)))
+            parts.append(next((name for name in names if isinstance(name, str) and name), str(step)))
         return "/".join(parts)
 
 

@@ -42,7 +42,7 @@ class PodCounter:
     def starts_pods(self, definition: WorkloadKind | PodSetDefinition, bound: Place) -> bool:
         """Return whether no field suspends the pods, and each has the value that is expected."""
         return not any(self._values.is_set(path, bound) for path in definition.suspended) and all(
-            self._is_expected(each, bound) for each in definition.expected
+            self._is_expected(value, bound) for value in definition.expected
         )
 
     def _is_expected(self, expectation: ExpectedValue, bound: Place) -> bool:
@@ -118,19 +118,19 @@ class PodCounter:
             count = self._divide(field.quotient, bound) or count
         if count is None:
             return None
-        floors = [number for each in field.floors if (number := self._read_number(each, bound)) is not None]
+        floors = [number for floor in field.floors if (number := self._read_number(floor, bound)) is not None]
         return min(max((count, *floors)), MAX_COUNT) - field.minus
 
     def _divide(self, fields: tuple[FieldPath, FieldPath], bound: Place) -> int:
         """Return the quotient of two fields, at least 1; 0 if none of them is positive."""
-        whole, part = (max(self._read_number(each, bound) or 0, 0) for each in fields)
+        whole, part = (max(self._read_number(field, bound) or 0, 0) for field in fields)
         return max(max(whole, 1) // max(part, 1), 1) if whole or part else 0
 
     def _find_assigned(self, path: FieldPath, bound: Place, count: int | None) -> int | None:
         """Return the count of the assignment with the name of an item; else the count of the item."""
         content = self._values.find(bind(path, ()))
         assignments = _ASSIGNMENTS_DECODER.decode(content) if content is not None else ()
-        counts = {each.name: each.count for each in assignments if each.count is not None}
+        counts = {assignment.name: assignment.count for assignment in assignments if assignment.count is not None}
         return counts.get(str(self._values.read_scalar((*bound, "name"))), count)
 
     def _read_number(self, path: FieldPath, bound: Place) -> int | None:

@@ -90,7 +90,7 @@ def _compose_component(content: msgspec.Raw, path: str) -> ComposedTemplate:
     containers = _CONTAINERS_DECODER.decode(spec.get("containers", _RAW_NULL)) or ()
     written = [
         *((f"{path}.{name}", spec[name]) for name in _MODEL_FIELDS if bytes(spec.get(name, _RAW_NULL)) != _NULL),
-        *((f"{path}.containers[{index}]", each) for index, each in enumerate(containers)),
+        *((f"{path}.containers[{index}]", container) for index, container in enumerate(containers)),
     ]
     metadata = {name: spec[name] for name in ("labels", "annotations") if name in spec}
     template = {"metadata": metadata, "spec": {**spec, "containers": [each for _, each in written]}}
@@ -185,15 +185,15 @@ def _compose_nim_service(content: msgspec.Raw, path: str) -> ComposedTemplate:
     service = _NIM_SERVICE_DECODER.decode(content)
     claims: list[dict[str, str]] = []
     references: list[dict[str, str]] = []
-    for index, each in enumerate(service.dra_resources or ()):
+    for index, resource in enumerate(service.dra_resources or ()):
         name = f"claim-{index}"
-        if each.resource_claim_name:
-            claims.append({"name": name, "resourceClaimName": each.resource_claim_name})
-        elif each.resource_claim_template_name:
-            claims.append({"name": name, "resourceClaimTemplateName": each.resource_claim_template_name})
+        if resource.resource_claim_name:
+            claims.append({"name": name, "resourceClaimName": resource.resource_claim_name})
+        elif resource.resource_claim_template_name:
+            claims.append({"name": name, "resourceClaimTemplateName": resource.resource_claim_template_name})
         else:
             continue
-        references += [{"name": name, "request": request} for request in each.requests or ()] or [{"name": name}]
+        references += [{"name": name, "request": request} for request in resource.requests or ()] or [{"name": name}]
     written = _AMOUNTS_DECODER.decode(service.resources) or _Amounts()
     spec = {
         "containers": [{"name": "", "resources": _Amounts(written.requests, written.limits, references or None)}],
@@ -287,9 +287,9 @@ def _compose_task_run(content: msgspec.Raw, path: str) -> ComposedTemplate:
         ("sidecars", "sidecarSpecs", run.sidecar_specs),
         ("sidecars", "sidecarOverrides", run.sidecar_overrides),
     ):
-        for index, each in enumerate(overrides or ()):
-            name, resources = each.find_resources()
-            overridden.setdefault(kind, {})[each.name] = (f"{path}.{list_name}[{index}].{name}", resources)
+        for index, override in enumerate(overrides or ()):
+            name, resources = override.find_resources()
+            overridden.setdefault(kind, {})[override.name] = (f"{path}.{list_name}[{index}].{name}", resources)
     if bytes(run.compute_resources) != _NULL:
         task = _Task(sidecars=task.sidecars)
     written = _list_task_resources(task, f"{path}.taskSpec", overridden)

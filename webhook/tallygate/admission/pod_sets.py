@@ -174,7 +174,7 @@ class _Reader:
                 identity=f"{self._values.identify(place)}/{view.identity or view.path}",
                 content=read_template(view, content),
                 places=view.places and {name: f"{path}.{each}" for name, each in view.places.items()},
-                amounts={f"{path}.{name}": f"{path}.{each}" for name, each in (view.amounts or {}).items()},
+                amounts={f"{path}.{name}": f"{path}.{amount}" for name, amount in (view.amounts or {}).items()},
             )
 
     def _read_declared(self, definition: PodSetDefinition, place: Place, *, is_suspended: bool) -> Iterator[PodView]:

@@ -86,7 +86,7 @@ class PodView(msgspec.Struct, frozen=True):
         """Return the path in the object of a field of the pod, such as `spec.containers[0].resources.limits`."""
         if not self.places:
             return f"{self.path}{pod_field}"
-        prefix = max((each for each in self.places if pod_field.startswith(each)), key=len, default="")
+        prefix = max((place for place in self.places if pod_field.startswith(place)), key=len, default="")
         return self.places[prefix] + pod_field[len(prefix) :] if prefix else f"{self.path}{pod_field}"
 
     def find_pod_field(self, field: str) -> str | None:

@@ -309,9 +309,9 @@ def _create_scale_webhook(excluded: tuple[str, ...], resources: Sequence[Workloa
                 for group, members in groupby(built_in, key=lambda resource: resource[0])
             ),
             *(
-                _create_rule(each.group, [f"{each.plural}/scale"], [UPDATE], "Namespaced", each.version)
-                for each in resources
-                if (each.group, each.plural) in SCALABLE_KINDS
+                _create_rule(resource.group, [f"{resource.plural}/scale"], [UPDATE], "Namespaced", resource.version)
+                for resource in resources
+                if (resource.group, resource.plural) in SCALABLE_KINDS
             ),
         ],
     }
@@ -325,7 +325,7 @@ def _create_workload_webhook(
     Their controllers update them often, and some of these resources have no subresource for the status.
     """
     selections = dict.fromkeys(_format_selection(field) for resource in resources for field in resource.fields)
-    changes = "".join(f" || object{each} != oldObject{each}" for each in selections)
+    changes = "".join(f" || object{selection} != oldObject{selection}" for selection in selections)
     return {
         "failurePolicy": failure_policy,
         "namespaceSelector": _exclude_namespaces(excluded),
@@ -347,7 +347,7 @@ def _list_workload_rules(resources: Sequence[WorkloadResource]) -> list[dict[str
     return [
         _create_rule(
             group,
-            [each.plural for each in members],
+            [member.plural for member in members],
             [CREATE, UPDATE],
             "Namespaced" if is_namespaced else "Cluster",
             version,

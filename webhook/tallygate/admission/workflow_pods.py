@@ -104,7 +104,9 @@ def count_workflow_pods(content: msgspec.Raw) -> WorkflowPods | None:
     """
     workflow = _DECODER.decode(content)
     templates = {
-        each.name: (("templates", index), each) for index, each in enumerate(workflow.templates or ()) if each.name
+        template.name: (("templates", index), template)
+        for index, template in enumerate(workflow.templates or ())
+        if template.name
     }
     entry = templates.get(workflow.entrypoint or "")
     if entry is None:

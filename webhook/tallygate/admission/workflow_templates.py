@@ -217,8 +217,8 @@ def _list_places(own: _Template, merged: _Template, path: str, defaults: str) ->
         ("initContainers", "initContainers", 0, own.init_containers, merged.init_containers),
     ):
         indices = {_NAMED_DECODER.decode(each).name: number for number, each in enumerate(written or ())}
-        for number, each in enumerate(all_items or ()):
-            own_index = indices.get(_NAMED_DECODER.decode(each).name)
+        for number, item in enumerate(all_items or ()):
+            own_index = indices.get(_NAMED_DECODER.decode(item).name)
             place = f"{path}.{name}[{own_index}]" if own_index is not None else f"{defaults}.{name}"
             yield f"spec.{pod_field}[{first + number}]", place
 
@@ -244,11 +244,11 @@ def _apply_patch(composition: _Composition, patch: str, path: str, workflow: Pla
         ("containers", patched.containers, result.containers),
         ("initContainers", patched.init_containers, result.init_containers),
     ):
-        changed = {each.name: bytes(each.resources) != _NULL for each in changes or ()}
-        for index, each in enumerate(items or ()):
-            if each.name in changed:
+        changed = {change.name: bytes(change.resources) != _NULL for change in changes or ()}
+        for index, item in enumerate(items or ()):
+            if item.name in changed:
                 place = f"spec.{pod_field}[{index}]"
                 if place not in composition.places:
                     composition.places[place] = path
-                elif changed[each.name]:
+                elif changed[item.name]:
                     composition.places[f"{place}.resources"] = path

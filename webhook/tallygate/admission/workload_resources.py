@@ -42,7 +42,7 @@ class WorkloadResource(NamedTuple):
 def select_resources(kinds: Iterable[WorkloadKind], served: ServedResources) -> tuple[WorkloadResource, ...]:
     """Return the served resources of kinds, sorted; of two kinds with one resource the last one counts."""
     found = (resource for kind in kinds if (resource := find_resource(kind, served)) is not None)
-    return tuple(sorted({(each.group, each.plural): each for each in found}.values()))
+    return tuple(sorted({(kind.group, kind.plural): kind for kind in found}.values()))
 
 
 def find_resource(kind: WorkloadKind, served: ServedResources) -> WorkloadResource | None:

@@ -159,7 +159,9 @@ class Audit:
     def _audit_limit_annotations(self, names: frozenset[str]) -> None:
         """Report the annotations that set no limits, and those that no gate admitted."""
         namespaces, records = self._input.namespaces, self._input.limit_records
-        annotations = {name: each for name, each in namespaces.get_limit_annotations().items() if name in names}
+        annotations = {
+            name: annotation for name, annotation in namespaces.get_limit_annotations().items() if name in names
+        }
         caps = [cap.definition for cap in self._evaluator.caps.list_caps()]
         add_remark = self._evaluator.coverage.add_remark
         for cap in caps:

@@ -90,7 +90,7 @@ class CapAudit:
 
     def _count_used(self, cap: ActiveCap, members: Membership, claims: Sequence[CountedClaim]) -> Amounts:
         used = self._pods.compute_usage(cap, members.names).used
-        return sum((each.counted for each in claims), used)
+        return sum((claim.counted for claim in claims), used)
 
     def _format_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> str:
         """Return the top consumers of a resource as text, empty if the cap does not show them."""

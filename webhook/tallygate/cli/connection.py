@@ -46,7 +46,7 @@ class Connection:
             "--as": [identity.user] if identity.user else [],
             "--as-uid": [identity.uid] if identity.uid else [],
             "--as-group": identity.groups,
-            "--as-user-extra": [f"{key}={each}" for key, texts in identity.extra.items() for each in texts],
+            "--as-user-extra": [f"{key}={text}" for key, texts in identity.extra.items() for text in texts],
         }
         return tuple(f"{flag}={each}" for flag, given in values.items() for each in given)
 

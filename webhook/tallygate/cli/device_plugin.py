@@ -124,8 +124,8 @@ def _read_resources(config: Path, output: str) -> tuple[DeviceResource, ...]:
     read = read_device_config(format_file_name(str(config)), content)
     if read.findings:
         findings = [
-            Finding(each.file, each.line, each.column, FindingSeverity.ERROR, each.code, each.message)
-            for each in read.findings
+            Finding(finding.file, finding.line, finding.column, FindingSeverity.ERROR, finding.code, finding.message)
+            for finding in read.findings
         ]
         tables.print_findings("DeviceReport", findings, RunSummary("configuration", 1, 1), output)
         sys.exit(EXIT_USAGE_ERROR)
@@ -134,7 +134,7 @@ def _read_resources(config: Path, output: str) -> tuple[DeviceResource, ...]:
 
 def _print_devices(resources: tuple[DeviceResource, ...], host: HostFiles, output: str) -> int:
     """Print the devices as the plugin would publish them; return the exit code."""
-    offered = [(resource, each) for resource in resources for each in _list_devices(resource, host)]
+    offered = [(resource, device) for resource in resources for device in _list_devices(resource, host)]
     if output == "table":
         rows = [_create_row(resource, each) for resource, each in offered]
         tables.print_content(tables.create_table(_HEADERS, rows))

@@ -132,12 +132,12 @@ class _Sources:
         """Return the charge of a ResourceQuota for the claims of a pod, and notes on what it lacks."""
         claims = find_pod_claims(pod, namespace, self.templates)
         notes = [f"the claims of templates are not in the sum: {claims.unknown}"] if claims.unknown else []
-        keys = {key for each in claims.claims for key in compute_claim_quota_charge(each, {})}
+        keys = {key for claim in claims.claims for key in compute_claim_quota_charge(claim, {})}
         classes = {key.removesuffix(DEVICES_SUFFIX) for key in keys if key.endswith(DEVICES_SUFFIX)}
         unknown = sorted(classes - self.resources_by_class.keys())
         notes += [f"DeviceClass {name} is not in the files: its extended resource is unknown" for name in unknown]
         resources_by_class = dict.fromkeys(unknown, "") | dict(self.resources_by_class)
-        charges = (compute_claim_quota_charge(each, resources_by_class) for each in claims.claims)
+        charges = (compute_claim_quota_charge(claim, resources_by_class) for claim in claims.claims)
         return sum(charges, Amounts()), tuple(notes)
 
 
@@ -158,7 +158,7 @@ def calculate_pod(title: str, location: str, view: PodView, namespace: str, sour
     spec, caps = pod.spec or PodSpec(), sources.find_caps(namespace)
     claims, notes = sources.charge_claims(pod, namespace)
     notes += tuple(_describe_admission(view.pod, admitted, implied.defaults))
-    notes += tuple(f"{describe_amount(each)} is implied" for each in implied.find_missing(admitted))
+    notes += tuple(f"{describe_amount(request)} is implied" for request in implied.find_missing(admitted))
     notes += implied.describe_unknown(namespace)
     workload = ForecastWorkload(
         (ForecastPods(msgspec.structs.replace(view, pod=pod), ReplicaCount(1, "pods")),), implied.defaults
@@ -173,7 +173,7 @@ def calculate_pod(title: str, location: str, view: PodView, namespace: str, sour
         compute_quota_charge(pod, None),
         claims,
         notes,
-        tuple((cap.definition.name, each) for cap in caps for each in explain_charge(cap, pod)),
+        tuple((cap.definition.name, amount) for cap in caps for amount in explain_charge(cap, pod)),
     )
 
 
@@ -466,4 +466,4 @@ def _print_pods(explained: ExplainedPods, output: str) -> None:
         for calculation in explained.calculations:
             tables.print_content(render_calculation(calculation))
     else:
-        tables.print_list("PodRequest", [each.to_dict() for each in explained.calculations], output)
+        tables.print_list("PodRequest", [calculation.to_dict() for calculation in explained.calculations], output)

@@ -367,11 +367,11 @@ def _describe_missing_module(command: str, error: ModuleNotFoundError) -> str | 
     installed = distribution(PROGRAM)
     module = (error.name or "").partition(".")[0]
     matches = filter(None, map(_EXTRA_REQUIREMENT.match, installed.requires or []))
-    found = {each[2] for each in matches if _MODULES.get(each[1], each[1].replace("-", "_")) == module}
-    extras = [each for each in _EXTRAS if each in found]
+    found = {match[2] for match in matches if _MODULES.get(match[1], match[1].replace("-", "_")) == module}
+    extras = [extra for extra in _EXTRAS if extra in found]
     if not extras:
         return None
-    extra = next((each for each in extras if command.endswith(f" {each}")), extras[0])
+    extra = next((extra for extra in extras if command.endswith(f" {extra}")), extras[0])
     return f"`{command}` needs {module} here, and it is not installed: {format_installation(extra, installed)}"
 
 

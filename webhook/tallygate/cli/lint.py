@@ -59,7 +59,7 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
             f"{parsed.scenario_count} scenario{'s' * (parsed.scenario_count != 1)} skipped: `tallygate test` runs them"
         )
     if parsed.foreign:
-        run_summary.notes.append(_describe_foreign([format_file_name(each.file) for each in parsed.foreign]))
+        run_summary.notes.append(_describe_foreign([format_file_name(location.file) for location in parsed.foreign]))
     tables.print_findings("LintReport", findings, run_summary, output)
     if any(finding.code == UNREADABLE for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)

@@ -57,7 +57,7 @@ def _explain_amount(resources: PodResources, name: str, cap: ActiveCap) -> str:
 def _explain_devices(resources: PodResources, name: str, sources: DeviceSources) -> str:
     """Return the sum of the requests for devices, with the resource of each if it is not the counted name."""
     effective = compute_requests(resources)
-    requested = sorted(each for each in sources.resources if effective.amounts.get(each))
+    requested = sorted(resource for resource in sources.resources if effective.amounts.get(resource))
     if requested == [name]:
         return explain_request(effective, name).removeprefix(f"{name} = ")
-    return "; ".join(explain_request(effective, each) for each in requested)
+    return "; ".join(explain_request(effective, resource) for resource in requested)

@@ -112,7 +112,7 @@ def _list_limit_records(
     client_config: ClientConfig, client: ApiClient, namespaces: Iterable[SnapshotItem]
 ) -> list[SnapshotItem]:
     """Return the records of admitted limit annotations if a namespace has one; none, with a message, if it may not."""
-    if not any(ANNOTATION_PREFIX.encode() in each.content for each in namespaces):
+    if not any(ANNOTATION_PREFIX.encode() in namespace.content for namespace in namespaces):
         return []
     try:
         records = LimitRecordStore(client, find_gate_namespace(client_config)).list_records()

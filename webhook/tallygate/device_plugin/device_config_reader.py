@@ -65,13 +65,13 @@ def get_device_schema() -> DocumentSchema:
 def read_device_config(name: str, content: bytes) -> ReadConfig:
     """Return the resources and the findings of a file of this name and content."""
     documents, text_findings = read_policy_text(name, content)
-    filled = [each for each in documents if not (isinstance(each, Scalar) and each.value is None)]
+    filled = [document for document in documents if not (isinstance(document, Scalar) and document.value is None)]
     findings = {*text_findings, *_check_document_count(name, filled, is_read=not text_findings)}
     reported = {(finding.line, finding.column) for finding in text_findings}
     for document in filled[:1]:
         shape = check_shape(name, document, get_device_schema())
-        findings.update(each for each in shape if (each.line, each.column) not in reported)
-        findings.update(replace(each, severity=Severity.ERROR) for each in check_ambiguous_numbers(name, document))
+        findings.update(finding for finding in shape if (finding.line, finding.column) not in reported)
+        findings.update(replace(number, severity=Severity.ERROR) for number in check_ambiguous_numbers(name, document))
     if findings:
         return ReadConfig((), tuple(sorted(findings)))
     nodes = Fields(filled[0]).get_items("resources")
@@ -136,7 +136,7 @@ def _check_health(name: str, path: str, node: Node | None) -> Iterator[LintFindi
     if node is None:
         return
     fields = Fields(node)
-    given = [each for each in _CHECKS if fields.get_node(each) is not None]
+    given = [check for check in _CHECKS if fields.get_node(check) is not None]
     if not given:
         message = f"{path}: nothing is checked; write one of {', '.join(_CHECKS)}"
         yield _create_error(name, node.position, MISSING_FIELD, message)
@@ -173,8 +173,8 @@ def _build_container(fields: Fields) -> ContainerTemplate:
         path=fields.get_text("path"),
         permissions=fields.get_text("permissions", "rw"),
         mounts=tuple(
-            MountTemplate(each.get_text("hostPath"), each.get_text("path"), each.get_flag("readOnly", default=True))
-            for each in mounts
+            MountTemplate(mount.get_text("hostPath"), mount.get_text("path"), mount.get_flag("readOnly", default=True))
+            for mount in mounts
         ),
         env=_get_texts(fields, "env"),
         annotations=_get_texts(fields, "annotations"),

@@ -60,7 +60,7 @@ class DeviceMetrics:
 
     def set_devices(self, resource: str, offered: Sequence[OfferedDevice]) -> None:
         """Store the numbers of healthy and unhealthy devices."""
-        unhealthy = sum(bool(each.problem) for each in offered)
+        unhealthy = sum(bool(device.problem) for device in offered)
         self._devices.labels(resource, "healthy").set(len(offered) - unhealthy)
         self._devices.labels(resource, "unhealthy").set(unhealthy)
 

@@ -161,8 +161,8 @@ class ResourceControl:
 
     def _log_changes(self, offered: Sequence[OfferedDevice]) -> None:
         """Log each device that appeared, left, or changed its health."""
-        before = {each.device.device_id: each.problem for each in self._offered or ()}
-        after = {each.device.device_id: each.problem for each in offered}
+        before = {device.device.device_id: device.problem for device in self._offered or ()}
+        after = {device.device.device_id: device.problem for device in offered}
         for device_id in sorted(before.keys() | after.keys()):
             old, new = before.get(device_id), after.get(device_id)
             if bool(old) != bool(new) or (old is None) != (new is None):

@@ -116,7 +116,7 @@ def encode_message(message: Message) -> bytes:
 
 def create_device_list(offered: Iterable[OfferedDevice]) -> Any:
     """Return the list of all devices with their health and NUMA nodes."""
-    return create_message("ListAndWatchResponse", devices=[_create_device(each) for each in offered])
+    return create_message("ListAndWatchResponse", devices=[_create_device(device) for device in offered])
 
 
 def _create_device(offered: OfferedDevice) -> Any:
@@ -132,14 +132,14 @@ def create_allocation(allocation: ContainerAllocation) -> Any:
         "ContainerAllocateResponse",
         envs=dict(allocation.env),
         mounts=[
-            create_message("Mount", container_path=each.path, host_path=each.host_path, read_only=each.read_only)
-            for each in allocation.mounts
+            create_message("Mount", container_path=mount.path, host_path=mount.host_path, read_only=mount.read_only)
+            for mount in allocation.mounts
         ],
         devices=[
             create_message(
-                "DeviceSpec", container_path=each.path, host_path=each.host_path, permissions=each.permissions
+                "DeviceSpec", container_path=node.path, host_path=node.host_path, permissions=node.permissions
             )
-            for each in allocation.device_nodes
+            for node in allocation.device_nodes
         ],
         annotations=dict(allocation.annotations),
         cdi_devices=[create_message("CDIDevice", name=name) for name in allocation.cdi_devices],

@@ -92,7 +92,7 @@ class ResourceServer:
     def publish(self, offered: Sequence[OfferedDevice]) -> None:
         """Send this list to the kubelet, and answer by it from now on."""
         with self._changed:
-            self._offered = {each.offered_id: each for each in offered}
+            self._offered = {device.offered_id: device for device in offered}
             self._version += 1
             self._changed.notify_all()
 

@@ -110,8 +110,8 @@ def check_pod_claims(
         return ALLOWED
     check = _DeviceCheck(advertising, devices)
     seen: set[str] = set()
-    for index, each in enumerate(spec.resource_claims[:_MAX_REQUESTS]):
-        name = each.resource_claim_template_name
+    for index, other_claim in enumerate(spec.resource_claims[:_MAX_REQUESTS]):
+        name = other_claim.resource_claim_template_name
         claim = devices.find_claim(namespace, name) if name and name not in seen else None
         if name and claim is not None:
             seen.add(name)
@@ -163,7 +163,7 @@ class _DeviceCheck:
     def add(self, claim: ClaimView, field: str = "", prefix: str = "") -> None:
         """Evaluate the requests of a claim; violations are at `field` if it is given."""
         for alternatives in list_alternatives(claim, _MAX_REQUESTS):
-            rules = [each for each in self._rules if any(_selects(each, other) for other in alternatives)]
+            rules = [rule for rule in self._rules if any(_selects(rule, other) for other in alternatives)]
             if not rules or self._class_names is None:
                 continue
             try:
@@ -171,16 +171,16 @@ class _DeviceCheck:
             except WorkLimitError:
                 self._add_unknown(rules)
                 continue
-            for each in found[: self._remaining]:
+            for unavailable in found[: self._remaining]:
                 self._add_violations(
-                    [rule for rule in rules if matches_device_class(rule.resources, each.class_name)],
-                    each._replace(field=field or each.field, message=f"{prefix}{each.message}"),
+                    [rule for rule in rules if matches_device_class(rule.resources, unavailable.class_name)],
+                    unavailable._replace(field=field or unavailable.field, message=f"{prefix}{unavailable.message}"),
                 )
             self._remaining -= min(len(found), self._remaining)
 
     def add_name(self, name: str, field: str, class_name: str) -> None:
         """Evaluate a resource that only the devices of a class serve."""
-        rules = [each for each in self._rules if matches_resource(each.resources, name)]
+        rules = [rule for rule in self._rules if matches_resource(rule.resources, name)]
         try:
             found = self._find_unpassed(class_name, ())
         except WorkLimitError:
@@ -198,20 +198,20 @@ class _DeviceCheck:
         Raises:
             WorkLimitError: if that is more work than a review may do.
         """
-        missing = [each for each in alternatives if each.class_name not in class_names]
+        missing = [alternative for alternative in alternatives if alternative.class_name not in class_names]
         for each in missing[: self._remaining]:
             message = describe_missing_class(each.class_name, class_names)
             yield _Unavailable(each.class_name, f"{each.path}.deviceClassName", message)
         if missing:
             return
         unpassed: list[_Unavailable] = []
-        for each in alternatives:
-            found = self._find_unpassed(each.class_name, list_expressions(each.request.selectors))
+        for alternative in alternatives:
+            found = self._find_unpassed(alternative.class_name, list_expressions(alternative.request.selectors))
             if found is None:
                 return
             selector = "deviceClassName" if found.selector is None else f"selectors[{found.selector}].cel.expression"
-            message = describe_condition(each.class_name, found)
-            unpassed.append(_Unavailable(each.class_name, f"{each.path}.{selector}", message))
+            message = describe_condition(alternative.class_name, found)
+            unpassed.append(_Unavailable(alternative.class_name, f"{alternative.path}.{selector}", message))
         yield from unpassed
 
     def _find_unpassed(self, class_name: str, selectors: tuple[str, ...]) -> UnpassedCondition | None:

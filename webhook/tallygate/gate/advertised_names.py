@@ -78,7 +78,9 @@ class AdvertisedNames:
         if name.startswith(DEVICE_CLASS_PREFIX):
             return describe_missing_class(name.removeprefix(DEVICE_CLASS_PREFIX), self._cluster.device_classes.by_name)
         nodes = self._cluster.nodes
-        known_names = list(islice((each for each in nodes.list_advertised_resources() if each != PODS), _MAX_NAMES))
+        known_names = list(
+            islice((resource for resource in nodes.list_advertised_resources() if resource != PODS), _MAX_NAMES)
+        )
         possible_names = self._possible_nodes.list_resources() | self._pending.list_resources()
         suggestion = suggest_resource(name, sorted({*known_names, *possible_names} - {PODS}))
         if suggestion is None:

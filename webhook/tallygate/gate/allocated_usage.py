@@ -59,7 +59,7 @@ def count_allocated(
 
 
 def _knows_devices(devices: DeviceStore, claim: ClaimRecord) -> bool:
-    return all(devices.find_device(each.id) is not None for each in claim.devices)
+    return all(devices.find_device(device.id) is not None for device in claim.devices)
 
 
 def list_allocated(

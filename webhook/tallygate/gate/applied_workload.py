@@ -157,7 +157,7 @@ def create_workload(
 
     The gate evaluates that other workload itself, unless `with_controlled`. The views have the `defaults` already.
     """
-    pod_sets = tuple(ForecastPods(each, each.replicas) for each in pod_views if each.replicas is not None)
+    pod_sets = tuple(ForecastPods(view, view.replicas) for view in pod_views if view.replicas is not None)
     if not pod_sets or (is_controlled(decoded_object.metadata) and not with_controlled):
         return None
     return ForecastWorkload(pod_sets, defaults)
@@ -183,10 +183,10 @@ def decode_workloads(
     decoded_object = decode_object(pod_target, request, request.old_object)
     old_views = implied.complete_views(pod_target.list_pods(decoded_object))
     old = create_workload(decoded_object, old_views, with_controlled=with_controlled, defaults=implied.defaults)
-    new_contents = {each.identity: _read_template(each, request.object) for each in new_views}
-    old_contents = {each.identity: _read_template(each, request.old_object) for each in old_views}
-    old_templates = {each.identity: each.pod for each in old_views}
-    old_most = {each.identity: each.replicas.most for each in old_views if each.replicas is not None}
+    new_contents = {view.identity: _read_template(view, request.object) for view in new_views}
+    old_contents = {view.identity: _read_template(view, request.old_object) for view in old_views}
+    old_templates = {view.identity: view.pod for view in old_views}
+    old_most = {view.identity: view.replicas.most for view in old_views if view.replicas is not None}
     pod_sets = tuple(
         replace(
             pods,
@@ -220,12 +220,12 @@ def add_claims(
             return _replace_claims(workload, [unknown] * len(workload.pod_sets)), old_workload
     new, old = found[: len(workload.pod_sets)], found[len(workload.pod_sets) :]
     if old_workload is None:
-        return _replace_claims(workload, [each.with_review(review) for each in new]), None
-    if [each.claims for each in new] != [each.claims for each in old]:
+        return _replace_claims(workload, [claims.with_review(review) for claims in new]), None
+    if [claims.claims for claims in new] != [claims.claims for claims in old]:
         review = None
     return (
-        _replace_claims(workload, [each.with_review(review) for each in new]),
-        _replace_claims(old_workload, [each.with_review(review) for each in old]),
+        _replace_claims(workload, [claims.with_review(review) for claims in new]),
+        _replace_claims(old_workload, [claims.with_review(review) for claims in old]),
     )
 
 
@@ -246,7 +246,7 @@ def _find_reach(pods: ForecastPods, content: object) -> bool | None:
 
 
 def _replace_claims(workload: ForecastWorkload, claims: Sequence[PodClaims]) -> ForecastWorkload:
-    pod_sets = tuple(replace(pods, claims=each) for pods, each in zip(workload.pod_sets, claims, strict=True))
+    pod_sets = tuple(replace(pods, claims=claim) for pods, claim in zip(workload.pod_sets, claims, strict=True))
     return replace(workload, pod_sets=pod_sets)
 
 

@@ -183,7 +183,7 @@ def _charge_pod(
                 (missing_limits if name in cap.hard else warnings).append(problem)
         charges.append(charge)
     known = {*find_uncounted_annotations(caps, old)} if old is not None else frozenset[Problem]()
-    warnings += (each for each in find_uncounted_annotations(caps, new) if each not in known)
+    warnings += (annotation for annotation in find_uncounted_annotations(caps, new) if annotation not in known)
     consumer = _identify(request, new, ConsumerKind.POD, nonce)
     return RequestCharges(consumer, charges, missing_limits, new if old is None else None, warnings=warnings)
 
@@ -241,7 +241,7 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
     unknown_products = [] if old is not None else _find_unknown_products(request, new, charges)
     missing_limits = [problem for charge, name, problem in unknown_products if name in charge.cap.hard]
     warnings = [problem for charge, name, problem in unknown_products if name not in charge.cap.hard]
-    charges = [each for each in charges if each.requested or each.charge_under is not None]
+    charges = [charge for charge in charges if charge.requested or charge.charge_under is not None]
     if not charges and not unknown_products:
         return None
     consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
@@ -283,10 +283,10 @@ def _find_unknown_products(
     if request.user.name == SCHEDULER_USER:
         return []
     return [
-        (each, name, create_unknown_product_problem(each.cap, name))
-        for each in charges
-        if not each.may_exceed
-        for name in each.cap.list_unknown_products(claim)
+        (charge, name, create_unknown_product_problem(charge.cap, name))
+        for charge in charges
+        if not charge.may_exceed
+        for name in charge.cap.list_unknown_products(claim)
     ]
 
 
@@ -330,7 +330,7 @@ def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find
             requested = dict(_count_known(after, hard, find_device))
         else:
             requested = {
-                name: sum(meter.require_amount(each, find_device(each.id)) for each in after)
+                name: sum(meter.require_amount(device, find_device(device.id)) for device in after)
                 for name, meter in hard.items()
             }
         if len(hard) < len(meters):  # without a hard limit, an unknown amount rejects nothing

@@ -91,18 +91,18 @@ class PodClaims(msgspec.Struct, frozen=True):
         """Return the charge of all claims under a cap; empty if the cap does not apply to their controller."""
         if not self.claims or _may_controller_exceed(cap):
             return NO_AMOUNTS
-        return sum((cap.compute_claim_charge(each) for each in self.claims), NO_AMOUNTS)
+        return sum((cap.compute_claim_charge(claim) for claim in self.claims), NO_AMOUNTS)
 
     def list_unknown_products(self, cap: ActiveCap) -> list[str]:
         """Return the names under a cap that are products of which a claim has one factor: such a claim is denied."""
         if not self.claims or _may_controller_exceed(cap):
             return []
-        return sorted({name for each in self.claims for name in cap.list_unknown_products(each)})
+        return sorted({name for claim in self.claims for name in cap.list_unknown_products(claim)})
 
 
 def _may_controller_exceed(cap: ActiveCap) -> bool:
     """Return whether a cap does not apply to the controller that makes the claims."""
-    return any(matches_subjects(cap.definition.exceed, *each) for each in _CONTROLLERS)
+    return any(matches_subjects(cap.definition.exceed, *controller) for controller in _CONTROLLERS)
 
 
 NO_CLAIMS = PodClaims()
@@ -116,7 +116,7 @@ def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) ->
     spec = pod.spec
     if spec is None or not spec.resource_claims:
         return NO_CLAIMS
-    names = [name for each in spec.resource_claims if (name := each.resource_claim_template_name)]
+    names = [name for claim in spec.resource_claims if (name := claim.resource_claim_template_name)]
     if not names:
         return NO_CLAIMS
     controlled = is_controlled(pod.metadata)

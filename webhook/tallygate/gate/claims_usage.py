@@ -42,7 +42,9 @@ def needs_claims(cap: ActiveCap, ledger: Ledger) -> bool:
 
     A ledger keeps reservations of claims after the last class of a name was removed.
     """
-    return cap.counts_claims or any(each.kind is ConsumerKind.CLAIM for each in ledger.reservations.values())
+    return cap.counts_claims or any(
+        reservation.kind is ConsumerKind.CLAIM for reservation in ledger.reservations.values()
+    )
 
 
 def count_claims(

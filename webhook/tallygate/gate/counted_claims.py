@@ -137,7 +137,7 @@ def _describe_devices(
     cap: ActiveCap, devices: tuple[AllocatedDevice, ...], found: AllocatedAmounts, store: DeviceStore, *, is_kept: bool
 ) -> CountedDevices:
     amounts = Amounts({name: amount for name, amount in found.amounts.items() if amount})
-    known = [(each, store.find_device(each.id)) for each in devices]
+    known = [(device, store.find_device(device.id)) for device in devices]
     unpublished = tuple(each.id for each, seen in known if seen is None or not seen.is_published)
     problems = (
         (each.id, name, meter.find_problem(each, seen))
@@ -156,14 +156,14 @@ def _describe_devices(
 
 def describe_uncertain(cap: ActiveCap, claims: Iterable[CountedClaim]) -> Iterator[str]:
     """Yield a text for the devices whose amounts under a cap no ResourceSlice shows: which they are, how they count."""
-    uncertain = [each for each in claims if not each.allocated.is_certain]
-    kept = [each for each in uncertain if each.allocated.is_kept]
-    others = [each for each in uncertain if not each.allocated.is_kept]
+    uncertain = [claim for claim in claims if not claim.allocated.is_certain]
+    kept = [claim for claim in uncertain if claim.allocated.is_kept]
+    others = [claim for claim in uncertain if not claim.allocated.is_kept]
     if names := _name_unpublished(kept):
         yield f"{names}: they count what they counted when they were published"
     if names := _name_unpublished(others):
         yield f"{names}: {_explain_unpublished(cap)}"
-    undecided = list(dict.fromkeys(text for each in uncertain for text in each.allocated.undecided))
+    undecided = list(dict.fromkeys(text for claim in uncertain for text in claim.allocated.undecided))
     yield from undecided[:_MAX_NAMED]
     if len(undecided) > _MAX_NAMED:
         yield f"{len(undecided) - _MAX_NAMED} more devices are undecided"
@@ -171,9 +171,9 @@ def describe_uncertain(cap: ActiveCap, claims: Iterable[CountedClaim]) -> Iterat
 
 def _name_unpublished(claims: Iterable[CountedClaim]) -> str:
     names = sorted(
-        f"{device} of resourceclaim {each.claim.namespace}/{each.claim.name}"
-        for each in claims
-        for device in each.allocated.unpublished
+        f"{device} of resourceclaim {claim.claim.namespace}/{claim.claim.name}"
+        for claim in claims
+        for device in claim.allocated.unpublished
     )
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return (

@@ -102,7 +102,7 @@ def retry_later(context: ReviewContext, reason: str, obstacles: tuple[CapObstacl
     """Return a response without a decision that requests a retry, for this reason."""
     status = response.create_retry_status(context.request, _RETRY_AFTER_SECONDS, reason)
     body = response.encode_response(_create_message_context(context), Verdict(), context.phase, status)
-    policies = tuple(dict.fromkeys(f"cap {each.cap}" for each in obstacles))
+    policies = tuple(dict.fromkeys(f"cap {obstacle.cap}" for obstacle in obstacles))
     record = replace(_create_record(context, "retry"), obstacles=obstacles, policies=policies, message=reason)
     return Decision(body, record)
 
@@ -193,7 +193,7 @@ def decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle, 
     Raises:
         UndecidedError: if a store is unavailable.
     """
-    obstacle = next((each for each in obstacles if not isinstance(each.cause, Prerequisite)), obstacles[0])
+    obstacle = next((obstacle for obstacle in obstacles if not isinstance(obstacle.cause, Prerequisite)), obstacles[0])
     if isinstance(obstacle.cause, StoreUnavailableError):
         raise UndecidedError(
             f"the ledgers are unreachable: {obstacle.cause}",

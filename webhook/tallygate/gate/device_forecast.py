@@ -43,7 +43,7 @@ def compute_least(cap: ActiveCap, claims: Sequence[ResourceClaim], review: Least
     """
     if review is None or not forecasts_devices(cap):
         return NO_AMOUNTS
-    counted = [each for each in claims if cap.counts_allocation(each, is_owned=False)]
+    counted = [claim for claim in claims if cap.counts_allocation(claim, is_owned=False)]
     return review.compute(counted, cap.device_meters)
 
 

@@ -65,8 +65,8 @@ def _describe_values(subject: str, comparison: Comparison, found: UnpassedCondit
     values = found.values
     noun = "driver" if comparison.field.group == DRIVER else shorten(comparison.field.name or comparison.field.group)
     constants = comparison.constants
-    is_mixed = len({type(each.order) for each in (*constants, *values)}) > 1
-    quoted = " or ".join(_quote(each, is_mixed=is_mixed) for each in constants[:_MAX_SHOWN])
+    is_mixed = len({type(constant.order) for constant in (*constants, *values)}) > 1
+    quoted = " or ".join(_quote(constant, is_mixed=is_mixed) for constant in constants[:_MAX_SHOWN])
     existing = _list_existing([_quote(each, is_mixed=is_mixed) for each in _sort(values)], is_all=found.has_all_values)
     if comparison.operator in _LIMITS:
         phrase, is_least = _LIMITS[comparison.operator]
@@ -84,8 +84,8 @@ def _describe_values(subject: str, comparison: Comparison, found: UnpassedCondit
 def _sort(values: Iterable[FieldValue]) -> list[FieldValue]:
     """Return the values of each type in their order."""
     by_type: dict[str, list[FieldValue]] = {}
-    for each in values:
-        by_type.setdefault(type(each.order).__name__, []).append(each)
+    for item in values:
+        by_type.setdefault(type(item.order).__name__, []).append(item)
     return [
         each
         for _, same in sorted(by_type.items())

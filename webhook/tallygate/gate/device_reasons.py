@@ -76,7 +76,10 @@ def _inspect(pod: IncomingPod, cluster: Cluster, nodes: list[int]) -> Iterator[t
     inspector = DeviceInspector(pod, cluster, only_own=True) if nodes else None
     for index in nodes:
         pools = slices.gather_pools(ClusterNode(cluster, index))
-        if inspector is not None and sum(len(each.devices) for pool in pools for each in pool.slices) <= _MAX_DEVICES:
+        if (
+            inspector is not None
+            and sum(len(resource_slice.devices) for pool in pools for resource_slice in pool.slices) <= _MAX_DEVICES
+        ):
             shortfalls = inspector.find_shortfalls(index)
             if shortfalls:
                 yield index, shortfalls
@@ -86,7 +89,7 @@ def _describe(node: str, shortfall: DeviceShortfall, *, ever: bool) -> str:
     number = "all devices" if shortfall.requested is None else _count(shortfall.requested, "device")
     owner = f"request {shortfall.request} of claim {shortfall.claim}" if shortfall.claim else "extended resources"
     wanted = f"{owner} for {number} of class {shortfall.class_name}"
-    pools = "; ".join(_describe_pool(each, node, ever=ever) for each in shortfall.pools[:_MAX_REASONS])
+    pools = "; ".join(_describe_pool(pool, node, ever=ever) for pool in shortfall.pools[:_MAX_REASONS])
     return f"{wanted}: {pools or f'node {node} has no such devices'}"
 
 
@@ -96,7 +99,7 @@ def _describe_pool(pool: PoolShortfall, node: str, *, ever: bool) -> str:
         return f"{where}: {pool.problem}"
     used = sum(pool.in_use.values())
     tainted = sum(count for reason, count in pool.mismatches.items() if reason.startswith(TAINTED)) if ever else 0
-    mismatches = [each for each in pool.mismatches.items() if not (ever and each[0].startswith(TAINTED))]
+    mismatches = [item for item in pool.mismatches.items() if not (ever and item[0].startswith(TAINTED))]
     parts = [format_mismatch(_shorten(reason), count) for reason, count in mismatches[:_MAX_REASONS]]
     if used and not ever:
         parts.append(f"{used} in use{_describe_users(pool)}")
@@ -107,7 +110,7 @@ def _describe_pool(pool: PoolShortfall, node: str, *, ever: bool) -> str:
 
 def _describe_users(pool: PoolShortfall) -> str:
     """Return the claims of the own namespace that have devices of a pool, in brackets."""
-    users = [str(each) for each in pool.in_use if each != UNKNOWN_HOLDER]
+    users = [str(holder) for holder in pool.in_use if holder != UNKNOWN_HOLDER]
     more = "; …" if len(users) > _MAX_REASONS else ""
     return f" ({'; '.join(users[:_MAX_REASONS])}{more})" if users else ""
 

@@ -318,7 +318,7 @@ class Gate:
         if not spec.resource_claims and (not devices or self._quotas is None or not requests_any(spec, devices)):
             return NO_EXPECTED_CLAIMS
         namespace, review = context.request.namespace, self._start_review()
-        has_caps = counts_devices((each.cap for each in charges), review)
+        has_caps = counts_devices((charge.cap for charge in charges), review)
         expected = find_expected_claims(pod, namespace, self._quotas, self._claim_templates, has_caps=has_caps)
         return expected if expected is NO_EXPECTED_CLAIMS else expected.with_review(review)
 
@@ -333,7 +333,7 @@ class Gate:
             warnings += self._quotas.forecast_pod(expected)
         unknown = describe_unknown(expected.claims, expected.limits)
         if not unknown and not expected.claims.is_controlled:
-            unknown = describe_unseen_classes((each.charge.cap for each in reserved), expected.claims.claims)
+            unknown = describe_unseen_classes((result.charge.cap for result in reserved), expected.claims.claims)
         return add_warnings(context, warnings, unknown)
 
     def _review_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:

@@ -41,7 +41,7 @@ def find_uncounted_of_workload(caps: Collection[ActiveCap], pod_sets: Iterable[F
         known = {*before}
         if pods.replicas.count:
             problems = find_uncounted_annotations(caps, pods.template, pods.view)
-            yield from (each for each in problems if each not in known)
+            yield from (problem for problem in problems if problem not in known)
 
 
 def _create_problem(cap: ActiveCap, kind: str, annotation: str, view: PodView | None) -> Problem:
@@ -62,5 +62,5 @@ def _list_gpu_names(cap: ActiveCap) -> list[str]:
     return sorted(
         name
         for name in names
-        if any(_VENDOR in each for each in (counts[name].resources if name in counts else (name,)))
+        if any(_VENDOR in resource for resource in (counts[name].resources if name in counts else (name,)))
     )

@@ -206,7 +206,9 @@ class LeaderElector:
 
         They were active before `started_at`, since the replicas wrote their leases before.
         """
-        other_caps = [each.lease.caps for each in self._list_other_replicas(started_at) if each.lease.caps is not None]
+        other_caps = [
+            replica.lease.caps for replica in self._list_other_replicas(started_at) if replica.lease.caps is not None
+        ]
         loaded = [cap for cap in caps if all(hash_cap_key(cap) in loaded_caps for loaded_caps in other_caps)]
         self._loaded_since = {cap: self._loaded_since.get(cap, started_at) for cap in loaded}
 
@@ -235,7 +237,7 @@ class LeaderElector:
         """Return whether a live replica has a recorded cap, or this one another definition that is not recorded yet."""
         if cap in caps:
             return True
-        others = [each.lease.caps for each in self._list_other_replicas(started_at)]
+        others = [replica.lease.caps for replica in self._list_other_replicas(started_at)]
         if any(loaded is None or hash_cap_key(cap) in loaded for loaded in others):
             return True
         return any(get_cap_name(each) == get_cap_name(cap) for each in caps if each not in recorded)
@@ -252,7 +254,7 @@ class LeaderElector:
 
     def _count_lost(self, started_at: float) -> None:
         """Count the replicas that were live at the last run and are not now. A restarted replica has another name."""
-        live = frozenset(each.lease.name for each in self._list_other_replicas(started_at))
+        live = frozenset(replica.lease.name for replica in self._list_other_replicas(started_at))
         self._lost_replicas += len(self._live_replicas - live)
         self._live_replicas = live
 

@@ -331,7 +331,7 @@ class LedgerReconciler:
         if ages is None or ages.max_age_seconds(now) <= bound:
             return False
         reservations = ledger.reservations if ledger is not None else {}
-        waiting = {uid for uid, each in reservations.items() if _is_workload(each)}
+        waiting = {uid for uid, reservation in reservations.items() if _is_workload(reservation)}
         return any(
             now - age.first_seen > bound + (GANG_BOUND_SECONDS if uid in waiting else 0)
             for (uid, _), age in ages.by_attempt.items()

@@ -71,7 +71,7 @@ def add_devices(message: str, pod: IncomingPod, cluster: Cluster, diagnosis: Dia
 def describe_victims(candidate: PreemptionCandidate, cluster: Cluster, namespace: str) -> str:
     """Return the pods that are preempted as text, with names only for those in one namespace."""
     node_name = cluster.nodes.get_name(candidate.node_index)
-    own_names = sorted(each.name for each in candidate.victims if each.namespace == namespace)
+    own_names = sorted(victim.name for victim in candidate.victims if victim.namespace == namespace)
     listed = own_names[:_MAX_PODS]
     unlisted = len(candidate.victims) - len(listed)
     if not listed:

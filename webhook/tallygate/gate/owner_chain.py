@@ -114,7 +114,7 @@ class OwnerChains:
 def find_controller(metadata: ObjectMeta | None) -> OwnerReference | None:
     """Return the reference of the controller of an object, or None."""
     references = (metadata.owner_references if metadata else None) or ()
-    return next((each for each in references if each.controller and each.uid), None)
+    return next((reference for reference in references if reference.controller and reference.uid), None)
 
 
 def _create_controller(reference: OwnerReference, targets: ReviewTargets) -> Controller:

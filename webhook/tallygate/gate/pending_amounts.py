@@ -38,7 +38,7 @@ class PendingAmounts:
 
     def list_resources(self) -> frozenset[str]:
         """Return the names that a NodeResource gives to some nodes, which may not exist."""
-        return frozenset(name for each in self._definitions for name in each.resources)
+        return frozenset(name for definition in self._definitions for name in definition.resources)
 
     def remove_from(self, pod: IncomingPod) -> IncomingPod:
         """Return a pod without the requests that no node fulfils until its amount is published.
@@ -57,7 +57,7 @@ class PendingAmounts:
     def _list_labels(self) -> Iterator[Mapping[str, str]]:
         nodes = self._cluster.nodes
         yield from map(nodes.get_labels, nodes.get_indices().tolist())
-        yield from (each.labels for each in self._shapes)
+        yield from (shape.labels for shape in self._shapes)
 
 
 def _may_give(labels: Mapping[str, str], definition: AmountDefinition, amount: int) -> bool:

@@ -34,22 +34,22 @@ class PossibleNodes:
 
     def find_advertising(self, resource: str) -> str:
         """Return the name of the first shape that has some of a resource; empty if none has."""
-        return next((each.name for each in self.shapes if each.get_amount(resource)), "")
+        return next((shape.name for shape in self.shapes if shape.get_amount(resource)), "")
 
     def list_resources(self) -> frozenset[str]:
         """Return the names of the resources that a shape has some of."""
-        return frozenset(name for each in self.shapes for name in each.resources)
+        return frozenset(name for shape in self.shapes for name in shape.resources)
 
     def may_run(self, pod: IncomingPod) -> bool:
         """Return whether a new node may run a pod, regardless of other pods."""
         selected = select_shapes(pod, self._cluster, self.shapes)
-        self.deciding_pool = selected[0].name if selected and all(each.is_unsized for each in selected) else ""
+        self.deciding_pool = selected[0].name if selected and all(shape.is_unsized for shape in selected) else ""
         return bool(selected) or not self._are_pools_known
 
     def find_unsized(self, pod: IncomingPod) -> str:
         """Return the name of the first pool that may run a pod and has no known amount; empty without one."""
-        unsized = [each for each in self.shapes if each.is_unsized]
-        return next((each.name for each in select_shapes(pod, self._cluster, unsized)), "")
+        unsized = [shape for shape in self.shapes if shape.is_unsized]
+        return next((shape.name for shape in select_shapes(pod, self._cluster, unsized)), "")
 
     def describe_largest(self, name: str, largest: int) -> str:
         """Return the words on the largest amount that a node has, and on the shape that has most, if it has more."""
@@ -66,7 +66,7 @@ class PossibleNodes:
             QuantityError: if the size of a claim or volume is invalid.
         """
         shapes = select_shapes(pod, self._cluster, self.shapes)[:_MAX_TRIED_SHAPES]
-        fitting = (find_fitting(pod, self._cluster, each) for each in shapes)
+        fitting = (find_fitting(pod, self._cluster, shape) for shape in shapes)
         shape = next((each for each in fitting if each is not None), None)
         return f"; a new node of shape {shape} would fit" if shape else ""
 

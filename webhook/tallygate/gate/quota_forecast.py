@@ -100,7 +100,7 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
         """Return the quotas that count the claims which controllers make for a pod, if a user creates it."""
         if is_controlled(pod.metadata):
             return ()
-        return [each for each in self.list_quotas(namespace) if self._counts_claims(each)]
+        return [quota for quota in self.list_quotas(namespace) if self._counts_claims(quota)]
 
     def counts_claims(self, quotas: Iterable[ResourceQuota]) -> bool:
         """Return whether one of the quotas counts claims."""
@@ -108,7 +108,7 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
 
     def selects_by_affinity(self, quotas: Iterable[ResourceQuota]) -> bool:
         """Return whether one of the quotas selects pods by their affinity to pods in other namespaces."""
-        return any(CROSS_NAMESPACE_SCOPE in _list_scopes(each.spec or ResourceQuotaSpec()) for each in quotas)
+        return any(CROSS_NAMESPACE_SCOPE in _list_scopes(quota.spec or ResourceQuotaSpec()) for quota in quotas)
 
     def forecast_workload(
         self, workload: ForecastWorkload, old_workload: ForecastWorkload | None, quotas: Sequence[ResourceQuota]
@@ -152,7 +152,7 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
             if not missing:
                 charged_pods.append(charged)
         old_pods = self._charge_pods(old_workload, quota) if old_workload is not None else ()
-        counted = sum_pod_sets((each.pods.replicas, each.per_pod) for each in old_pods)
+        counted = sum_pod_sets((pod.pods.replicas, pod.per_pod) for pod in old_pods)
         for forecast in forecast_resources(charged_pods, limit, counted, lambda: used):
             yield forecast.problem
 
@@ -185,7 +185,7 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
             return NO_AMOUNTS
         resources_by_class = self.get_resources_by_class()
         charge = compute_scheduler_claim_charge(pod, resources_by_class, self.is_advertised)
-        return sum((compute_claim_quota_charge(each, resources_by_class) for each in claims.claims), charge)
+        return sum((compute_claim_quota_charge(claim, resources_by_class) for claim in claims.claims), charge)
 
 
 def find_expected_claims(
@@ -253,7 +253,7 @@ def _is_surely_selected(
 
 def _list_scopes(spec: ResourceQuotaSpec) -> frozenset[str | None]:
     expressions = (spec.scope_selector.match_expressions if spec.scope_selector else None) or ()
-    return frozenset([*(spec.scopes or ()), *(each.scope_name for each in expressions)])
+    return frozenset([*(spec.scopes or ()), *(expression.scope_name for expression in expressions)])
 
 
 def _read_amounts(quantities: ResourceList | None, read: Callable[[str, Quantity], int]) -> Amounts:

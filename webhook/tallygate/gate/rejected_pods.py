@@ -35,7 +35,7 @@ def find_rejected_pods(decoded_request: DecodedRequest) -> Sequence[Problem]:
     if not found or request.old_object is None:
         return found
     existing = frozenset(_list_problems(decode_object(target, request, request.old_object), target, implied))
-    return [each for each in found if each not in existing]
+    return [problem for problem in found if problem not in existing]
 
 
 def _has_pod_level(view: PodView) -> bool:
@@ -45,5 +45,5 @@ def _has_pod_level(view: PodView) -> bool:
 
 def _list_problems(decoded_object: DecodedObject, target: ReviewTarget, implied: ImpliedRequests) -> list[Problem]:
     """Return the problems of the templates of which pods are made now."""
-    views = [each for each in target.list_pods(decoded_object) if each.replicas is not None and each.replicas.count]
+    views = [pod for pod in target.list_pods(decoded_object) if pod.replicas is not None and pod.replicas.count]
     return list(find_rejections(views, implied.complete_views(views), implied.defaults))

@@ -72,18 +72,20 @@ class SurgeCharger:
         consumer, charges, pod = request_charges.consumer, request_charges.charges, request_charges.created_pod
         if pod is None or self._owner_chains is None or self._usage_lister is None:
             return result
-        if any(each.excess.keys() - each.charge.cap.surge.keys() for each in result.exceeded):
+        if any(exceeded_cap.excess.keys() - exceeded_cap.charge.cap.surge.keys() for exceeded_cap in result.exceeded):
             return result
         finder = _RevisionFinder(self._owner_chains, consumer.namespace, targets)
         metadata = pod.metadata or _NO_METADATA
         own = finder.find_revision(metadata)
         if own is None:
             return result
-        for each in result.exceeded:
-            others = self._list_metadata(self._usage_lister, each.charge.cap, consumer.namespace, each.excess.keys())
+        for exceeded_cap in result.exceeded:
+            others = self._list_metadata(
+                self._usage_lister, exceeded_cap.charge.cap, consumer.namespace, exceeded_cap.excess.keys()
+            )
             if not finder.has_other_revision(own, metadata, others):
                 return result
-        now, keys = int(self._unix_time()), {each.charge.cap.key for each in result.exceeded}
+        now, keys = int(self._unix_time()), {exceeded_cap.charge.cap.key for exceeded_cap in result.exceeded}
         surging = [replace(each, rolls_at=now) if each.cap.key in keys else each for each in charges]
         return charge(replace(consumer, attempt=self._nonce()), surging)
 
@@ -92,9 +94,9 @@ class SurgeCharger:
     ) -> Iterator[ObjectMeta]:
         """Yield labels and controllers of the pods in a namespace that use each of these names under a cap."""
         try:
-            for each in usage_lister.list_groups_in(cap, namespace):
-                if all(each.used_per_pod.get(name) for name in names):
-                    yield self._find_metadata(each.group)
+            for usage in usage_lister.list_groups_in(cap, namespace):
+                if all(usage.used_per_pod.get(name) for name in names):
+                    yield self._find_metadata(usage.group)
         except NotSyncedError:
             return
 
@@ -135,7 +137,11 @@ class _RevisionFinder:
             return Revision(reference.uid or "", revision) if stored is not None else None
         if revision := labels.get(_SET_REVISION):
             controllers = self._owner_chains.list_controllers(self._namespace, metadata, self._targets)
-            sets = [each.uid for each in controllers if (each.group, each.kind) == (_SET_GROUP, "LeaderWorkerSet")]
+            sets = [
+                controller.uid
+                for controller in controllers
+                if (controller.group, controller.kind) == (_SET_GROUP, "LeaderWorkerSet")
+            ]
             return Revision(sets[-1], revision) if sets else None
         return None
 
@@ -148,11 +154,13 @@ class _RevisionFinder:
             UnreadableOwnerError: if a controller cannot be read.
         """
         name = _get_controller_name(metadata)
-        by_controller = {_identify(each): each for each in others}
+        by_controller = {_identify(other): other for other in others}
         by_controller.pop(_identify(metadata), None)
         similar_first = sorted(by_controller.values(), key=lambda each: _get_controller_name(each) != name)
         revisions = (self.find_revision(each) for each in similar_first[:_MAX_READ_CONTROLLERS])
-        return any(each is not None and each.workload == own.workload and each != own for each in revisions)
+        return any(
+            revision is not None and revision.workload == own.workload and revision != own for revision in revisions
+        )
 
 
 def _identify(metadata: ObjectMeta) -> tuple[OwnerReference | None, str | None, str | None]:

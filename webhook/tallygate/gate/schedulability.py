@@ -160,7 +160,7 @@ def _check_incoming_pods(
 
 def _remove_schedulable(rules: Sequence[ResourceRule], verdict: Verdict) -> tuple[ResourceRule, ...]:
     """Return the rules, without the check of nodes in those that have a problem: the first one is sufficient."""
-    names = {each.rule for each in (*verdict.problems, *verdict.warnings, *verdict.audits)}
+    names = {problem.rule for problem in (*verdict.problems, *verdict.warnings, *verdict.audits)}
     return tuple(_drop_schedulable(rule) if rule.name in names else rule for rule in rules)
 
 
@@ -183,10 +183,10 @@ def _evaluate_rules(
     incoming = IncomingPod.from_pod(with_default_priority(incoming_pods.pod))
     selected = _select_rules(rules, incoming.requests)
     unread_class = incoming_pods.unknown_class
-    with_class = [each for each in selected if unread_class and each.checks.schedulable]
-    not_evaluated = tuple(_describe_unknown_class(each, unread_class) for each in with_class)
+    with_class = [rule for rule in selected if unread_class and rule.checks.schedulable]
+    not_evaluated = tuple(_describe_unknown_class(rule, unread_class) for rule in with_class)
     if unread_class:
-        selected = [_drop_schedulable(each) for each in selected]
+        selected = [_drop_schedulable(rule) for rule in selected]
     if not selected:
         return ALLOWED
     snapshots, devices = sources.snapshots, sources.devices
@@ -208,10 +208,12 @@ def _evaluate_rules(
             with cluster.devices.work.limit_attempts(sources.device_work) as work:
                 violations = list(check.find_violations(selected, now=now and not is_too_complex))
                 if work.is_exhausted:
-                    violations = [each for each in violations if each.problem.code == NOT_ADVERTISED.number]
-                    unknown = tuple(_describe_too_much_work(each) for each in selected if each.checks.schedulable)
+                    violations = [
+                        violation for violation in violations if violation.problem.code == NOT_ADVERTISED.number
+                    ]
+                    unknown = tuple(_describe_too_much_work(rule) for rule in selected if rule.checks.schedulable)
         unknown = (*not_evaluated, *unknown, *check.names.list_unevaluated(selected))
-    if lacks_devices and any(each.checks.schedulable for each in selected):
+    if lacks_devices and any(rule.checks.schedulable for rule in selected):
         snapshots.request_devices()
     verdict = (
         replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds)

@@ -126,8 +126,8 @@ def sum_by_namespace(groups: Iterable[GroupUsage], ledger: Ledger, claims: Itera
         consumer = f"namespace {namespace}"
         for group in namespace_groups:
             sums.add_group(consumer, group)
-    for each in claims:
-        sums.add_claim(f"namespace {each.claim.namespace}", each)
+    for claim in claims:
+        sums.add_claim(f"namespace {claim.claim.namespace}", claim)
     for namespace, reserved in ledger.reserved_by_namespace.items():
         for name, amount in reserved.items():
             sums.add(name, f"namespace {namespace}", amount, reserved=amount)
@@ -165,18 +165,21 @@ _KIND_NAMES = {ConsumerKind.POD: "Pod", ConsumerKind.CLAIM: "ResourceClaim"}
 def _add_claims(sums: ConsumerSums, claims: Sequence[CountedClaim], owners: PodOwners) -> None:
     """Add the claims of pods, and the largest others: no other claim can be a top consumer, next to one left out."""
     others: list[CountedClaim] = []
-    for each in claims:
-        if each.pod is None:
-            others.append(each)
+    for claim in claims:
+        if claim.pod is None:
+            others.append(claim)
         else:
-            sums.add_claim(owners.find_owner(each.pod.group) or f"Pod {each.pod.name}", each)
-    for name in {name for each in others for name in each.counted}:
-        for each in nsmallest(
+            sums.add_claim(owners.find_owner(claim.pod.group) or f"Pod {claim.pod.name}", claim)
+    for name in {name for other in others for name in other.counted}:
+        for other_claim in nsmallest(
             MAX_CONSUMERS + 1, others, key=lambda each: (-each.counted.get(name, 0), each.claim.name)
         ):
-            amount = each.counted.get(name, 0)
+            amount = other_claim.counted.get(name, 0)
             sums.add(
-                name, f"ResourceClaim {each.claim.name}", amount, terminating=amount if each.claim.is_terminating else 0
+                name,
+                f"ResourceClaim {other_claim.claim.name}",
+                amount,
+                terminating=amount if other_claim.claim.is_terminating else 0,
             )
 
 

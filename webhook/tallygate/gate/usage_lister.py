@@ -224,7 +224,7 @@ class UsageLister:
         if membership is None or not former:
             return NO_MAPPINGS
         used = self._sum_counted(whole, membership.names, ledger)
-        reserved = {name for each in ledger.reservations.values() for name in each.requested}
+        reserved = {name for reservation in ledger.reservations.values() for name in reservation.requested}
         ended = set[tuple[str, str]]()
         for mapping in sorted(former) if used is not None else ():
             left = cap.with_former(ledger.mappings - {mapping} - ended)
@@ -407,7 +407,9 @@ class UsageLister:
         self._created_at = {name: at for name, at in self._created_at.items() if at > earliest}
         self._deleted_at = {name: at for name, at in self._deleted_at.items() if at > earliest}
         replaced: set[str] = set()
-        former = {name: [each for each in labels if each[0] > earliest] for name, labels in self._former_labels.items()}
+        former = {
+            name: [label for label in labels if label[0] > earliest] for name, labels in self._former_labels.items()
+        }
         for name in names:
             namespace = self._namespaces.find(name)
             if namespace is None or uids.get(name) != namespace.uid:  # its ledgers are those of the former one
@@ -431,7 +433,7 @@ class UsageLister:
         self._former_labels = {name: labels for name, labels in former.items() if labels}
         if replaced and not is_first:
             existing = self._existing_ledgers.copy()
-            self._existing_ledgers = {key: each for key, each in existing.items() if key.namespace not in replaced}
+            self._existing_ledgers = {key: ledger for key, ledger in existing.items() if key.namespace not in replaced}
         self._namespace_uids = uids
 
 

@@ -106,10 +106,10 @@ def drop_counted_by_owners(
         UnreadableOwnerError: if a controller cannot be read.
     """
     charges = list(request_charges.charges)
-    for each in controllers:
-        target = targets.get((each.group, each.kind))
+    for controller in controllers:
+        target = targets.get((controller.group, controller.kind))
         if charges and target is not None and target.starts_together:
-            pods = _list_pods(reader, request_charges.consumer.namespace, each, target)
+            pods = _list_pods(reader, request_charges.consumer.namespace, controller, target)
             charges = [
                 charge for charge in charges if not any(_counts_pod(charge.cap, implied.complete(pod)) for pod in pods)
             ]
@@ -185,14 +185,14 @@ def add_owners(
         UnreadableOwnerError: if a controller cannot be read.
     """
     consumer, target = request_charges.consumer, decoded_request.target
-    is_relevant = any(each.requested and each.cap.definition.admits_whole for each in request_charges.charges)
+    is_relevant = any(charge.requested and charge.cap.definition.admits_whole for charge in request_charges.charges)
     if not is_relevant or consumer.operation is not Operation.CREATE or consumer.pod_uid or target is None:
         return request_charges
     metadata = decoded_request.get_object(target).metadata
     controllers = owner_chains.list_controllers(consumer.namespace, metadata, decoded_request.targets)
     if not controllers:
         return request_charges
-    terms = WorkloadTerms(owner_uids=tuple(each.uid for each in controllers))
+    terms = WorkloadTerms(owner_uids=tuple(controller.uid for controller in controllers))
     return replace(request_charges, consumer=replace(consumer, workload=terms))
 
 
@@ -242,7 +242,7 @@ def _find_unseen_class(pods: ForecastPods, cap: ActiveCap) -> UnseenClass | None
 
 def _may_count_by_mapping(pods: ForecastPods, cap: ActiveCap) -> bool:
     """Return whether pods of a template, or the claims for them, may count by another mapping of a class."""
-    of_claims = any(cap.may_count_claim_by_mapping(each) for each in pods.claims.claims)
+    of_claims = any(cap.may_count_claim_by_mapping(claim) for claim in pods.claims.claims)
     return of_claims or cap.may_count_pod_by_mapping(pods.template)
 
 
@@ -338,6 +338,6 @@ def _may_start_pods(content: bytes, target: ReviewTarget) -> bool:
     if meta is not None and meta.deletion_timestamp is not None:
         return False
     status = _STATUS.decode(content).status or _Status()
-    if any(each.type in _END_CONDITIONS and each.status == _TRUE for each in status.conditions or ()):
+    if any(condition.type in _END_CONDITIONS and condition.status == _TRUE for condition in status.conditions or ()):
         return False
     return any(view.replicas is not None and view.replicas.count for view in target.list_pods(target.decode(content)))

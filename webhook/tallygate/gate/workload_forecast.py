@@ -98,10 +98,10 @@ def forecast_resources(
     `before` is the amount that the limit already counts of the old workload. Templates of which no pod is made, and
     none by an autoscaler, have no forecast.
     """
-    charged_pods = [each for each in charged_pods if each.pods.replicas.count or each.pods.replicas.most]
-    requested = sum_pod_sets((each.pods.replicas, each.per_pod) for each in charged_pods)
+    charged_pods = [pod for pod in charged_pods if pod.pods.replicas.count or pod.pods.replicas.most]
+    requested = sum_pod_sets((pod.pods.replicas, pod.per_pod) for pod in charged_pods)
     increase = requested.find_shortfall(before)
-    for name in sorted({name for each in charged_pods for name in each.per_pod} & limit.hard.keys()):
+    for name in sorted({name for pod in charged_pods for name in pod.per_pod} & limit.hard.keys()):
         shares = _select_shares(charged_pods, name)
         forecast = _ResourceForecast(shares, limit, name)
         if requested.get(name, 0) > limit.hard[name]:
@@ -122,17 +122,17 @@ def _select_shares(charged_pods: Sequence[ChargedPods], name: str) -> tuple[Char
 
     It is never empty, since one of the pods requests the resource.
     """
-    shares = [each for each in charged_pods if name in each.per_pod]
-    first = [each for each in shares if each.pods.replicas.is_first]
-    separate = [[each] for each in shares if each.pods.replicas.is_separate and not each.pods.replicas.is_first]
+    shares = [pod for pod in charged_pods if name in pod.per_pod]
+    first = [share for share in shares if share.pods.replicas.is_first]
+    separate = [[share] for share in shares if share.pods.replicas.is_separate and not share.pods.replicas.is_first]
     alternatives = [first, *separate] if first else separate
     largest = max(alternatives, key=lambda pods: _sum_amounts(pods, name), default=[])
     selected = {id(each) for each in largest}
-    return tuple(each for each in shares if not each.pods.replicas.is_separate or id(each) in selected)
+    return tuple(share for share in shares if not share.pods.replicas.is_separate or id(share) in selected)
 
 
 def _sum_amounts(pods: Iterable[ChargedPods], name: str) -> int:
-    return sum(each.per_pod[name] * each.pods.replicas.count for each in pods)
+    return sum(pod.per_pod[name] * pod.pods.replicas.count for pod in pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +146,19 @@ class _ResourceForecast:
     @property
     def per_pod(self) -> int:
         """The smallest amount of one pod."""
-        return min(each.per_pod[self.name] for each in self.shares)
+        return min(share.per_pod[self.name] for share in self.shares)
 
     @property
     def replicas(self) -> ReplicaCount:
         """The number of pods that request the resource; those of several templates add up."""
         if len(self.shares) == 1:
             return self.shares[0].pods.replicas
-        return ReplicaCount(sum(each.pods.replicas.count for each in self.shares), "pods")
+        return ReplicaCount(sum(share.pods.replicas.count for share in self.shares), "pods")
 
     @property
     def is_rollout(self) -> bool:
         """True if the template of some of these pods changes."""
-        return any(each.pods.is_rollout for each in self.shares)
+        return any(share.pods.is_rollout for share in self.shares)
 
     @property
     def has_surge(self) -> bool:
@@ -168,10 +168,10 @@ class _ResourceForecast:
     @property
     def is_least(self) -> bool:
         """True if the amounts are the least that the pods get."""
-        return any(self.name in each.least for each in self.shares)
+        return any(self.name in share.least for share in self.shares)
 
     def _sum_amounts(self) -> int:
-        return sum(each.per_pod[self.name] * each.pods.replicas.count for each in self.shares)
+        return sum(share.per_pod[self.name] * share.pods.replicas.count for share in self.shares)
 
     def forecast_never(self) -> Forecast:
         fit = self.limit.hard[self.name] // self.per_pod
@@ -192,18 +192,20 @@ class _ResourceForecast:
 
     def forecast_autoscaling(self) -> Iterator[Forecast]:
         """Yield a forecast if the limit allows the pods, but not those that an autoscaler may add."""
-        scaled = [each for each in self.shares if each.pods.replicas.most > each.pods.replicas.count]
+        scaled = [share for share in self.shares if share.pods.replicas.most > share.pods.replicas.count]
         if not any(
-            each.pods.old_template is None or each.pods.is_rollout or each.pods.replicas.most > each.pods.old_most
-            for each in scaled
+            share.pods.old_template is None or share.pods.is_rollout or share.pods.replicas.most > share.pods.old_most
+            for share in scaled
         ):
             return
-        added = sum(each.per_pod[self.name] * (each.pods.replicas.most - each.pods.replicas.count) for each in scaled)
+        added = sum(
+            share.per_pod[self.name] * (share.pods.replicas.most - share.pods.replicas.count) for share in scaled
+        )
         amount, hard = self._sum_amounts() + added, self.limit.get_most(self.name)
         if amount <= hard:
             return
-        bounds = " and ".join(f"{each.pods.replicas.most} {each.pods.replicas.noun}" for each in scaled)
-        count = sum(max(each.pods.replicas.most, each.pods.replicas.count) for each in self.shares)
+        bounds = " and ".join(f"{share.pods.replicas.most} {share.pods.replicas.noun}" for share in scaled)
+        count = sum(max(share.pods.replicas.most, share.pods.replicas.count) for share in self.shares)
         end = "the autoscaler can never start all of them"
         if len(scaled) == 1:
             (share,) = scaled
@@ -218,7 +220,7 @@ class _ResourceForecast:
         """Return a forecast if a rollout exceeds the limit with its first new pod, or with its whole surge."""
         replicas, most = self.replicas, self.limit.hard[self.name] + self.limit.surge.get(self.name, 0)
         request, limit = self._describe_rollout_request(), self._describe_rollout_limit()
-        is_new = all(each.pods.old_template is None for each in self.shares)
+        is_new = all(share.pods.old_template is None for share in self.shares)
         needed = (replicas.count + replicas.required_surge) * self.per_pod
         if replicas.required_surge and needed > most and (self.is_rollout or is_new):
             is_temporary = needed <= self.limit.get_most(self.name) + self.limit.surge.get(self.name, 0)
@@ -265,7 +267,7 @@ class _ResourceForecast:
 
     @property
     def _are_claimed(self) -> bool:
-        return any(self.name in each.claimed for each in self.shares)
+        return any(self.name in share.claimed for share in self.shares)
 
     def _describe_request(self, amount: int, count: int | None = None) -> str:
         count = self.replicas.count if count is None else count
@@ -328,7 +330,7 @@ def forecast_cap(
         unknown = [name for name in all_least if not is_counted(ledger, cap, name)]
         return Amounts({name: charged[name] for name in charged if name not in unknown}) if unknown else charged
 
-    all_least = frozenset(name for each in charged_pods for name in each.least)
+    all_least = frozenset(name for pod in charged_pods for name in pod.least)
     label = f"cap {cap.definition.name} {describe_scope(cap)}"
     codes = WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT, WORKLOAD_AUTOSCALED_OVER_CAP
     limit = ForecastLimit(label, cap.hard, *codes, cap, cap.surge)
@@ -348,7 +350,7 @@ def _forecast_missing_limits(
     """
     already_unlimited = compute_charge(pods.old_template).unlimited if pods.old_template else {}
     for name, containers in list_unlimited(charge, pods.template, defaults):
-        if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
+        if added := tuple(container for container in containers if container not in already_unlimited.get(name, ())):
             problem = create_missing_limit_problem(cap, name, added, pods.template, pods.view.locate)
             yield Forecast(problem, permanent=name in cap.hard, affects_all=name in cap.hard)
 
@@ -356,7 +358,9 @@ def _forecast_missing_limits(
 def list_unlimited(charge: Charge, pod: Pod, defaults: PodDefaults) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the names of which containers of a new pod surely lack the limit, or a factor, and these containers."""
     for name, containers in charge.unlimited.items():
-        if surely := tuple(each for each in containers if not _may_be_limited(pod, name, each, defaults)):
+        if surely := tuple(
+            container for container in containers if not _may_be_limited(pod, name, container, defaults)
+        ):
             yield name, surely
 
 
@@ -381,7 +385,7 @@ def describe_unknown_defaults(
             name
             for template in templates
             for name, containers in compute_charge(cap, template).unlimited.items()
-            if any(_may_be_limited(template, name, each, workload.defaults) for each in containers)
+            if any(_may_be_limited(template, name, container, workload.defaults) for container in containers)
         }
         if limits:
             yield (

@@ -393,7 +393,7 @@ def create_connection_error(error: Exception) -> ApiError:
 
 def _is_certificate_error(error: Exception) -> bool:
     """Return whether the handshake failed, so that no request was sent."""
-    return any(isinstance(each, ssl.SSLCertVerificationError) for each in (*error.args, error.__cause__))
+    return any(isinstance(argument, ssl.SSLCertVerificationError) for argument in (*error.args, error.__cause__))
 
 
 class _Version(msgspec.Struct, rename="camel"):

@@ -90,5 +90,7 @@ class Discovery:
                 key = (group.metadata.name, version.version)
                 if version.freshness == _STALE:
                     served |= {name: scope for name, scope in self._served.items() if name[:2] == key}
-                served |= {(*key, each.resource): each.scope == "Namespaced" for each in version.resources or ()}
+                served |= {
+                    (*key, resource.resource): resource.scope == "Namespaced" for resource in version.resources or ()
+                }
         return served

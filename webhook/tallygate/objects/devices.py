@@ -260,4 +260,4 @@ class ResourceClaimTemplate(msgspec.Struct, rename="camel", frozen=True, omit_de
 
 def list_expressions(selectors: list[DeviceSelector] | None) -> tuple[str, ...]:
     """Return the expression of each selector, empty for one of an unknown kind."""
-    return tuple(each.cel.expression if each.cel is not None else "" for each in selectors or ())
+    return tuple(selector.cel.expression if selector.cel is not None else "" for selector in selectors or ())

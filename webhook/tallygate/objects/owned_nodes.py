@@ -81,16 +81,18 @@ class OwnedNode(msgspec.Struct, frozen=True):
     def list_managers(self, name: str, *, allocatable: bool = False) -> frozenset[str]:
         """Return the managers that own a resource of capacity, or of allocatable."""
         entries = self.metadata.managed_fields or ()
-        return frozenset(each.manager for each in entries if each.owns(name, allocatable=allocatable))
+        return frozenset(entry.manager for entry in entries if entry.owns(name, allocatable=allocatable))
 
     def list_applied(self, manager: str, *, allocatable: bool = False) -> ResourceList:
         """Return the amounts of capacity, or of allocatable, that a manager has applied."""
         entries = [
-            each for each in self.metadata.managed_fields or () if (each.manager, each.operation) == (manager, "Apply")
+            field
+            for field in self.metadata.managed_fields or ()
+            if (field.manager, field.operation) == (manager, "Apply")
         ]
         amounts = self.allocatable if allocatable else self.capacity
         return {
             name: amount
             for name, amount in amounts.items()
-            if any(each.owns(name, allocatable=allocatable) for each in entries)
+            if any(entry.owns(name, allocatable=allocatable) for entry in entries)
         }

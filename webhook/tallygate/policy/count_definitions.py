@@ -33,13 +33,16 @@ def check_count_definitions(file: str, document: Node, findings: set[LintFinding
     """Return the findings about a document without those that its definitions refute, and with those about them."""
     spec = Fields(document).get_fields("spec")
     definitions = spec.list_entries("counts")
-    devices = {each.name for each in spec.list_entries("devices")}
+    devices = {entry.name for entry in spec.list_entries("devices")}
     own = {
         LintFinding.create(SourceLocation(file, *node.position), code, Severity.ERROR, message)
-        for each in definitions
-        for node, code, message in (*check_own_name(each, "counts", _OWN), *_check_definition(each, devices))
+        for definition in definitions
+        for node, code, message in (
+            *check_own_name(definition, "counts", _OWN),
+            *_check_definition(definition, devices),
+        )
     }
-    names = {each.name for each in definitions}
+    names = {definition.name for definition in definitions}
     prefixed = {prefix + name for prefix in _PREFIXES for name in names}
     return refute_names(findings, spec, _SECTIONS, names | prefixed) | {*_explain_prefixes(file, spec, names)} | own
 

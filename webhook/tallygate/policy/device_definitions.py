@@ -31,15 +31,15 @@ _DEFINING_FIELDS = ("selector", "sum")
 def check_device_definitions(file: str, document: Node, findings: set[LintFinding]) -> set[LintFinding]:
     """Return the findings about a document without those that its definitions refute, and with those about them."""
     spec = Fields(document).get_fields("spec")
-    definitions = [each for each in spec.list_entries("devices") if _is_by_allocation(each)]
+    definitions = [entry for entry in spec.list_entries("devices") if _is_by_allocation(entry)]
     if not definitions:
         return findings
     own = {
         LintFinding.create(SourceLocation(file, *node.position), code, Severity.ERROR, message)
-        for each in definitions
-        for node, code, message in (*check_own_name(each, "devices", _OWN), *_check_definition(each))
+        for definition in definitions
+        for node, code, message in (*check_own_name(definition, "devices", _OWN), *_check_definition(definition))
     }
-    return refute_names(findings, spec, _SECTIONS, {each.name for each in definitions}) | own
+    return refute_names(findings, spec, _SECTIONS, {definition.name for definition in definitions}) | own
 
 
 def refute_names(
@@ -52,7 +52,11 @@ def refute_names(
         for entry in spec.list_entries(section)
         if entry.name in names
     }
-    return {each for each in findings if each.code != BAD_COUNTED_NAME or (each.line, each.column) not in positions}
+    return {
+        finding
+        for finding in findings
+        if finding.code != BAD_COUNTED_NAME or (finding.line, finding.column) not in positions
+    }
 
 
 def _is_by_allocation(definition: Entry) -> bool:

@@ -46,8 +46,8 @@ def check_kind_definition(file: str, document: Node) -> set[LintFinding]:
         if isinstance(item, Mapping):
             mistakes += _check_pod_set(item, join_path("spec.pods", index))
     return {
-        LintFinding.create(SourceLocation(file, *each.node.position), each.code, each.severity, each.text)
-        for each in mistakes
+        LintFinding.create(SourceLocation(file, *mistake.node.position), mistake.code, mistake.severity, mistake.text)
+        for mistake in mistakes
     }
 
 
@@ -56,7 +56,7 @@ def _check_kind(spec: Fields) -> Iterator[_Mistake]:
     node, group, kind = spec.get_node("kind"), spec.get_text("group"), spec.get_text("kind")
     if node is None:
         return
-    known = {each.kind.lower(): each.kind for each in KNOWN_KINDS if each.group == group}
+    known = {kind.kind.lower(): kind.kind for kind in KNOWN_KINDS if kind.group == group}
     if BUILT_IN_KINDS.get(kind) == group:
         yield _Mistake(
             node,
@@ -222,7 +222,7 @@ def check_kind_names(
     written: Iterable[tuple[SourceLocation, int, str]], defined: Collection[str]
 ) -> Iterator[LintFinding]:
     """Yield the kinds in rules that are not read; each is given with its place in a file and its index in the rule."""
-    names = {*BUILT_IN_KINDS, *(each.kind for each in KNOWN_KINDS), *defined}
+    names = {*BUILT_IN_KINDS, *(kind.kind for kind in KNOWN_KINDS), *defined}
     for location, index, name in written:
         if name not in names:
             advice = format_suggestion(name, sorted(names)) or "; define it by a WorkloadKind, or remove it"

@@ -232,7 +232,7 @@ def _list_role_pods(roles: str) -> tuple[PodSetDefinition, ...]:
             is_part=True,
         ),
         create_pod_set(
-            *(f"{each}.templateRef.patch" for each in sized),
+            *(f"{node}.templateRef.patch" for node in sized),
             *(f"{group}.{each}TemplatePatch" for each in ("leader", "worker")),
             *(f"{role}.leaderWorkerSet.patch{each}Template" for each in ("Leader", "Worker")),
             f"{role}.templatePatch",

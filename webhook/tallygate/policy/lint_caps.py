@@ -61,7 +61,7 @@ _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) -> Iterator[LintFinding]:
     """Yield the findings about one cap; `invalid_sections` as for rules, but each amount is checked by itself."""
-    matching = (each for each in _check_cap_match(cap) if each.section not in invalid_sections)
+    matching = (problem for problem in _check_cap_match(cap) if problem.section not in invalid_sections)
     devices = () if invalid_sections & _LIMITS else _check_cap_devices(cap)
     surge = () if invalid_sections & _SURGE_LIMITS else _check_surge(cap)
     overrides: tuple[FieldProblem, ...] = ()
@@ -143,7 +143,7 @@ def _check_override_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
                 join_path(f"spec.overrides[{index}].hard", name),
             )
             found = _check_cap_amount(field, name, quantity, is_whole=is_whole)
-            yield from (each for each in found if each.code == FRACTIONAL)
+            yield from (problem for problem in found if problem.code == FRACTIONAL)
 
 
 def _check_annotation_amounts(cap: NamespaceCap, definition: AnnotationOverride) -> Iterator[FieldProblem]:
@@ -151,7 +151,7 @@ def _check_annotation_amounts(cap: NamespaceCap, definition: AnnotationOverride)
     for name, quantity in definition.most.items():
         is_whole, field = quantity.is_whole or name not in own_names, join_path("spec.overrideAnnotation.most", name)
         found = _check_cap_amount(field, name, quantity, is_whole=is_whole)
-        yield from (each for each in found if each.code == FRACTIONAL)
+        yield from (problem for problem in found if problem.code == FRACTIONAL)
 
 
 def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bool) -> Iterator[FieldProblem]:
@@ -196,7 +196,7 @@ def _check_surge(cap: NamespaceCap) -> Iterator[FieldProblem]:
 
 def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
     """Yield the names of `devices` that count nothing, and the selections of pods that no claim can meet."""
-    counted = {*cap.hard, *cap.soft}.union(*(each.resources for each in cap.counts.values()))
+    counted = {*cap.hard, *cap.soft}.union(*(count.resources for count in cap.counts.values()))
     for name in cap.counts.keys() - cap.hard.keys() - cap.soft.keys():
         text = "neither hard nor soft has this name, so nothing counts under it; limit it or remove this"
         yield create_error(join_path("spec.counts", name), MATCHES_NOTHING, text)

@@ -30,11 +30,11 @@ _RESOURCE_FIELD, _AMOUNT_FIELD = "spec.resource", "spec.perPod"
 def lint_implied_requests(implied_requests: Sequence[ImpliedRequest]) -> Iterator[LintFinding]:
     """Yield the findings about each implied request, and about those for one resource in pairs."""
     by_resource: dict[str, list[ImpliedRequest]] = {}
-    for each in implied_requests:
-        yield from lint_implied_request(each)
-        for earlier in by_resource.setdefault(each.resource, []):
-            yield from _compare(earlier, each)
-        by_resource[each.resource].append(each)
+    for request in implied_requests:
+        yield from lint_implied_request(request)
+        for earlier in by_resource.setdefault(request.resource, []):
+            yield from _compare(earlier, request)
+        by_resource[request.resource].append(request)
 
 
 def lint_implied_request(

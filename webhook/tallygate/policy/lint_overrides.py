@@ -113,8 +113,8 @@ def _check_groups(cap: NamespaceCap, override: LimitOverride, field: str) -> Ite
 def _can_be_group(cap: NamespaceCap, glob: str) -> bool:
     """Return whether a namespace that the cap selects may have a value of the label that the glob matches."""
     selector, label = cap.namespaces.selector or PolicyLabelSelector(), cap.group_by
-    requirements = [each for each in selector.match_expressions if each.key == label]
-    possible = [each.values for each in requirements if each.operator is Operator.IN]
+    requirements = [expression for expression in selector.match_expressions if expression.key == label]
+    possible = [requirement.values for requirement in requirements if requirement.operator is Operator.IN]
     if label in selector.match_labels:
         possible.append(frozenset({selector.match_labels[label]}))
     values = {glob} if is_literal(glob) else {each for each in frozenset().union(*possible) if matches(glob, each)}
@@ -170,14 +170,14 @@ def _selects_all(wide: LimitOverride, narrow: LimitOverride) -> bool:
     """Return whether the first override selects every group or namespace that the second one does."""
     wide_globs, narrow_globs = wide.groups or wide.namespaces, narrow.groups or narrow.namespaces
     return not wide_globs or (
-        bool(narrow_globs) and all(any(covers(glob, each) for glob in wide_globs) for each in narrow_globs)
+        bool(narrow_globs) and all(any(covers(glob, group) for glob in wide_globs) for group in narrow_globs)
     )
 
 
 def _may_select_same(first: LimitOverride, second: LimitOverride) -> bool:
     first_globs, second_globs = first.groups or first.namespaces, second.groups or second.namespaces
     return not (first_globs and second_globs) or any(
-        overlaps(glob, each) for glob in first_globs for each in second_globs
+        overlaps(glob, group) for glob in first_globs for group in second_globs
     )
 
 

@@ -361,7 +361,7 @@ def _list_counted_resources(cap: NamespaceCap) -> Iterator[_ResourceUse]:
     """Yield the resources of `counts`, without those that stand next to a similar name on purpose."""
     for name, count in cap.counts.items():
         field = join_path("spec.counts", name)
-        fields = {each: join_path(f"{field}.weights", each) for each in count.weights}
+        fields = {weight: join_path(f"{field}.weights", weight) for weight in count.weights}
         fields |= {each: f"{field}.product[{index}]" for index, each in enumerate(count.product)}
         for resource, path in fields.items():
             if suggest_well_known(resource) not in fields:
@@ -370,7 +370,7 @@ def _list_counted_resources(cap: NamespaceCap) -> Iterator[_ResourceUse]:
 
 def list_own_names(cap: NamespaceCap) -> frozenset[str]:
     """Return the names that a cap itself defines: by allocated devices, or by several resources."""
-    return frozenset(name for name, each in cap.devices.items() if each.is_by_allocation) | cap.counts.keys()
+    return frozenset(name for name, device in cap.devices.items() if device.is_by_allocation) | cap.counts.keys()
 
 
 def _find_respellings(uses: list[_ResourceUse]) -> dict[str, str]:

@@ -360,7 +360,7 @@ class NamespaceCap:
 
     def list_requested_names(self) -> frozenset[str]:
         """Return the names of hard and soft; those of `counts` are replaced by the resources that count."""
-        resources = (name for each in self.counts.values() for name in each.resources)
+        resources = (name for count in self.counts.values() for name in count.resources)
         return frozenset({*self.hard, *self.soft} - self.counts.keys()).union(resources)
 
 
@@ -385,4 +385,4 @@ class PolicySet:
     @property
     def needs_slices(self) -> bool:
         """Whether a cap counts devices by their attributes or capacities, which ResourceSlices have."""
-        return any(each.is_by_allocation for cap in self.caps for each in cap.devices.values())
+        return any(device.is_by_allocation for cap in self.caps for device in cap.devices.values())

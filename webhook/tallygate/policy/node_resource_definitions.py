@@ -40,7 +40,9 @@ def build_node_resource(document: Fields, location: SourceLocation) -> NodeResou
     return NodeResource(
         name=document.get_fields("metadata").get_text("name"),
         nodes=_build_selector(spec.get_fields("nodes").get_fields("selector")),
-        resources=MappingProxyType({each.name: _build_amount(each.value) for each in spec.list_entries("resources")}),
+        resources=MappingProxyType(
+            {entry.name: _build_amount(entry.value) for entry in spec.list_entries("resources")}
+        ),
         positions={
             path: (each.file, each.line, each.column) for path, each in document.list_locations(location.file).items()
         },
@@ -75,7 +77,7 @@ def _excludes(one: LabelCondition, other: LabelCondition) -> bool:
     if one.operator != "In" and other.operator != "In":
         return {one.operator, other.operator} == {"Exists", "DoesNotExist"}
     labels = [{} if value is None else {one.key: value} for value in candidates]
-    return not any(one.matches(each) and other.matches(each) for each in labels)
+    return not any(one.matches(label) and other.matches(label) for label in labels)
 
 
 def _check_name(entry: Entry) -> Iterator[_Problem]:

@@ -69,23 +69,23 @@ def compute_node_amounts(node: OwnedNode, definitions: Sequence[NodeResource]) -
     givers: dict[str, str] = {}
     problems: dict[str, str] = {}
     labels = node.metadata.labels or {}
-    for each in definitions:
-        if not each.nodes.matches(labels):
+    for resource in definitions:
+        if not resource.nodes.matches(labels):
             continue
-        for name, definition in each.resources.items():
+        for name, definition in resource.resources.items():
             try:
                 amount = compute_amount(node, definition)
             except (QuantityError, ValueError) as error:
-                problems.setdefault(name, f"NodeResource {each.name}: {error}")
+                problems.setdefault(name, f"NodeResource {resource.name}: {error}")
                 continue
             if amount is None:
                 continue
             if amounts.setdefault(name, amount) != amount:
                 first = givers[name]
                 problems.setdefault(
-                    name, f"NodeResource {first} gives {amounts[name]}, NodeResource {each.name} {amount}: keep one"
+                    name, f"NodeResource {first} gives {amounts[name]}, NodeResource {resource.name} {amount}: keep one"
                 )
-            givers.setdefault(name, each.name)
+            givers.setdefault(name, resource.name)
     certain = {name: amount for name, amount in amounts.items() if name not in problems}
     return NodeAmounts(certain, problems)
 

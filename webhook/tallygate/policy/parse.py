@@ -231,10 +231,10 @@ def _parse_file(name: str, content: bytes, state: _ParseState, *, skips_foreign:
         state.findings.add(text)
         return
     documents, findings = _compose(name, text)
-    foreign = [each for each in documents if is_foreign(each)] if skips_foreign else []
-    state.foreign += (SourceLocation(name, *each.position) for each in foreign)
+    foreign = [document for document in documents if is_foreign(document)] if skips_foreign else []
+    state.foreign += (SourceLocation(name, *document.position) for document in foreign)
     if foreign and len(foreign) == len(documents):  # the dialect of policies does not bind other tools
-        findings = [each for each in findings if each.code not in _DIALECT_CODES]
+        findings = [finding for finding in findings if finding.code not in _DIALECT_CODES]
     state.findings.update(findings)
     lines = _LINE_BREAK.split(text)
     for document in documents:
@@ -317,7 +317,7 @@ def _parse_document(name: str, document: Node, state: _ParseState, reported: set
             state.defined_kinds.add(spec.get_text("kind"))
         mistakes = tuple(_DEFINITION_CHECKS[kind](name, document))
         state.findings.update(mistakes)
-        if not shape_findings and all(each.severity is not Severity.ERROR for each in mistakes):
+        if not shape_findings and all(mistake.severity is not Severity.ERROR for mistake in mistakes):
             _add_policy(name, fields, document, state)
         return
     for index, node in enumerate(spec.get_fields("match").get_items("kinds")):

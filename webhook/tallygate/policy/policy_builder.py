@@ -98,7 +98,7 @@ class Fields:
 
     def list_names(self) -> tuple[str, ...]:
         """Return the keys of a mapping."""
-        return tuple(each.name for each in self._node.entries) if self._node else ()
+        return tuple(entry.name for entry in self._node.entries) if self._node else ()
 
     def list_entries(self, path: str) -> list[Entry]:
         """Return the entries of the mapping at a path, such as `surge.amounts`; none if it is missing or no mapping."""
@@ -111,7 +111,7 @@ class Fields:
     def get_pairs(self) -> AnyMapping[str, str]:
         """Return the keys and texts of a mapping."""
         entries = self._node.entries if self._node else ()
-        return MappingProxyType({each.name: each.value.text for each in entries if isinstance(each.value, Scalar)})
+        return MappingProxyType({entry.name: entry.value.text for entry in entries if isinstance(entry.value, Scalar)})
 
 
 def _list_node_locations(file: str, path: str, node: Node) -> Iterator[tuple[str, SourceLocation]]:
@@ -282,8 +282,10 @@ def _build_devices(fields: Fields) -> AnyMapping[str, DeviceDefinition]:
     definitions = {name.removeprefix(REQUESTS_PREFIX): fields.get_fields(name) for name in fields.list_names()}
     return MappingProxyType(
         {
-            name: DeviceDefinition(each.get_texts("classes"), each.get_text("selector"), each.get_text("sum"))
-            for name, each in definitions.items()
+            name: DeviceDefinition(
+                definition.get_texts("classes"), definition.get_text("selector"), definition.get_text("sum")
+            )
+            for name, definition in definitions.items()
         }
     )
 
@@ -293,12 +295,14 @@ def _build_counts(fields: Fields) -> AnyMapping[str, CountDefinition]:
     return MappingProxyType(
         {
             name: CountDefinition(
-                MappingProxyType({key: int(text) for key, text in each.get_fields("weights").get_pairs().items()}),
-                tuple(get_factor_name(item) for item in each.get_items("product")),
-                MappingProxyType(dict(_list_defaults(each.get_items("product")))),
-                GpuAnnotation(each.get_text("annotation")) if each.get_node("annotation") else None,
+                MappingProxyType(
+                    {key: int(text) for key, text in definition.get_fields("weights").get_pairs().items()}
+                ),
+                tuple(get_factor_name(item) for item in definition.get_items("product")),
+                MappingProxyType(dict(_list_defaults(definition.get_items("product")))),
+                GpuAnnotation(definition.get_text("annotation")) if definition.get_node("annotation") else None,
             )
-            for name, each in definitions.items()
+            for name, definition in definitions.items()
         }
     )
 

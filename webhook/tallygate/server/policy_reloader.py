@@ -90,12 +90,15 @@ def _list_changes(before: PolicySet, after: PolicySet) -> dict[str, list[str]]:
 def _index_policies(policies: PolicySet) -> dict[str, object]:
     """Return the policies by kind and name; a policy at another line of its file equals itself."""
     return {
-        **{f"rule {each.name}": replace(each, location=_NOWHERE) for each in policies.rules},
-        **{f"cap {each.name}": replace(each, location=_NOWHERE) for each in policies.caps},
-        **{f"implied request {each.name}": replace(each, location=_NOWHERE) for each in policies.implied_requests},
-        **{f"node resource {each.name}": each for each in policies.node_resources},
-        **{f"node shape {each.name}": each for each in policies.node_shapes},
-        **{f"kind {each.kind} of {each.group}": each for each in policies.workload_kinds},
+        **{f"rule {rule.name}": replace(rule, location=_NOWHERE) for rule in policies.rules},
+        **{f"cap {cap.name}": replace(cap, location=_NOWHERE) for cap in policies.caps},
+        **{
+            f"implied request {request.name}": replace(request, location=_NOWHERE)
+            for request in policies.implied_requests
+        },
+        **{f"node resource {resource.name}": resource for resource in policies.node_resources},
+        **{f"node shape {shape.name}": shape for shape in policies.node_shapes},
+        **{f"kind {kind.kind} of {kind.group}": kind for kind in policies.workload_kinds},
     }
 
 

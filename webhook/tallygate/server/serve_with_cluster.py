@@ -94,7 +94,10 @@ def create_cluster_gate(
     recorder = _create_limit_record_controller(client_config, settings, informers, admissions, telemetry)
     leases = _create_lease_controller(elector, telemetry.log)
     controllers = (ledger_controller, leases, recorder, event_recorder, auditor)
-    background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
+    background: list[BackgroundPart] = [
+        informers,
+        *(controller.worker for controller in controllers if controller is not None),
+    ]
     if settings.publish_nodes == "on":
         background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)

@@ -312,7 +312,7 @@ class BatchedLedgers:
         is_live = not cached.may_write_without_read(len(waiters))
         if is_live:
             cached.record_read(latest := self._store.read(key, self._compute_timeout(deadline)))
-            waiters = [each for each in waiters if not _is_already_stored(cached, each, latest)]
+            waiters = [waiter for waiter in waiters if not _is_already_stored(cached, waiter, latest)]
         batch = _apply_transitions(cached, waiters)
         if batch.has_write or batch.has_removal:
             change = self._write if batch.has_write else self._remove

@@ -101,4 +101,4 @@ def read_namespaces(path: Path) -> FixedNamespaces:
             f"{path} is not a list of namespaces ({error}): write it with `kubectl get namespaces -o json`"
         ) from None
     metadata_items = (item.metadata for item in namespace_list.items)
-    return FixedNamespaces({each.name: each.labels or {} for each in metadata_items if each is not None and each.name})
+    return FixedNamespaces({item.name: item.labels or {} for item in metadata_items if item is not None and item.name})

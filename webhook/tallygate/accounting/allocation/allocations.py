@@ -87,13 +87,13 @@ class Allocation(NamedTuple):
         """Return the allocation as the status of a claim has it."""
         results = [
             StoredResult(
-                each.request,
-                *each.device,
-                admin_access=each.has_admin_access or None,
-                consumed_capacity=each.format_consumed() or None,
-                share_id=_ASSUMED if each.is_shared else None,
+                result.request,
+                *result.device,
+                admin_access=result.has_admin_access or None,
+                consumed_capacity=result.format_consumed() or None,
+                share_id=_ASSUMED if result.is_shared else None,
             )
-            for each in self.results
+            for result in self.results
         ]
         return AllocationResult(DeviceAllocation(results), self.node_selector, _ASSUMED)
 
@@ -127,7 +127,7 @@ def create_node_selector(
 
 
 def _add_new(requirements: Iterable[SelectorRequirement], known: list[SelectorRequirement]) -> None:
-    for each in requirements:
-        key = each.key, each.operator, frozenset(each.values or ())
+    for requirement in requirements:
+        key = requirement.key, requirement.operator, frozenset(requirement.values or ())
         if not any(key == (other.key, other.operator, frozenset(other.values or ())) for other in known):
-            known.append(each)
+            known.append(requirement)

@@ -138,11 +138,11 @@ class Allocator:
             AllocationError: if the claims cannot be allocated on any node, for example since a class is missing.
             UndecidedAllocationError: if an expression cannot be evaluated here, or the search takes too long.
         """
-        requests = sum(len(each.spec.devices.requests or ()) for each in claims if each.spec and each.spec.devices)
+        requests = sum(len(claim.spec.devices.requests or ()) for claim in claims if claim.spec and claim.spec.devices)
         self.spend(_NODE + _SHARED_SLICE * self.slices.shared_count + _REQUEST * requests)
         pools = self.slices.gather_pools(node)
         planner = RequestPlanner(node, pools, self._classes, self.selectors, self._has_room)
-        searched = [_SearchedClaim(each, planner.plan(each), self._create_constraints(each), []) for each in claims]
+        searched = [_SearchedClaim(claim, planner.plan(claim), self._create_constraints(claim), []) for claim in claims]
         search = _Search(searched, pools, planner, self.state, self.rules)
         if not search.run(self.work):
             if any(pool.invalid_reason for pool in pools):
@@ -226,7 +226,11 @@ class _Search:
         self._state = state
         self._since_37 = rules.since_37
         self._candidates: list[Candidate] = [
-            (pool, each, device) for pool in pools if pool.is_usable for each in pool.slices for device in each.devices
+            (pool, resource_slice, device)
+            for pool in pools
+            if pool.is_usable
+            for resource_slice in pool.slices
+            for device in resource_slice.devices
         ]
         self._counters = CounterUse(state.has, by_pool_name=not rules.since_37)
         self._allocating: dict[DeviceId, set[int]] = {}

@@ -64,4 +64,4 @@ def _list_values(selector: str, content: DeviceContent) -> Iterator[str]:
 
 def _format(attribute: AttributeValue) -> str:
     values = (attribute.text, attribute.version, attribute.integer, attribute.boolean)
-    return next((str(each) for each in values if each is not None), "another type")
+    return next((str(value) for value in values if value is not None), "another type")

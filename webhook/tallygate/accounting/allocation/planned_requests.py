@@ -128,7 +128,7 @@ class Selectors:
         return (
             len(self._matchers) >= _MAX_SELECTORS
             or sum(map(len, self._matchers)) > _MAX_LENGTH
-            or sum(len(each.known) for each in self._matchers.values()) > _MAX_RESULTS
+            or sum(len(matcher.known) for matcher in self._matchers.values()) > _MAX_RESULTS
         )
 
 
@@ -227,7 +227,7 @@ class PlannedRequest(NamedTuple):
 
     def tolerates(self, taint: PreventingTaint) -> bool:
         """Return whether a toleration permits the taint (ToleratesTaint in resourceclaim/devicetoleration.go)."""
-        return any(_tolerates(each, taint) for each in self.tolerations)
+        return any(_tolerates(toleration, taint) for toleration in self.tolerations)
 
 
 class RequestPlanner:
@@ -262,7 +262,7 @@ class RequestPlanner:
         for request in (devices.requests if devices else None) or ():
             alternatives = tuple(self._plan_alternatives(claim, request))
             planned.append(alternatives)
-            count = min(each.number for each in alternatives)
+            count = min(alternative.number for alternative in alternatives)
             if self._selectors.since_37 and least + count > MAX_RESULTS:
                 limit = f"exceeds the claim limit of {MAX_RESULTS}, with {least} already accounted for"
                 raise AllocationError(
@@ -337,11 +337,13 @@ class RequestPlanner:
                 raise AllocationError(
                     f"{owner}: asks for all devices, but resource pool {pool.id} is currently invalid"
                 )
-            for each in pool.slices:
-                spend(self._selectors.work, _DEVICE * len(each.devices))
-                for device in each.devices:
-                    if self.is_selectable(claim, request, each, device) and self._check_room(owner, request, device):
-                        yield pool, each, device
+            for resource_slice in pool.slices:
+                spend(self._selectors.work, _DEVICE * len(resource_slice.devices))
+                for device in resource_slice.devices:
+                    if self.is_selectable(claim, request, resource_slice, device) and self._check_room(
+                        owner, request, device
+                    ):
+                        yield pool, resource_slice, device
 
     def _check_room(self, owner: str, request: PlannedRequest, device: AllocatableDevice) -> bool:
         try:
@@ -360,10 +362,10 @@ def format_name(claim: ResourceClaim) -> str:
 
 def _list_expressions(owner: str, selectors: Sequence[DeviceSelector] | None) -> tuple[str, ...]:
     expressions = []
-    for index, each in enumerate(selectors or ()):
-        if each.cel is None:
+    for index, selector in enumerate(selectors or ()):
+        if selector.cel is None:
             raise AllocationError(f"{owner}, selector #{index}: CEL expression empty (unsupported selector type?)")
-        expressions.append(each.cel.expression)
+        expressions.append(selector.cel.expression)
     return tuple(expressions)
 
 

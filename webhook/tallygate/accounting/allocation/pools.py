@@ -88,8 +88,8 @@ class SliceIndex:
         self._shared: list[AllocatableSlice] = []
         self._by_pool: dict[PoolId, list[AllocatableSlice]] = defaultdict(list)
         self._incomplete: set[PoolId] = set()
-        for each in slices:
-            self.add(each)
+        for resource_slice in slices:
+            self.add(resource_slice)
 
     def add(self, published: AllocatableSlice) -> None:
         """Add a slice."""
@@ -111,9 +111,9 @@ class SliceIndex:
 
     def _count_slices(self, pool: PoolId) -> None:
         slices = self._by_pool[pool]
-        generation = max((each.generation for each in slices), default=0)
-        newest = [each for each in slices if each.generation == generation]
-        if all(each.slice_count == len(newest) for each in newest):
+        generation = max((resource_slice.generation for resource_slice in slices), default=0)
+        newest = [resource_slice for resource_slice in slices if resource_slice.generation == generation]
+        if all(resource_slice.slice_count == len(newest) for resource_slice in newest):
             self._incomplete.discard(pool)
         else:
             self._incomplete.add(pool)
@@ -121,7 +121,7 @@ class SliceIndex:
     def find_incomplete_nodes(self) -> Collection[str] | None:
         """Return the nodes with slices in pools that lack a slice; None if that may be any node."""
         slices = [each for pool in self._incomplete for each in self._by_pool[pool]]
-        names = {each.nodes.name for each in slices}
+        names = {resource_slice.nodes.name for resource_slice in slices}
         return None if "" in names else names
 
     def _list_beside(self, published: AllocatableSlice) -> list[AllocatableSlice]:
@@ -136,7 +136,7 @@ class SliceIndex:
 
     def list_slices(self) -> Iterator[AllocatableSlice]:
         """Yield every slice."""
-        return (each for slices in self._by_pool.values() for each in slices)
+        return (resource_slice for slices in self._by_pool.values() for resource_slice in slices)
 
     def list_nodes(self) -> Collection[str]:
         """Return the nodes with slices of their own."""
@@ -151,9 +151,9 @@ class SliceIndex:
     def gather_pools(self, node: TargetNode) -> list[Pool]:
         """Return the pools that a node can reach, in the order in which the scheduler tries their devices."""
         by_pool: dict[PoolId, list[AllocatableSlice]] = {}
-        for each in (*self._by_node.get(node.name, ()), *self._shared):
-            if self._is_read(each) and self._is_relevant(each, node):
-                _add_newest(by_pool.setdefault(PoolId(each.driver, each.pool), []), each)
+        for resource_slice in (*self._by_node.get(node.name, ()), *self._shared):
+            if self._is_read(resource_slice) and self._is_relevant(resource_slice, node):
+                _add_newest(by_pool.setdefault(PoolId(resource_slice.driver, resource_slice.pool), []), resource_slice)
         pools = [pool for pool_id, slices in by_pool.items() if (pool := self._build_pool(pool_id, slices)) is not None]
         return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.id))
 
@@ -166,7 +166,9 @@ class SliceIndex:
         nodes = published.nodes
         if nodes.name or nodes.is_all or nodes.selector is not None:
             return reaches(nodes, node)
-        return published.has_nodes_by_device and any(reaches(each.content.nodes, node) for each in published.devices)
+        return published.has_nodes_by_device and any(
+            reaches(device.content.nodes, node) for device in published.devices
+        )
 
     def _build_pool(self, pool_id: PoolId, slices: list[AllocatableSlice]) -> Pool | None:
         """Return a pool; None if slices for other nodes are newer, so that the driver is replacing the pool."""
@@ -180,19 +182,19 @@ class SliceIndex:
             if len(every) != count:
                 return Pool(pool_id, is_complete=False)
         near = sorted(slices, key=lambda each: each.name)
-        names = {each.name for each in near}
-        far = tuple(each for each in every if each.name not in names)
+        names = {resource_slice.name for resource_slice in near}
+        far = tuple(resource_slice for resource_slice in every if resource_slice.name not in names)
         return self._create_pool(pool_id, near, far)
 
     def _create_pool(
         self, pool_id: PoolId, near: Sequence[AllocatableSlice], far: tuple[AllocatableSlice, ...]
     ) -> Pool:
-        devices = tuple(each for each in near if not each.counter_sets)
+        devices = tuple(resource_slice for resource_slice in near if not resource_slice.counter_sets)
         other = far
-        counting = [each for each in near if each.counter_sets]
+        counting = [resource_slice for resource_slice in near if resource_slice.counter_sets]
         if self._since_37:
-            counting += [each for each in far if each.counter_sets]
-            other = tuple(each for each in far if not each.counter_sets)
+            counting += [resource_slice for resource_slice in far if resource_slice.counter_sets]
+            other = tuple(resource_slice for resource_slice in far if not resource_slice.counter_sets)
         reason = _find_duplicate_device(devices)
         counter_sets, counter_reason = _collect_counters(counting)
         reason = reason or counter_reason or _find_unknown_counter(counter_sets, (*devices, *other))
@@ -203,8 +205,8 @@ class SliceIndex:
 
 def _remove_same(slices: list[AllocatableSlice], removed: AllocatableSlice) -> None:
     """Remove a slice by its identity: the comparison of two slices takes long."""
-    for position, each in enumerate(slices):
-        if each is removed:
+    for position, resource_slice in enumerate(slices):
+        if resource_slice is removed:
             del slices[position]
             return
 
@@ -226,13 +228,13 @@ def _add_newest(slices: list[AllocatableSlice], published: AllocatableSlice) -> 
 
 
 def _has_binding_conditions(pool: Pool) -> bool:
-    return any(each.content.has_binding_conditions for each in list_devices(pool.slices))
+    return any(device.content.has_binding_conditions for device in list_devices(pool.slices))
 
 
 def list_devices(slices: Iterable[AllocatableSlice]) -> Iterator[AllocatableDevice]:
     """Return an iterator over the devices of slices, in order."""
-    for each in slices:
-        yield from each.devices
+    for resource_slice in slices:
+        yield from resource_slice.devices
 
 
 def _find_duplicate_device(slices: Iterable[AllocatableSlice]) -> str:
@@ -246,7 +248,7 @@ def _find_duplicate_device(slices: Iterable[AllocatableSlice]) -> str:
 
 def _collect_counters(slices: Iterable[AllocatableSlice]) -> tuple[CounterSets, str]:
     counter_sets: dict[str, Mapping[str, Quantity]] = {}
-    for name, counters in (counter_set for each in slices for counter_set in each.counter_sets):
+    for name, counters in (counter_set for resource_slice in slices for counter_set in resource_slice.counter_sets):
         if name in counter_sets:
             return {}, f"duplicate counter set name {name}"
         counter_sets[name] = counters

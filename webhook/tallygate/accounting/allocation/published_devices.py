@@ -176,7 +176,7 @@ def build_slice(name: str, spec: ResourceSliceSpec, named: Iterable[tuple[str, b
         bool(spec.per_device_node_selection),
         counter_sets,
         devices,
-        any(each.content.has_groups for each in devices),
+        any(device.content.has_groups for device in devices),
     )
 
 
@@ -188,14 +188,14 @@ def _read_content(driver: str, raw: bytes) -> DeviceContent:
     content = DeviceContent(
         Device(driver, device.attributes, device.capacity, device.allow_multiple_allocations),
         {name: read_capacity(each) for name, each in device.capacity.items()},
-        tuple((each.counter_set, _read_counters(each.counters)) for each in device.consumes_counters or ()),
+        tuple((counter.counter_set, _read_counters(counter.counters)) for counter in device.consumes_counters or ()),
         tuple(filter(None, map(create_preventing_taint, device.taints or ()))),
         bool(device.allow_multiple_allocations),
         device.binding_conditions is not None,
         bool(device.binds_to_node),
         NodeChoice(device.node_name or "", bool(device.all_nodes), device.node_selector),
-        next((name for name, each in device.attributes.items() if _is_list(each)), ""),
-        any(each.compatibility_groups for each in device.consumes_counters or ()),
+        next((name for name, attribute in device.attributes.items() if _is_list(attribute)), ""),
+        any(counter.compatibility_groups for counter in device.consumes_counters or ()),
     )
     _CONTENTS[driver, raw] = content
     return content
@@ -215,4 +215,4 @@ def _is_list(attribute: AttributeValue) -> bool:
 
 
 def _read_counters(counters: Mapping[str, _Counter] | None) -> dict[str, Quantity]:
-    return {name: Quantity.from_json(each.value) for name, each in (counters or {}).items()}
+    return {name: Quantity.from_json(counter.value) for name, counter in (counters or {}).items()}

@@ -49,8 +49,8 @@ class TaintRules:
         if not rules:
             return published
         devices = tuple(
-            AllocatableDevice(each.id, _add_taints(each.content, tuple(_list_taints(each, rules))))
-            for each in published.devices
+            AllocatableDevice(device.id, _add_taints(device.content, tuple(_list_taints(device, rules))))
+            for device in published.devices
         )
         return published._replace(devices=devices)
 

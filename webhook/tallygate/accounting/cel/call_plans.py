@@ -93,7 +93,7 @@ def plan_membership(node: Call, step: Step, items: list[object]) -> Plan:
     """Return the plan of `in` for a list that is known; it costs nothing (maybeOptimizeSetMembership)."""
     if not items:
         return make_constant(False)  # noqa: FBT003
-    if not all(is_key(each) for each in items):
+    if not all(is_key(item) for item in items):
         return plan_function(node, [Plan(step), make_constant(items)])
 
     def find_member(run: Run) -> object:
@@ -112,7 +112,7 @@ def plan_function(node: Call, plans: list[Plan]) -> Plan:
         return _plan_equality(node, plans[0].step, plans[1].step)
     function = find_function(name, node.kind, node.overload)
     measure = find_cost(node)
-    steps = [each.step for each in plans]
+    steps = [plan.step for plan in plans]
     if measure is not None:
         return _plan_measured(node, function, steps, measure)
     if len(steps) == 1:

@@ -98,7 +98,9 @@ def substitute(substitutions: Substitutions, kind: CelType, *, is_final: bool) -
         return DYN if is_final else kind
     if not kind.parameters:
         return kind
-    return CelType(kind.name, tuple(substitute(substitutions, each, is_final=is_final) for each in kind.parameters))
+    return CelType(
+        kind.name, tuple(substitute(substitutions, parameter, is_final=is_final) for parameter in kind.parameters)
+    )
 
 
 def _is_less_specific(left: CelType, right: CelType) -> bool:

@@ -53,10 +53,10 @@ def _flatten(values: object, *depths: object) -> object:
         raise AbortedEvaluationError("operation cancelled: actual cost limit exceeded")  # a negative cost, in 64 bits
     if depth < 0:
         raise EvaluationError("level must be non-negative")
-    while depth and any(isinstance(each, list) for each in items):
+    while depth and any(isinstance(item, list) for item in items):
         flat: list[object] = []
-        for each in items:
-            flat.extend(each if isinstance(each, list) else [each])
+        for item in items:
+            flat.extend(item if isinstance(item, list) else [item])
         check_length(len(flat))
         items = flat
         depth -= 1
@@ -91,7 +91,7 @@ def _sort_by_keys(values: object, keys: object) -> object:
     items, ranks = _require_list(values), _require_list(keys)
     if not items:
         return items
-    if len({type(each) for each in ranks}) > 1:
+    if len({type(rank) for rank in ranks}) > 1:
         raise EvaluationError("list elements must have the same type")
     _require_ordered(ranks[0])
     pairs = sorted(zip(ranks, items, strict=True), key=functools.cmp_to_key(_compare_pairs))
@@ -130,12 +130,12 @@ def sum_values(values: object, zero: float = 0) -> object:
     """Return the sum of numbers of one type, beginning with its zero."""
     items = _require_list(values)
     kind = type(items[0]) if items else type(zero)
-    if kind not in {int, Uint, float} or any(type(each) is not kind for each in items):
+    if kind not in {int, Uint, float} or any(type(item) is not kind for item in items):
         raise EvaluationError("no such overload")
     total = zero
-    for each in items:
-        assert isinstance(each, int | float)  # noqa: S101
-        total += each
+    for item in items:
+        assert isinstance(item, int | float)  # noqa: S101
+        total += item
         if kind is not float and int(total) not in (_UINT64 if kind is Uint else _INT64):
             raise EvaluationError("integer overflow")
     if kind is float:
@@ -150,9 +150,9 @@ def _choose(values: object, sign: int, name: str) -> object:
         raise EvaluationError(f"{name} called on empty list")
     chosen = items[0]
     _require_ordered(chosen)
-    for each in items[1:]:
-        if _compare_elements(chosen, each) == sign:
-            chosen = each
+    for item in items[1:]:
+        if _compare_elements(chosen, item) == sign:
+            chosen = item
     return chosen
 
 
@@ -228,7 +228,7 @@ def _get_first(values: object) -> object:
 
 def _unwrap(values: object) -> object:
     optionals: Sequence[Optional] = [_require_optional(each) for each in _require_list(values)]
-    return [each.value for each in optionals if each.has_value]
+    return [optional.value for optional in optionals if optional.has_value]
 
 
 COLLECTION_FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {

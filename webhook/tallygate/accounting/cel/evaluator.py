@@ -148,13 +148,13 @@ class _Planner:
     def _plan_call(self, node: Call) -> Plan:
         name = node.function
         if name in _LOGIC:
-            return plan_logic([self.plan(each).step for each in node.arguments], is_and=_LOGIC[name])
+            return plan_logic([self.plan(argument).step for argument in node.arguments], is_and=_LOGIC[name])
         if name == "_?_:_":
             return self._plan_condition(node)
         if name in _PATHS:
             return self._plan_index(node, is_optional=name != "_[_]")
         nodes = node.arguments if node.target is None else [node.target, *node.arguments]
-        plans = [self.plan(each) for each in nodes]
+        plans = [self.plan(argument) for argument in nodes]
         if name in {"or", "orValue"}:
             return plan_alternative(plans[0].step, plans[1].step, is_value=name == "orValue")
         if name == "@in" and isinstance(plans[1].constant, list) and node.overload is not None:
@@ -169,7 +169,7 @@ class _Planner:
         return plan
 
     def _plan_condition(self, node: Call) -> Plan:
-        condition, accepted, rejected = (self.plan(each) for each in node.arguments)
+        condition, accepted, rejected = (self.plan(argument) for argument in node.arguments)
         test = condition.step
         branches = {each: (plan.step, plan.discount) for each, plan in ((True, accepted), (False, rejected))}
 
@@ -221,10 +221,10 @@ class _Planner:
         return Plan(index_optional if is_optional else index_value, is_attribute=True, discount=1)
 
     def _plan_list(self, node: ListLiteral) -> Plan:
-        plans = [self.plan(each) for each in node.elements]
-        if not node.optional_places and all(each.constant is not MISSING for each in plans):
-            return make_constant([each.constant for each in plans])
-        steps = [each.step for each in plans]
+        plans = [self.plan(element) for element in node.elements]
+        if not node.optional_places and all(plan.constant is not MISSING for plan in plans):
+            return make_constant([plan.constant for plan in plans])
+        steps = [plan.step for plan in plans]
         optional = node.optional_places
 
         def build_list(run: Run) -> object:
@@ -242,7 +242,7 @@ class _Planner:
         return Plan(build_list)
 
     def _plan_map(self, node: MapLiteral) -> Plan:
-        plans = [(self.plan(each.key), self.plan(each.value), each.is_optional) for each in node.entries]
+        plans = [(self.plan(entry.key), self.plan(entry.value), entry.is_optional) for entry in node.entries]
         steps = [(key.step, value.step, is_optional) for key, value, is_optional in plans]
 
         def build_map(run: Run) -> object:
@@ -275,13 +275,13 @@ class _Planner:
         self.count += len(places)
         outer = self._places
         self._places = {**outer, **dict(zip(node.variables, places, strict=True))}
-        predicates = [self.plan(each).step for each in node.predicates]
-        parts = [self.plan(each) for each in node.parts]
+        predicates = [self.plan(predicate).step for predicate in node.predicates]
+        parts = [self.plan(part) for part in node.parts]
         self._places = outer
         is_built = node.form == "list" and parts[0].constant is MISSING
         cost = 2 + (LIST_COST if is_built else 0)
         predicate = predicates[0] if predicates else None
-        loop = LoopPlan(node.form, items, places, predicate, [each.step for each in parts], cost)
+        loop = LoopPlan(node.form, items, places, predicate, [part.step for part in parts], cost)
 
         def loop_over(run: Run) -> object:
             return run_loop(loop, run)

@@ -120,7 +120,9 @@ class CelMap:
         if not isinstance(key, bool | int | str) or isinstance(key, TypeValue):
             raise UnsupportedValueError(f"keys of type {name_type(key)} are not supported")
         encoded = _encode_key(key)
-        if encoded in self.entries and any(type(each) is not type(key) and each == key for each in self.list_keys()):
+        if encoded in self.entries and any(
+            type(own_key) is not type(key) and own_key == key for own_key in self.list_keys()
+        ):
             raise UnsupportedValueError("equal keys of different types are not supported")
         self.entries[encoded] = value
 

@@ -47,20 +47,20 @@ def parse_version(text: str) -> SemanticVersion | None:
     if match is None:
         return None
     prerelease = tuple(match[4].split(".")) if match[4] else ()
-    numeric = [each for each in prerelease if set(each) <= _DIGITS]
+    numeric = [part for part in prerelease if set(part) <= _DIGITS]
     texts = (*match.groups()[:3], *numeric)
-    if any(len(each) > _MAX_DIGITS or int(each) > _UINT64_MAX for each in texts):
+    if any(len(group) > _MAX_DIGITS or int(group) > _UINT64_MAX for group in texts):
         return None
-    if any(each != "0" and each[0] == "0" for each in numeric):
+    if any(part != "0" and part[0] == "0" for part in numeric):
         return None
-    numbers = [int(each) for each in match.groups()[:3]]
+    numbers = [int(group) for group in match.groups()[:3]]
     return SemanticVersion(numbers[0], numbers[1], numbers[2], prerelease)
 
 
 def normalize_version(text: str) -> str | None:
     """Return a text with three numbers without leading zeros and without a leading `v` (normalizeAndParse), or None."""
     parts = text.removeprefix("v").split(".", 2)
-    parts = [_remove_zeros(each) for each in parts]
+    parts = [_remove_zeros(part) for part in parts]
     if len(parts) < 3:  # noqa: PLR2004 - major, minor and patch
         if set(parts[-1]) & {"+", "-"}:
             return None

@@ -54,7 +54,7 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
 
 def _require(*values: object) -> None:
     """Check that all values are strings."""
-    if any(type(each) is not str for each in values):
+    if any(type(value) is not str for value in values):
         raise EvaluationError("no such overload")
 
 

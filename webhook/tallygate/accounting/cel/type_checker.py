@@ -156,7 +156,7 @@ class _Checker:
             self.check(name)
             text = name.value if isinstance(name, Literal) else ""
             return self._resolve(self._check_field(node, operand, str(text), is_optional=True))
-        kinds = [self.check(each) for each in node.arguments]
+        kinds = [self.check(argument) for argument in node.arguments]
         target = node.target
         if target is not None:
             qualified = f"{target.text}.{node.function}".removeprefix(".") if isinstance(target, Name) else ""
@@ -185,8 +185,8 @@ class _Checker:
         for overload in overloads:
             if overload.is_method != (node.target is not None):
                 continue
-            fresh = {each: self._make_parameter() for each in overload.type_parameters}
-            parameters = tuple(substitute(fresh, each, is_final=False) for each in overload.parameters)
+            fresh = {parameter: self._make_parameter() for parameter in overload.type_parameters}
+            parameters = tuple(substitute(fresh, parameter, is_final=False) for parameter in overload.parameters)
             changed = assign_all(self.substitutions, kinds, parameters)
             if changed is None:
                 continue
@@ -203,7 +203,7 @@ class _Checker:
         return result
 
     def _describe_no_overload(self, node: Call, kinds: tuple[CelType, ...]) -> ExpressionError:
-        names = [str(substitute(self.substitutions, each, is_final=True)) for each in kinds]
+        names = [str(substitute(self.substitutions, kind, is_final=True)) for kind in kinds]
         form = f"{names[0]}.({', '.join(names[1:])})" if node.target is not None else f"({', '.join(names)})"
         return ExpressionError(f"found no matching overload for '{node.function}' applied to '{form}'", node.position)
 
@@ -283,8 +283,8 @@ def _check_literals(root: SyntaxNode) -> None:
         if isinstance(node, ListLiteral):
             _check_same_kind(node.elements, [place in node.optional_places for place in range(len(node.elements))])
         elif isinstance(node, MapLiteral):
-            _check_same_kind([each.key for each in node.entries], [False] * len(node.entries))
-            _check_same_kind([each.value for each in node.entries], [each.is_optional for each in node.entries])
+            _check_same_kind([entry.key for entry in node.entries], [False] * len(node.entries))
+            _check_same_kind([entry.value for entry in node.entries], [entry.is_optional for entry in node.entries])
 
 
 def _check_same_kind(nodes: list[SyntaxNode], optional: list[bool]) -> None:

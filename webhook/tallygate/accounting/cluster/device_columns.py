@@ -142,7 +142,11 @@ class DeviceColumns:
                 request.class_name,
                 request.class_selectors,
                 request.selectors,
-                is_idle or tuple((each.key, each.operator, each.value, each.effect) for each in request.tolerations),
+                is_idle
+                or tuple(
+                    (toleration.key, toleration.operator, toleration.value, toleration.effect)
+                    for toleration in request.tolerations
+                ),
                 tuple((name, amount.text) for name, amount in sorted(request.requested.items())),
             )
             if kind not in self._masks:
@@ -191,7 +195,7 @@ class DeviceColumns:
         self._rows_of_node[position] = []
         pools = self._allocator.slices.gather_pools(NamedNode(name))
         is_plain = all(map(_is_plain, pools))
-        for device in (device for pool in pools for each in pool.slices for device in each.devices):
+        for device in (device for pool in pools for resource_slice in pool.slices for device in resource_slice.devices):
             known = self._rows.get(device.id)
             if known is None:
                 self._add_row(position, device)
@@ -271,7 +275,7 @@ def _grow(array: NDArray[T], size: int, fill: object) -> NDArray[T]:
 def _is_plain(pool: Pool) -> bool:
     """Return whether the devices of a pool count one each."""
     return pool.is_usable and not any(
-        each.has_nodes_by_device or device.content.is_shared or device.content.consumed_counters
-        for each in pool.slices
-        for device in each.devices
+        resource_slice.has_nodes_by_device or device.content.is_shared or device.content.consumed_counters
+        for resource_slice in pool.slices
+        for device in resource_slice.devices
     )

@@ -167,14 +167,18 @@ class DeviceIndex:
         before = self._taint_rules.replace(name, rule)
         if before is not None and rule is not None and before.spec == rule.spec:
             return []
-        return [key for key, each in self._slices.items() if selects_slice(before, each) or selects_slice(rule, each)]
+        return [
+            key
+            for key, resource_slice in self._slices.items()
+            if selects_slice(before, resource_slice) or selects_slice(rule, resource_slice)
+        ]
 
     def refresh_slice(self, name: str) -> None:
         """Apply the present taint rules to a slice."""
         published, before = self._slices.get(name), self._tainted.get(name)
         if published is not None:
             after = self._tainted[name] = self._taint_rules.apply(published)
-            for version in (each for each in self._allocators if each.applies_taint_rules):
+            for version in (allocator for allocator in self._allocators if allocator.applies_taint_rules):
                 self._swap_slice(version, before, after)
 
     def list_taint_rules(self) -> list[DeviceTaintRule]:
@@ -217,10 +221,11 @@ class DeviceIndex:
         """Return whether each pool has the devices of one node, so that an allocation changes no other node."""
         nodes_by_pool: dict[tuple[str, str], str] = {}
         return all(
-            each.nodes.name
-            and not each.has_nodes_by_device
-            and nodes_by_pool.setdefault((each.driver, each.pool), each.nodes.name) == each.nodes.name
-            for each in self._slices.values()
+            resource_slice.nodes.name
+            and not resource_slice.has_nodes_by_device
+            and nodes_by_pool.setdefault((resource_slice.driver, resource_slice.pool), resource_slice.nodes.name)
+            == resource_slice.nodes.name
+            for resource_slice in self._slices.values()
         )
 
     def get_allocator(
@@ -276,4 +281,4 @@ def _find_special_owner(claim: ResourceClaim) -> str | None:
     meta = claim.metadata or ObjectMeta()
     if (meta.annotations or {}).get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
         return None
-    return next((each.uid for each in meta.owner_references or () if each.controller), None)
+    return next((reference.uid for reference in meta.owner_references or () if reference.controller), None)

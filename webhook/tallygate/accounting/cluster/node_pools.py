@@ -127,7 +127,7 @@ class NodePools:
     def _list_nodes(self, pool: str) -> PoolNodes:
         nodes, claims = list(self._nodes.get(pool, {}).values()), list(self._claims.get(pool, {}).values())
         last = [self._last_nodes[pool]] if pool in self._last_nodes else []
-        startup = [each for claim in claims for each in (claim.spec or NodeClaimSpec()).startup_taints or ()]
+        startup = [taint for claim in claims for taint in (claim.spec or NodeClaimSpec()).startup_taints or ()]
         return PoolNodes(len(nodes), _estimate_nodes(nodes, claims) or last, startup)
 
     def _mark_changed(self, pool: str) -> None:
@@ -191,11 +191,11 @@ def _has_amounts(each: SchedulingNode | NodeClaim) -> bool:
 
 def _estimate_nodes(nodes: Sequence[SchedulingNode], claims: Sequence[NodeClaim]) -> Sequence[SchedulingNode]:
     """Return the nodes with amounts, the newest first; without one, the nodes that the claims estimate."""
-    ready = [each for each in nodes if _has_amounts(each)]
+    ready = [node for node in nodes if _has_amounts(node)]
     if ready:
         return sorted(ready, key=_create_age_key, reverse=True)
-    estimated = [each for each in claims if _has_amounts(each)]
-    return [_create_estimated_node(each) for each in sorted(estimated, key=_create_age_key, reverse=True)]
+    estimated = [claim for claim in claims if _has_amounts(claim)]
+    return [_create_estimated_node(claim) for claim in sorted(estimated, key=_create_age_key, reverse=True)]
 
 
 def _create_estimated_node(claim: NodeClaim) -> SchedulingNode:
@@ -213,5 +213,5 @@ def _create_age_key(each: SchedulingNode | NodeClaim) -> tuple[str, str]:
 
 def merge_shapes(written: Sequence[NodeShape], found: Sequence[NodeShape]) -> tuple[NodeShape, ...]:
     """Return the written shapes, and those of pools of which no written one has the name."""
-    names = {each.name for each in written}
-    return (*written, *(each for each in found if each.name.partition("/")[2] not in names))
+    names = {shape.name for shape in written}
+    return (*written, *(shape for shape in found if shape.name.partition("/")[2] not in names))

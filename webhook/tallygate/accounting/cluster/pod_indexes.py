@@ -94,13 +94,17 @@ class LabelIndex:
         """
         if selector.conditions is None:
             return set()
-        candidates = [self._find_with_label(each) for each in selector.conditions if each.operator == "In"]
+        candidates = [
+            self._find_with_label(condition) for condition in selector.conditions if condition.operator == "In"
+        ]
         if namespaces is not None:
-            candidates.append(_union(self.find_in_namespace(each) for each in namespaces))
+            candidates.append(_union(self.find_in_namespace(namespace) for namespace in namespaces))
         groups = self._groups.intersection(*sorted(candidates, key=len))
-        conditions = [each for each in selector.conditions if each.operator != "In"]
+        conditions = [condition for condition in selector.conditions if condition.operator != "In"]
         return (
-            {each for each in groups if all(test.matches(each.labels) for test in conditions)} if conditions else groups
+            {group for group in groups if all(test.matches(group.labels) for test in conditions)}
+            if conditions
+            else groups
         )
 
     def count_max_candidates(self, selector: Selector, namespaces: frozenset[str] | None) -> int:
@@ -110,10 +114,13 @@ class LabelIndex:
         sizes = (
             [len(self._groups)]
             if namespaces is None
-            else [sum(len(self.find_in_namespace(each)) for each in namespaces)]
+            else [sum(len(self.find_in_namespace(namespace)) for namespace in namespaces)]
         )
-        in_conditions = [each for each in selector.conditions if each.operator == "In"]
-        sizes += [sum(len(self._by_label.find((each.key, value))) for value in each.values) for each in in_conditions]
+        in_conditions = [condition for condition in selector.conditions if condition.operator == "In"]
+        sizes += [
+            sum(len(self._by_label.find((condition.key, value))) for value in condition.values)
+            for condition in in_conditions
+        ]
         return min(sizes)
 
     def _find_with_label(self, condition: LabelCondition) -> AbstractSet[SchedulingGroup]:
@@ -136,8 +143,8 @@ class NodePodCounts:
 
     def __init__(self, groups: Iterable[SchedulingGroup], size: int, applied_changes: int) -> None:
         group_list = list(groups)
-        self.pods = _sum_by_node([each.pod_counts for each in group_list], size)
-        self.terminating = _sum_by_node([each.terminating_counts for each in group_list], size)
+        self.pods = _sum_by_node([group.pod_counts for group in group_list], size)
+        self.terminating = _sum_by_node([group.terminating_counts for group in group_list], size)
         self.applied_changes = applied_changes
 
     def grow(self, size: int) -> None:
@@ -197,7 +204,7 @@ class SelectorCounts:
 def _sum_by_node(counts: list[Mapping[int, int]], size: int) -> NDArray[np.int64]:
     """Return the sum of all mappings for each node index, shape `(size,)`."""
     indices = np.fromiter(chain.from_iterable(counts), dtype=np.intp)
-    numbers = np.fromiter(chain.from_iterable(each.values() for each in counts), dtype=np.float64)
+    numbers = np.fromiter(chain.from_iterable(count.values() for count in counts), dtype=np.float64)
     return np.bincount(indices, weights=numbers, minlength=size).astype(np.int64)
 
 
@@ -266,10 +273,12 @@ def _list_term_slots(term: AffinityTerm) -> Iterator[_Slot]:
 
 def _select_slot_labels(conditions: tuple[LabelCondition, ...]) -> list[tuple[str | None, str | None]]:
     """Return labels of which a pod has at least one, if it meets all conditions."""
-    in_conditions = [each for each in conditions if each.operator == "In"]
+    in_conditions = [condition for condition in conditions if condition.operator == "In"]
     fewest = min(in_conditions, key=lambda each: len(each.values), default=None)
     if fewest is None:
-        return [next(((each.key, None) for each in conditions if each.operator == "Exists"), (None, None))]
+        return [
+            next(((condition.key, None) for condition in conditions if condition.operator == "Exists"), (None, None))
+        ]
     if len(fewest.values) > _MAX_SLOT_VALUES:
         return [(fewest.key, None)]
     return [(fewest.key, value) for value in fewest.values]

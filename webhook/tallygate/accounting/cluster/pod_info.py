@@ -61,7 +61,7 @@ def parse_terms(required: Iterable[PodAffinityTerm], namespace: str) -> tuple[Af
     Raises:
         SelectorError: if a selector has an invalid requirement.
     """
-    return tuple(_parse_term(each, namespace) for each in required)
+    return tuple(_parse_term(term, namespace) for term in required)
 
 
 def get_required_terms(affinity: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
@@ -101,7 +101,7 @@ def _parse_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
 def _merge_affinity_keys(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
     if affinity is None:
         return None
-    return PodAffinity([_merge_term_keys(each, labels) for each in get_required_terms(affinity)])
+    return PodAffinity([_merge_term_keys(term, labels) for term in get_required_terms(affinity)])
 
 
 def _merge_term_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
@@ -207,7 +207,7 @@ def list_host_ports(spec: SchedulingPodSpec) -> tuple[HostPort, ...]:
 
     Source: GetHostPorts in pkg/scheduler/util/utils.go and HostPortInfo in kube-scheduler framework/types.go, v1.36.
     """
-    sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
+    sidecars = [container for container in spec.init_containers or () if container.restart_policy == "Always"]
     return tuple(
         HostPort(port.protocol or "TCP", port.host_port, port.host_ip or ANY_ADDRESS)
         for container in (*(spec.containers or ()), *sidecars)
@@ -247,7 +247,7 @@ def _extract_resize_status(status: SchedulingPodStatus | None) -> SchedulingPodS
     if status is None:
         return None
     return SchedulingPodStatus(
-        conditions=[each for each in status.conditions or () if each.type == "PodResizePending"] or None,
+        conditions=[condition for condition in status.conditions or () if condition.type == "PodResizePending"] or None,
         container_statuses=status.container_statuses,
         init_container_statuses=status.init_container_statuses,
         resources=status.resources,
@@ -307,7 +307,7 @@ def create_pod_info(pod: SchedulingPod, groups: SchedulingGroupInterner) -> PodI
 def _is_preempted(pod: SchedulingPod) -> bool:
     """Return whether the scheduler evicted the pod (podTerminatingByPreemption in default_preemption.go, v1.36)."""
     conditions = (pod.status.conditions if pod.status else None) or ()
-    disruption = next((each for each in conditions if each.type == "DisruptionTarget"), None)
+    disruption = next((condition for condition in conditions if condition.type == "DisruptionTarget"), None)
     return disruption is not None and (disruption.status, disruption.reason) == ("True", "PreemptionByScheduler")
 
 

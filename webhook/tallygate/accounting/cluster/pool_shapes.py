@@ -61,10 +61,10 @@ def has_size(label: str) -> bool:
 
 def create_group_shape(pool: str, nodes: PoolNodes) -> NodeShape:
     """Return the shape of a group of nodes: what its nodes have in common is settled, a zone only by two of them."""
-    newest, all_labels = nodes.sized[0], [_get_labels(each) for each in nodes.sized]
+    newest, all_labels = nodes.sized[0], [_get_labels(node) for node in nodes.sized]
     labels = _get_labels(newest)
-    open_labels = {key for key, value in labels.items() if any(each.get(key) != value for each in all_labels)}
-    open_labels |= {key for each in all_labels for key in each if key not in labels}
+    open_labels = {key for key, value in labels.items() if any(label.get(key) != value for label in all_labels)}
+    open_labels |= {key for label in all_labels for key in label if key not in labels}
     if len(all_labels) < 2:  # noqa: PLR2004  # one node shows nothing in common
         open_labels |= _ZONE_LABELS
     return NodeShape(
@@ -87,7 +87,7 @@ def create_example_shape(pool: str, nodes: PoolNodes) -> NodeShape:
         {key: value for key, value in labels.items() if key in settled},
         _get_allocatable(newest),
         tuple(_list_lasting_taints(newest, nodes.startup)),
-        open_labels=frozenset({key for each in nodes.sized for key in _get_labels(each)} - settled),
+        open_labels=frozenset({key for node in nodes.sized for key in _get_labels(node)} - settled),
         is_example=True,
         is_found=True,
     )
@@ -111,7 +111,7 @@ def create_pool_shape(pool: str, node_pool: KarpenterNodePool, nodes: PoolNodes)
     settled |= {_OS: labels[_OS]} if _OS in labels and _OS not in settled and _OS not in choices else {}
     choices = {key: values for key, values in choices.items() if key not in settled}
     open_labels = labels.keys() - settled.keys() | {
-        each.key for each in claim_spec.requirements or () if each.key not in settled
+        requirement.key for requirement in claim_spec.requirements or () if requirement.key not in settled
     }
     return NodeShape(
         pool,
@@ -131,15 +131,17 @@ def create_pool_shape(pool: str, node_pool: KarpenterNodePool, nodes: PoolNodes)
 def _list_choices(requirements: Sequence[SelectorRequirement]) -> dict[str, tuple[str, ...]]:
     """Return the possible values of each label that has some: those that all requirements on it leave."""
     found: dict[str, tuple[str, ...]] = {}
-    for each in requirements:
-        if each.operator == "In":
-            values = dict.fromkeys(each.values or ())
-            found[each.key] = tuple(value for value in found.get(each.key, values) if value in values)
-    for each in requirements:
-        if each.operator == "NotIn" and each.key in found:
-            found[each.key] = tuple(value for value in found[each.key] if value not in (each.values or ()))
-        elif each.operator not in {"In", "NotIn", "Exists"}:
-            found.pop(each.key, None)
+    for requirement in requirements:
+        if requirement.operator == "In":
+            values = dict.fromkeys(requirement.values or ())
+            found[requirement.key] = tuple(value for value in found.get(requirement.key, values) if value in values)
+    for requirement in requirements:
+        if requirement.operator == "NotIn" and requirement.key in found:
+            found[requirement.key] = tuple(
+                value for value in found[requirement.key] if value not in (requirement.values or ())
+            )
+        elif requirement.operator not in {"In", "NotIn", "Exists"}:
+            found.pop(requirement.key, None)
     return {key: values for key, values in found.items() if values}
 
 
@@ -149,21 +151,21 @@ def _list_sizes(
     """Yield the amounts of the newest node for each combination of the labels that may decide them."""
     keys = [key for key in choices if has_size(key)]
     seen = set[tuple[str | None, ...]]()
-    for each in nodes.sized if keys else ():
-        labels = _get_labels(each)
+    for node in nodes.sized if keys else ():
+        labels = _get_labels(node)
         values = tuple(map(labels.get, keys))
         if values not in seen:
             seen.add(values)
             known = {key: labels[key] for key in keys if key in labels}
-            yield KnownSize(known, _get_allocatable(each), _count_most(spec, status, each, nodes))
+            yield KnownSize(known, _get_allocatable(node), _count_most(spec, status, node, nodes))
 
 
 def _list_lasting_taints(node: SchedulingNode, startup: Sequence[Taint]) -> Iterator[Taint]:
-    removed = {(each.key, each.effect) for each in startup}
-    for each in (node.spec.taints if node.spec else None) or ():
-        is_transient = each.key.startswith(_TRANSIENT_PREFIXES) or each.key in _TRANSIENT_KEYS
-        if not is_transient and (each.key, each.effect) not in removed:
-            yield each
+    removed = {(taint.key, taint.effect) for taint in startup}
+    for taint in (node.spec.taints if node.spec else None) or ():
+        is_transient = taint.key.startswith(_TRANSIENT_PREFIXES) or taint.key in _TRANSIENT_KEYS
+        if not is_transient and (taint.key, taint.effect) not in removed:
+            yield taint
 
 
 def _get_labels(node: SchedulingNode) -> Mapping[str, str]:
@@ -196,8 +198,8 @@ def _sum_used(status: NodePoolStatus | None, nodes: PoolNodes) -> Mapping[str, Q
     if status is not None and status.resources:
         return parse_resource_list(status.resources)
     used = {_NODES: Quantity.from_int(nodes.total)}
-    for each in nodes.sized[: nodes.total]:  # without a node, `sized` has estimates
-        for name, amount in _read_capacity(each).items():
+    for node in nodes.sized[: nodes.total]:  # without a node, `sized` has estimates
+        for name, amount in _read_capacity(node).items():
             used[name] = used[name] + amount if name in used else amount
     return used
 

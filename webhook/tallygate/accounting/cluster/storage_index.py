@@ -67,7 +67,7 @@ class StorageIndex:
                 self.classes[name] = storage_object
             case CsiNode():
                 self.attach_limits[name] = _parse_attach_limits(storage_object)
-                self.installed_drivers[name] = frozenset(each.name for each in _list_drivers(storage_object))
+                self.installed_drivers[name] = frozenset(driver.name for driver in _list_drivers(storage_object))
             case CsiDriver():
                 self.drivers[name] = storage_object
             case CsiStorageCapacity():
@@ -137,7 +137,7 @@ def get_volume_class(volume: PersistentVolume) -> str:
 
 def _parse_attach_limits(node: CsiNode) -> Mapping[str, int]:
     """Return the volume limit of each driver on a node (GetVolumeLimits in plugins/nodevolumelimits/csi.go, v1.36)."""
-    counts = {each.name: each.allocatable.count for each in _list_drivers(node) if each.allocatable}
+    counts = {driver.name: driver.allocatable.count for driver in _list_drivers(node) if driver.allocatable}
     return {name: count for name, count in counts.items() if count is not None}
 
 

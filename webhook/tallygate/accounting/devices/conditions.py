@@ -64,10 +64,10 @@ class DeviceField(NamedTuple):
     def list_names(self, device: Device) -> Iterator[str]:
         """Yield the names of the attributes or capacities that a device has in the domain."""
         names = device.attributes if self.group == ATTRIBUTES else device.capacity if self.group == CAPACITY else ()
-        for each in names:
-            domain, slash, name = each.partition("/")
+        for attribute in names:
+            domain, slash, name = attribute.partition("/")
             if (domain if slash else device.driver) == self.domain:
-                yield name if slash else each
+                yield name if slash else attribute
 
     def _list_spellings(self, driver: str) -> tuple[str, ...]:
         full_name = f"{self.domain}/{self.name}"
@@ -95,7 +95,7 @@ def split_conditions(text: str) -> list[str]:
     places = list(_find_joints(tokens))
     if not places:  # brackets around everything
         return split_conditions(text[locate(tokens[0]) + 1 : locate(tokens[-1])])
-    starts = [0, *(locate(each) + len(each.text) for each in places)]
+    starts = [0, *(locate(place) + len(place.text) for place in places)]
     ends = [*map(locate, places), len(text)]
     parts = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
     return [condition for part in parts for condition in split_conditions(part)]
@@ -142,8 +142,8 @@ def _read_comparison(node: SyntaxNode) -> Comparison | None:
             operator = _NEGATED.get(found.operator) if found is not None else None
             return None if found is None or operator is None else found._replace(operator=operator)
         case Call(function="@in", arguments=[item, ListLiteral() as listed]) if not listed.optional_places:
-            field, constants = _read_field(item), [_read_constant(each) for each in listed.elements]
-            known = tuple(each for each in constants if each is not None)
+            field, constants = _read_field(item), [_read_constant(element) for element in listed.elements]
+            known = tuple(constant for constant in constants if constant is not None)
             complete = field is not None and known and len(known) == len(constants)
             return Comparison(field, "in", known) if field is not None and complete else None
         case Call(target=SyntaxNode() as target, arguments=[argument]) if node.function in _METHODS:
@@ -214,11 +214,11 @@ def _read_constant(node: SyntaxNode) -> FieldValue | None:
 
 def _list_attribute_values(attribute: AttributeValue) -> Iterator[FieldValue]:
     integers = (attribute.integer,) if attribute.integer is not None else attribute.ints or ()
-    yield from (FieldValue(each, str(each)) for each in integers)
+    yield from (FieldValue(integer, str(integer)) for integer in integers)
     truths = (attribute.boolean,) if attribute.boolean is not None else attribute.bools or ()
     yield from map(_create_bool, truths)
     texts = (attribute.text,) if attribute.text is not None else attribute.strings or ()
-    yield from (FieldValue(each, each) for each in texts)
+    yield from (FieldValue(text, text) for text in texts)
     versions = (attribute.version,) if attribute.version is not None else attribute.versions or ()
     yield from filter(None, map(_create_version, versions))
 

@@ -136,7 +136,7 @@ class ConsumptionRules:
             return requested
         if policy.valid_range is not None and policy.valid_range.low is not None:
             return self._round_up(name, requested, policy.valid_range.low, policy.valid_range)
-        return next((each for each in policy.valid_values if requested <= each), requested)
+        return next((value for value in policy.valid_values if requested <= value), requested)
 
     def _round_up(self, name: str, requested: Quantity, low: Quantity, valid: ValidRange) -> Quantity:
         """Return the next step that is not below a request."""
@@ -162,7 +162,7 @@ class ConsumptionRules:
             return False
         if policy.valid_range is not None:
             return self._violates_range(amount, policy.valid_range)
-        return bool(policy.valid_values) and not any(amount == each for each in policy.valid_values)
+        return bool(policy.valid_values) and not any(amount == value for value in policy.valid_values)
 
     def _violates_range(self, amount: Quantity, valid: ValidRange) -> bool:
         if valid.high is not None and amount > valid.high:
@@ -195,7 +195,7 @@ def read_capacity(published: PublishedCapacity) -> Capacity:
 def _read_policy(policy: _Policy | None) -> RequestPolicy | None:
     if policy is None:
         return None
-    valid = tuple(Quantity.from_json(each) for each in policy.valid_values or ())
+    valid = tuple(Quantity.from_json(value) for value in policy.valid_values or ())
     return RequestPolicy(_read_optional(policy.default), valid, _read_range(policy.valid_range))
 
 

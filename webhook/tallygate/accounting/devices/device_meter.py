@@ -69,12 +69,12 @@ def list_allocated_devices(claim: ResourceClaim | None) -> tuple[AllocatedDevice
     results = (allocation.devices.results if allocation and allocation.devices else None) or ()
     return tuple(
         AllocatedDevice(
-            DeviceId(each.driver, each.pool, each.device),
-            tuple(sorted((each.consumed_capacity or {}).items())),
-            each.share_id is not None,
+            DeviceId(result.driver, result.pool, result.device),
+            tuple(sorted((result.consumed_capacity or {}).items())),
+            result.share_id is not None,
         )
-        for each in results
-        if not each.admin_access
+        for result in results
+        if not result.admin_access
     )
 
 
@@ -197,8 +197,10 @@ class DeviceMeter:
         for name in names:
             if name in device.capacity:
                 return Quantity.from_json(device.capacity[name].value).value()
-        counters = [each.counters[name] for each in device.consumes_counters for name in names if name in each.counters]
-        return sum(Quantity.from_json(each.value).value() for each in counters)
+        counters = [
+            counter.counters[name] for counter in device.consumes_counters for name in names if name in counter.counters
+        ]
+        return sum(Quantity.from_json(counter.value).value() for counter in counters)
 
     def _find_consumed(self, device: AllocatedDevice) -> int | None:
         """Return the amount that the claim consumes of a shared device; None if its result has none."""
@@ -250,7 +252,7 @@ def count_devices(
     kept: Mapping[str, int],
 ) -> AllocatedAmounts:
     """Return the amounts of the devices of a claim; `kept` are its amounts by name if a device is unknown."""
-    found = [(each, find_device(each.id)) for each in devices]
+    found = [(device, find_device(device.id)) for device in devices]
     has_unknown = any(known is None for _, known in found)
     amounts, unknown = {}, set()
     for name, meter in meters.items():
@@ -268,8 +270,8 @@ def count_devices(
 
 def _sum_known(parts: Iterator[int | None]) -> int | None:
     total = 0
-    for each in parts:
-        if each is None:
+    for part in parts:
+        if part is None:
             return None
-        total += each
+        total += part
     return total

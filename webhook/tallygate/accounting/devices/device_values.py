@@ -86,7 +86,7 @@ def _read_attribute(name: str, attribute: AttributeValue) -> object:
         if values is not None:
             return list(values)
     if attribute.versions is not None:
-        return [_read_version(name, each) for each in attribute.versions]
+        return [_read_version(name, version) for version in attribute.versions]
     for value in (attribute.integer, attribute.boolean, attribute.text):
         if value is not None:
             return value

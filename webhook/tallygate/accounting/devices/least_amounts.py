@@ -121,11 +121,11 @@ class LeastAmountsReview:
 
         Names of which nothing is known are absent.
         """
-        requests = [each for claim in claims for each in _list_requests(claim)] if self.slices else []
+        requests = [request for claim in claims for request in _list_requests(claim)] if self.slices else []
         amounts: dict[str, int] = {}
         try:
             for name, meter in meters.items():
-                if amount := sum(self._compute_request(each, meter) for each in requests):
+                if amount := sum(self._compute_request(request, meter) for request in requests):
                     amounts[name] = amount
         except WorkLimitError:
             pass  # the names until here are complete
@@ -136,7 +136,7 @@ class LeastAmountsReview:
         if request.exactly is not None and request.exactly.admin_access:
             return 0
         alternatives = [request.exactly] if request.exactly is not None else request.first_available or ()
-        least = [self._compute_alternative(each, meter) for each in alternatives]
+        least = [self._compute_alternative(alternative, meter) for alternative in alternatives]
         return min((0 if each is None else each for each in least), default=0)
 
     def _compute_alternative(self, request: ExactDeviceRequest | DeviceSubRequest, meter: DeviceMeter) -> int | None:
@@ -157,25 +157,29 @@ class LeastAmountsReview:
         if requirement.number is None:
             return self._find_least_slice(requirement, slices)
         least: list[int] = []
-        for each in slices:
-            if len(least) >= requirement.number and each.least >= least[-1]:
+        for resource_slice in slices:
+            if len(least) >= requirement.number and resource_slice.least >= least[-1]:
                 break
-            _, possible = self._match(each.published, requirement)
+            _, possible = self._match(resource_slice.published, requirement)
             if possible:
-                least = nsmallest(requirement.number, [*least, *_select(each.amounts, possible)])
+                least = nsmallest(requirement.number, [*least, *_select(resource_slice.amounts, possible)])
         return sum(least) if len(least) >= requirement.number else None
 
     def _find_least_slice(self, requirement: _Requirement, slices: Iterable[SliceAmounts]) -> int | None:
         """Return the least amount of all devices that match in one slice."""
         least: int | None = None
-        for each in slices:
-            if least is not None and each.least >= least:
+        for resource_slice in slices:
+            if least is not None and resource_slice.least >= least:
                 break
-            sure, possible = self._match(each.published, requirement)
+            sure, possible = self._match(resource_slice.published, requirement)
             if not possible:
                 continue
-            together = 0 if each.published.selects_per_device else sure & ~each.skippable
-            amount = sum(_select(each.amounts, together)) if together else min(_select(each.amounts, possible))
+            together = 0 if resource_slice.published.selects_per_device else sure & ~resource_slice.skippable
+            amount = (
+                sum(_select(resource_slice.amounts, together))
+                if together
+                else min(_select(resource_slice.amounts, possible))
+            )
             least = amount if least is None else min(least, amount)
         return least
 
@@ -215,10 +219,12 @@ class LeastAmountsReview:
         is_own = bool(capacities)
         table = self._shared.get_amounts((meter.identity, capacities), len(self.slices or ()), is_own=is_own)
         found: list[SliceAmounts] = []
-        for each in self.slices or ():
-            amounts = table.get(each.name)
-            if amounts is None or amounts.published is not each:
-                amounts = table[each.name] = measure_slice(each, meter, dict(capacities), self._work[is_own])
+        for resource_slice in self.slices or ():
+            amounts = table.get(resource_slice.name)
+            if amounts is None or amounts.published is not resource_slice:
+                amounts = table[resource_slice.name] = measure_slice(
+                    resource_slice, meter, dict(capacities), self._work[is_own]
+                )
             if amounts.amounts:
                 found.append(amounts)
         return found

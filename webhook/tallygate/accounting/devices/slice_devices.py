@@ -223,7 +223,7 @@ def _compute_consumption(
 
     `whole` is the amount of the device, which counts without such a capacity.
     """
-    name = next((each for each in names if each in device.capacity), None)
+    name = next((name for name in names if name in device.capacity), None)
     if name is None:
         return whole
     try:

@@ -61,9 +61,13 @@ def find_unpassed_condition(
     """
     if review.slices is None:
         return None
-    candidates = [_Candidates(each, (1 << len(each.devices)) - 1) for each in review.slices if each.devices]
+    candidates = [
+        _Candidates(resource_slice, (1 << len(resource_slice.devices)) - 1)
+        for resource_slice in review.slices
+        if resource_slice.devices
+    ]
     selectors = [(text, False) for text in class_selectors] + [(text, True) for text in own_selectors]
-    if any(_may_pass(review, each, selectors) for each in candidates):
+    if any(_may_pass(review, candidate, selectors) for candidate in candidates):
         return None
     if not candidates:
         return UnpassedCondition(None)
@@ -115,15 +119,15 @@ def _narrow(
 ) -> Iterator[_Candidates]:
     """Yield the candidates that pass a condition."""
     work = review.get_work(is_own=False)
-    for each in candidates:
+    for candidate in candidates:
         work.spend(1)
-        bits = each.bits & review.evaluate(condition, each.published, is_own=is_own).allocatable
+        bits = candidate.bits & review.evaluate(condition, candidate.published, is_own=is_own).allocatable
         if bits:
-            yield _Candidates(each.published, bits)
+            yield _Candidates(candidate.published, bits)
 
 
 def _count(candidates: Sequence[_Candidates]) -> int:
-    return sum(each.bits.bit_count() for each in candidates)
+    return sum(candidate.bits.bit_count() for candidate in candidates)
 
 
 def _add_values(
@@ -160,9 +164,9 @@ def _list_devices(candidates: Sequence[_Candidates], work: Work) -> Iterator[Dev
     Raises:
         WorkLimitError: if that is more work than is allowed.
     """
-    for each in candidates:
-        for index, content in enumerate(each.published.devices.values()):
-            device = read_device(each.published.driver, content, work) if each.bits >> index & 1 else None
+    for candidate in candidates:
+        for index, content in enumerate(candidate.published.devices.values()):
+            device = read_device(candidate.published.driver, content, work) if candidate.bits >> index & 1 else None
             if device is not None:
                 yield device
 

@@ -34,7 +34,7 @@ from tallygate.objects.meta import ObjectMeta
 
 def shares_claims(pod: IncomingPod, cluster: Cluster) -> bool:
     """Return whether copies of a pod share a claim without devices: the first copy decides for all."""
-    return cluster.devices is not None and any(each.resource_claim_name for each in pod.spec.resource_claims or ())
+    return cluster.devices is not None and any(claim.resource_claim_name for claim in pod.spec.resource_claims or ())
 
 
 def may_fail(pod: IncomingPod, cluster: Cluster) -> bool:
@@ -94,7 +94,7 @@ class AssumedDevices:
         if isinstance(allocations, NodeRejection):
             return False
         put = self._put(pod, devices, list_claims_on_node(pod, cluster, node_index, of_pod), allocations)
-        before = [each for each in of_pod.claims if get_allocation(each) is not None]
+        before = [claim for claim in of_pod.claims if get_allocation(claim) is not None]
         for claim in before:
             if not is_reserved_for(claim, pod.uid):
                 self._replace(devices, _reserve(claim, self._create_consumer(pod)))

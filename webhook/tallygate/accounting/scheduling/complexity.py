@@ -44,9 +44,9 @@ def count_scanned_groups(pod: IncomingPod, cluster: Cluster) -> int:
     """Return an upper limit on the scheduling groups that a pod's terms and spread constraints scan."""
     inter_pod = pod.inter_pod
     terms = [
-        (each.selector, resolve_namespaces(each, cluster)) for each in (*inter_pod.affinity, *inter_pod.anti_affinity)
+        (term.selector, resolve_namespaces(term, cluster)) for term in (*inter_pod.affinity, *inter_pod.anti_affinity)
     ]
-    constraints = [(each.selector, frozenset({pod.namespace})) for each in inter_pod.spread]
+    constraints = [(constraint.selector, frozenset({pod.namespace})) for constraint in inter_pod.spread]
     return sum(
         cluster.label_index.count_max_candidates(selector, namespaces)
         for selector, namespaces in (*terms, *constraints)
@@ -102,6 +102,7 @@ def _estimate_selector(selector: LabelSelector | None) -> int:
 
 def _estimate_requirements(requirements: Iterable[SelectorRequirement]) -> int:
     return sum(
-        (_COMPARISON_COST if each.operator in ("Gt", "Lt") else 1) + len(each.values or ()) // _VALUES_PER_UNIT
-        for each in requirements
+        (_COMPARISON_COST if requirement.operator in ("Gt", "Lt") else 1)
+        + len(requirement.values or ()) // _VALUES_PER_UNIT
+        for requirement in requirements
     )

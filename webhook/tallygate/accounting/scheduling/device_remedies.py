@@ -108,8 +108,8 @@ def _find_smallest(
 @contextmanager
 def _apply(devices: DeviceIndex, change: _Change) -> Iterator[None]:
     before: ResourceClaim | ResourceClaimTemplate | None = None
-    for each in change.deleted:
-        devices.remove(each)
+    for claim in change.deleted:
+        devices.remove(claim)
     if change.replacement is not None:
         before = devices.find(change.replacement)
         devices.put(change.replacement)
@@ -176,7 +176,9 @@ def _list_requests(
     for other in others[:_MAX_CLASSES]:
         yield [(f"class {other} for request {name}", replace(request, device_class_name=other))]
     tolerations: Sequence[DeviceToleration] = request.tolerations or ()
-    if not any(each.operator == "Exists" and not each.key and not each.effect for each in tolerations):
+    if not any(
+        toleration.operator == "Exists" and not toleration.key and not toleration.effect for toleration in tolerations
+    ):
         every = [*tolerations, DeviceToleration(operator="Exists")]
         yield [(f"a toleration of the devices' taints for request {name}", replace(request, tolerations=every))]
 
@@ -227,9 +229,9 @@ def _with_containers(
 def _list_deletions(devices: DeviceIndex) -> Iterator[_Changes]:
     """Yield the deletion of claims with devices that no pod has reserved."""
     idle = [
-        each
-        for each in devices.claims.values()
-        if get_allocation(each) is not None and each.status is not None and not each.status.reserved_for
+        claim
+        for claim in devices.claims.values()
+        if get_allocation(claim) is not None and claim.status is not None and not claim.status.reserved_for
     ]
     for claim in sorted(idle, key=format_name)[:_MAX_DELETIONS]:
         yield [_Change(f"delete claim {format_name(claim)}, which no pod uses", deleted=[claim])]
@@ -237,7 +239,7 @@ def _list_deletions(devices: DeviceIndex) -> Iterator[_Changes]:
 
 def _list_rule_deletions(devices: DeviceIndex) -> Iterator[_Changes]:
     """Yield the deletion of each taint rule, after that of all of them: a device may have the taints of several."""
-    rules = {each.metadata.name or "": each for each in devices.list_taint_rules() if each.metadata}
+    rules = {rule.metadata.name or "": rule for rule in devices.list_taint_rules() if rule.metadata}
     names = sorted(rules)[:_MAX_DELETIONS]
     every = _Change(f"delete DeviceTaintRules {', '.join(names)}", deleted=[rules[name] for name in names])
     for name in names:

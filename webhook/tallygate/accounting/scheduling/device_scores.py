@@ -72,10 +72,10 @@ def _score_node(pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: Dev
     for claim in of_pod.claims:
         allocation = get_allocation(claim)
         if allocation is None:
-            score += _score_claim(claim, (each.request for each in next(chosen).results))
+            score += _score_claim(claim, (result.request for result in next(chosen).results))
         else:
             results = (allocation.devices.results if allocation.devices else None) or ()
-            score += _score_claim(claim, (each.request for each in results))
+            score += _score_claim(claim, (result.request for result in results))
     return score
 
 

@@ -67,13 +67,13 @@ class PoolShortfall(NamedTuple):
     @property
     def is_foreign(self) -> bool:
         """Whether no device of the pool is of the class."""
-        return all(each.startswith(NOT_OF_CLASS) for each in self.mismatches)
+        return all(mismatch.startswith(NOT_OF_CLASS) for mismatch in self.mismatches)
 
     def __str__(self) -> str:
         if self.problem:
             return f"pool {self.pool}: {self.problem}"
         used = sum(self.in_use.values())
-        users = "; ".join(str(each) for each in self.in_use)
+        users = "; ".join(str(holder) for holder in self.in_use)
         parts = [
             *([f"{used} allocated ({users})"] if used else []),
             *(format_mismatch(reason, count) for reason, count in self.mismatches.items()),
@@ -207,15 +207,17 @@ class _InspectedNode:
             self._compare(format_name(claim) if name != NAME_IN_MEMORY else "", claim, request)
             for request in alternatives
         ]
-        sufficient = [each for each in shortfalls if not each.missing]
+        sufficient = [shortfall for shortfall in shortfalls if not shortfall.missing]
         return sufficient[:1] or shortfalls
 
     def list_pools(self) -> Iterator[NodePool]:
         """Yield the pools with all their devices."""
         for pool in self._pools:
             listed = tuple(
-                NodeDevice(each.id.device, tuple(self._holders.get(each.id, ())), tuple(map(str, each.content.taints)))
-                for each in self._list_devices(pool)
+                NodeDevice(
+                    device.id.device, tuple(self._holders.get(device.id, ())), tuple(map(str, device.content.taints))
+                )
+                for device in self._list_devices(pool)
             )
             yield NodePool(str(pool.id), listed, _describe_problem(pool))
 
@@ -251,7 +253,7 @@ class _InspectedNode:
             for device in self._list_devices(pool)
             if not self._find_mismatch(request, device)
         )
-        if any(each.content.consumed_counters for each in suitable):
+        if any(pool.content.consumed_counters for pool in suitable):
             yield "the free devices share counters"
 
     def _describe_pool(self, request: PlannedRequest, pool: Pool) -> PoolShortfall:
@@ -335,7 +337,7 @@ def _create_holder(claim: ResourceClaim) -> DeviceHolder:
     reserved = (claim.status.reserved_for if claim.status else None) or ()
     meta = claim.metadata or ObjectMeta()
     is_copy = " " in (meta.name or "")  # see AssumedDevices
-    pods = tuple(f"{meta.namespace}/{each.name}" for each in reserved)
+    pods = tuple(f"{meta.namespace}/{consumer.name}" for consumer in reserved)
     return DeviceHolder("" if is_copy else format_name(claim), pods)
 
 

@@ -90,22 +90,22 @@ class Diagnosis:
     @property
     def undecided(self) -> tuple[str, ...]:
         """The reasons why the scheduler's result for some nodes is not known here."""
-        return tuple(each.reason for each in self.statuses if each.is_undecided and each.rejected.any())
+        return tuple(status.reason for status in self.statuses if status.is_undecided and status.rejected.any())
 
     @property
     def error(self) -> str:
         """The error that ends the scheduler's attempt if there is a node; empty without an error."""
         if self.pre_filter_status is not None and self.pre_filter_status.is_error and len(self.nodes):
             return self.pre_filter_status.reason
-        errors = (each for each in self.statuses if each.is_error and each.rejected.any())
-        return next((f'running "{each.plugin}" filter plugin: {each.reason}' for each in errors), "")
+        errors = (status for status in self.statuses if status.is_error and status.rejected.any())
+        return next((f'running "{error.plugin}" filter plugin: {error.reason}' for error in errors), "")
 
     def reasons(self, node_index: int) -> tuple[str, ...]:
         """Return the reasons of one node for rejecting the pod; empty if the node is feasible."""
         if self.pre_filter_status is not None:
             return (self.pre_filter_status.reason,)
         (position,) = np.flatnonzero(self.nodes == node_index)
-        return tuple(each.reason for each in self.statuses if each.rejected[position])
+        return tuple(status.reason for status in self.statuses if status.rejected[position])
 
     def count_reasons(self) -> Counter[str]:
         """Return the number of nodes for each reason of a filter."""
@@ -118,11 +118,11 @@ class Diagnosis:
         """Return the diagnosis of some of the nodes, as the filters would give it for them alone."""
         positions = np.flatnonzero(np.isin(self.nodes, nodes))
         statuses = (
-            replace(each, rejected=each.rejected[positions], unresolvable=each.unresolvable[positions])
-            for each in self.statuses
+            replace(status, rejected=status.rejected[positions], unresolvable=status.unresolvable[positions])
+            for status in self.statuses
         )
         return Diagnosis(
-            self.nodes[positions], tuple(each for each in statuses if each.rejected.any()), self.pre_filter_status
+            self.nodes[positions], tuple(status for status in statuses if status.rejected.any()), self.pre_filter_status
         )
 
 

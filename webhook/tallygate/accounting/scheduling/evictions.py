@@ -78,12 +78,12 @@ class _NodeTrial:
         self._claims = claims
         shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
         self.is_undecided = False
-        self._missing = [each.resource for each in shortfalls]
+        self._missing = [shortfall.resource for shortfall in shortfalls]
 
     def find_option(self, kept_uids: Collection[str]) -> EvictionOption | None:
         """Return the pods of which none could stay; None if the node is not feasible without all of them."""
         pools, devices = self._list_devices()
-        candidates = [each for each in self._list_candidates(devices) if each.uid not in kept_uids]
+        candidates = [candidate for candidate in self._list_candidates(devices) if candidate.uid not in kept_uids]
         if not candidates:
             return None
         evicted: list[PodInfo] = []
@@ -102,7 +102,7 @@ class _NodeTrial:
                     evicted.append(candidate)
         if not evicted or self.is_undecided:
             return None
-        uids = {each.uid for each in evicted}
+        uids = {info.uid for info in evicted}
         released = () if self._claims is None else self._claims.list_released(uids, pools)
         return EvictionOption(self._cluster.nodes.get_name(self._node_index), tuple(evicted), released)
 
@@ -123,14 +123,14 @@ class _NodeTrial:
             return [], set()
         allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
         pools = allocator.slices.gather_pools(ClusterNode(cluster, self._node_index))
-        slices = [each for pool in pools for each in (*pool.slices, *pool.other_slices)]
+        slices = [resource_slice for pool in pools for resource_slice in (*pool.slices, *pool.other_slices)]
         own = [
-            each
+            device
             for claim in find_devices_of_pod(self._pod, cluster, devices).claims
-            for each in list_taken_devices(claim)
+            for device in list_taken_devices(claim)
         ]
-        pool_ids = [*(each.id for each in pools), *(PoolId(each.driver, each.pool) for each in own)]
-        return pool_ids, {*own, *(device.id for each in slices for device in each.devices)}
+        pool_ids = [*(pool.id for pool in pools), *(PoolId(claim.driver, claim.pool) for claim in own)]
+        return pool_ids, {*own, *(device.id for resource_slice in slices for device in resource_slice.devices)}
 
     def _list_candidates(self, devices: Collection[DeviceId]) -> Iterator[PodInfo]:
         """Yield the pods on the node, and those elsewhere with devices that it reaches."""
@@ -138,9 +138,9 @@ class _NodeTrial:
         if claims is None:
             yield from on_node.values()
             return
-        for each in on_node.values():
-            if not claims.has_devices(each.uid) or each.group.priority <= self._pod.priority:
-                yield each
+        for pod in on_node.values():
+            if not claims.has_devices(pod.uid) or pod.group.priority <= self._pod.priority:
+                yield pod
         found = [self._cluster.find_pod(uid) for uid in claims.list_users(devices) if uid not in on_node]
         remote = [each for each in found if each and each.node and each.group.priority <= self._pod.priority]
         yield from sorted(remote, key=lambda each: (each.group.priority, each.namespace, each.name))[:_MAX_REMOTE_PODS]

@@ -111,7 +111,8 @@ def run_filters_with_nominated_pods(pod: IncomingPod, cluster: Cluster, nodes: N
     ]
     rejected = Diagnosis(nodes, tuple(chain.from_iterable(with_nominated))).rejected
     return Diagnosis(
-        nodes, (*chain.from_iterable(with_nominated), *(_exclude_nodes(each, rejected) for each in without_nominated))
+        nodes,
+        (*chain.from_iterable(with_nominated), *(_exclude_nodes(plugin, rejected) for plugin in without_nominated)),
     )
 
 
@@ -140,7 +141,9 @@ def find_nominated_pods(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) 
     pods_by_position: dict[int, list[PodInfo]] = {}
     for node_index, nominated_pods in cluster.get_nominated_pods().items():
         rivals = [
-            each for each in nominated_pods.values() if each.group.priority >= pod.priority and each.uid != pod.uid
+            other_pod
+            for other_pod in nominated_pods.values()
+            if other_pod.group.priority >= pod.priority and other_pod.uid != pod.uid
         ]
         for position in (nodes == node_index).nonzero()[0].tolist() if rivals else ():
             pods_by_position[position] = rivals
@@ -155,7 +158,9 @@ def _run_beside_nominated_pods(
     with fork(cluster) as forked:
         for nominated_pod in nominated_pods:
             forked.assume(nominated_pod)
-        return [_expand_status(each, positions, len(nodes)) for each in _run_plugins(pod, cluster, nodes[positions])]
+        return [
+            _expand_status(plugin, positions, len(nodes)) for plugin in _run_plugins(pod, cluster, nodes[positions])
+        ]
 
 
 def _exclude_nodes(status: FilterStatus, excluded: Mask) -> FilterStatus:
@@ -175,10 +180,13 @@ def _run_on_named_nodes(
     named_nodes = [node_index for name in node_names if (node_index := cluster.nodes.find_index(name)) is not None]
     (positions,) = np.isin(nodes, [*named_nodes, *([] if nominated_index is None else [nominated_index])]).nonzero()
     statuses = [
-        _expand_status(each, positions, len(nodes))
-        for each in run_filters_with_nominated_pods(pod, cluster, nodes[positions]).statuses
+        _expand_status(status, positions, len(nodes))
+        for status in run_filters_with_nominated_pods(pod, cluster, nodes[positions]).statuses
     ]
-    plugins = {_NODE_NAMES_PLUGIN, *(each.plugin for each in statuses if each.rejected[nodes == nominated_index].any())}
+    plugins = {
+        _NODE_NAMES_PLUGIN,
+        *(status.plugin for status in statuses if status.rejected[nodes == nominated_index].any()),
+    }
     is_skipped = np.isin(np.arange(len(nodes)), positions, invert=True)
     skipped_status = mark_unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]", is_skipped)
     return Diagnosis(nodes, (skipped_status, *statuses))

@@ -203,7 +203,9 @@ def read_spread_constraints(spec: SchedulingPodSpec, labels: Mapping[str, str]) 
     """
     constraints = spec.topology_spread_constraints or ()
     return tuple(
-        _read_spread_constraint(each, labels) for each in constraints if each.when_unsatisfiable == "DoNotSchedule"
+        _read_spread_constraint(constraint, labels)
+        for constraint in constraints
+        if constraint.when_unsatisfiable == "DoNotSchedule"
     )
 
 

@@ -90,7 +90,7 @@ def select_shapes(pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape
     for shape in shapes:
         found = list_alternatives(pod, shape)
         tried = found if len(alternatives) + len(found) <= _MAX_ALTERNATIVES else (shape,)
-        alternatives += ((shape, each) for each in tried)
+        alternatives += ((shape, alternative) for alternative in tried)
     is_excluded = _mask_excluded(pod, cluster, [each for _, each in alternatives])
     selected = {
         shape.name
@@ -110,7 +110,7 @@ def find_fitting(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NodeSh
     """
     alternatives = list_alternatives(pod, shape)
     is_excluded = _mask_excluded(pod, cluster, alternatives)
-    possible = [each for each, excluded in zip(alternatives, is_excluded, strict=True) if not excluded]
+    possible = [alternative for alternative, excluded in zip(alternatives, is_excluded, strict=True) if not excluded]
     for each in possible[:_MAX_TRIED_CHOICES]:
         if not _find_unknown(pod, cluster, each):
             with _add_new_nodes(cluster, [each]) as nodes:
@@ -154,17 +154,19 @@ def find_new_node_capacities(
 
 def _find_fit(pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int, scoring: Scoring) -> NewNodeFit:
     """Return the fit of the alternative with most copies; without a copy, the first reason why that is unknown."""
-    all_reasons = [(each, _find_unknown(pod, cluster, each)) for each in list_alternatives(pod, shape)]
+    all_reasons = [
+        (alternative, _find_unknown(pod, cluster, alternative)) for alternative in list_alternatives(pod, shape)
+    ]
     known = [each for each, unknown in all_reasons if not unknown]
-    fits = [_find_first_fit(pod, cluster, each, count) for each in known]
-    feasible = [each for each, fit in zip(known, fits, strict=True) if fit.copies]
+    fits = [_find_first_fit(pod, cluster, reason, count) for reason in known]
+    feasible = [reason for reason, fit in zip(known, fits, strict=True) if fit.copies]
     if feasible:
         if is_independent(pod):
             return max(fits, key=lambda each: each.copies)
         return _place_on_new_nodes(pod, cluster, feasible, count, scoring)
     if unknown := next((reason for _, reason in all_reasons if reason), ""):
         return NewNodeFit(shape, count, unknown=unknown)
-    return NewNodeFit(shape, count, reasons=tuple(sorted({reason for each in fits for reason in each.reasons})))
+    return NewNodeFit(shape, count, reasons=tuple(sorted({reason for fit in fits for reason in fit.reasons})))
 
 
 def _find_first_fit(pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int) -> NewNodeFit:
@@ -190,7 +192,7 @@ def _place_on_new_nodes(
     It is of the first alternative that gets a copy. A copy may then find room on an existing node, too, as constraints
     on topologies change with each new node.
     """
-    limits = [each.most for each in shapes if each.most is not None]
+    limits = [shape.most for shape in shapes if shape.most is not None]
     most = max(limits) if len(limits) == len(shapes) else None
     max_nodes = MAX_NEW_NODES if most is None else min(MAX_NEW_NODES, most)
     placed_count, chosen = 0, Counter[int]()
@@ -220,7 +222,7 @@ def _place_on_new_nodes(
 
 def _find_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NewNodeCapacity:
     """Return the capacity of the alternative with most copies; without a copy, the first reason why it is unknown."""
-    found = [_find_alternative_capacity(pod, cluster, each) for each in list_alternatives(pod, shape)]
+    found = [_find_alternative_capacity(pod, cluster, alternative) for alternative in list_alternatives(pod, shape)]
     best = max(found, key=lambda each: each.copies)
     unknown = next((each.unknown for each in found if each.unknown), "")
     return best if best.copies else NewNodeCapacity(shape, 0, unknown)

@@ -58,7 +58,7 @@ def has_preferences(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> b
     return bool(
         (node_affinity is not None and node_affinity.preferred_during_scheduling_ignored_during_execution)
         or (affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None))
-        or any(each.when_unsatisfiable == _ANYWAY for each in pod.spec.topology_spread_constraints or ())
+        or any(constraint.when_unsatisfiable == _ANYWAY for constraint in pod.spec.topology_spread_constraints or ())
         or has_avoided_taints(pod, cluster, nodes)
         or list_claim_refs(pod)
     )

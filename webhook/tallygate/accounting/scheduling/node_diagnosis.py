@@ -67,7 +67,7 @@ def diagnose_node(
 
 def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[Shortfall]) -> tuple[NodeConsumer, ...]:
     """Return the pods that use most of the short resources; the first resource decides."""
-    names = [each.resource for each in shortfalls if each.resource != _PODS]
+    names = [shortfall.resource for shortfall in shortfalls if shortfall.resource != _PODS]
     consumers = [
         NodeConsumer(pod, amounts)
         for pod in cluster.get_node_pods(node_index).values()

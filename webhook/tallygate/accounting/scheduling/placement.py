@@ -56,7 +56,7 @@ def is_independent(pod: IncomingPod) -> bool:
     """Return whether copies of a pod compete only for the resources and ports of a node."""
     affinity, spec = pod.spec.affinity, pod.spec
     has_hard_spread = any(
-        each.when_unsatisfiable == _DO_NOT_SCHEDULE for each in spec.topology_spread_constraints or ()
+        constraint.when_unsatisfiable == _DO_NOT_SCHEDULE for constraint in spec.topology_spread_constraints or ()
     )
     has_pod_affinity = affinity is not None and (
         affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
@@ -82,7 +82,9 @@ def count_max_copies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
     for node_index, nominated in cluster.get_nominated_pods().items():
         positions = np.flatnonzero(nodes == node_index)
         nominated_pods = [
-            each for each in nominated.values() if each.group.priority >= pod.priority and each.uid != pod.uid
+            pods_of_node
+            for pods_of_node in nominated.values()
+            if pods_of_node.group.priority >= pod.priority and pods_of_node.uid != pod.uid
         ]
         if len(positions) and nominated_pods:
             copies[positions] = _count_copies_beside_nominated_pods(pod, cluster, node_index, nominated_pods)
@@ -294,6 +296,6 @@ def _count_copies_beside_nominated_pods(
     for name, requested in pod.requests.items():
         if is_device_backed(cluster, node_index, name):
             continue
-        nominated_amount = sum(each.group.requests.get(name, 0) for each in nominated_pods)
+        nominated_amount = sum(info.group.requests.get(name, 0) for info in nominated_pods)
         copies = min(copies, (int(get_free_amounts(cluster, nodes, name)[0]) - nominated_amount) // requested)
     return min(copies, 1) if pod.ports else copies

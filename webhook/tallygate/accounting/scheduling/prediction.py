@@ -384,7 +384,7 @@ def _find_unknown_devices(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
 def _find_unmodelled_volumes(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
     """Yield a message for each feature of a pod's volumes that is not modelled."""
     if cluster.storage is None:
-        if list_claim_refs(pod) or any(find_migrated_driver(each) for each in pod.spec.volumes or ()):
+        if list_claim_refs(pod) or any(find_migrated_driver(volume) for volume in pod.spec.volumes or ()):
             yield "volumes: claims, volumes and storage classes of this cluster are not known"
     elif has_migrated_volume(pod, cluster.storage):
         yield "volumes: where a volume built into Kubernetes is reached once its driver serves it is not modelled"
@@ -404,7 +404,7 @@ def _find_referenced_namespaces(pod: IncomingPod, cluster: Cluster) -> set[str]:
     if any(map(_has_namespace_selector, (*pod.inter_pod.affinity, *pod.inter_pod.anti_affinity))):
         namespaces |= cluster.label_index.namespaces() | {pod.namespace}
     existing_terms = cluster.anti_affinity_index.find_candidate_terms(pod.namespace, pod.labels)
-    if any(_has_namespace_selector(each) and each.selector.matches(pod.labels) for each in existing_terms):
+    if any(_has_namespace_selector(term) and term.selector.matches(pod.labels) for term in existing_terms):
         namespaces.add(pod.namespace)
     return namespaces
 

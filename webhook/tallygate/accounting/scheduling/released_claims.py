@@ -59,11 +59,11 @@ class ClaimsOfPods:
 
     def count_devices(self, uid: str) -> int:
         """Return the number of devices of a pod, which may share them."""
-        return sum(len(list_taken_devices(each)) for each in self._claims.get(uid, ()))
+        return sum(len(list_taken_devices(claim)) for claim in self._claims.get(uid, ()))
 
     def list_users(self, devices: Iterable[DeviceId]) -> set[str]:
         """Return the UIDs of the pods that have one of these devices."""
-        return set().union(*(self._users.get(each, ()) for each in devices))
+        return set().union(*(self._users.get(device, ()) for device in devices))
 
     @contextmanager
     def open_trial(self) -> Iterator[None]:
@@ -93,7 +93,7 @@ class ClaimsOfPods:
         released: dict[str, Mapping[str, int]] = {}
         for claim in (claim for uid in uids for claim in self._claims.get(uid, ())):
             if _list_pods(claim) <= set(uids):
-                used = [PoolId(each.driver, each.pool) for each in list_taken_devices(claim)]
+                used = [PoolId(device.driver, device.pool) for device in list_taken_devices(claim)]
                 counts = Counter(str(each) for each in used if each in pools)
                 if counts:
                     released[format_name(claim)] = dict(sorted(counts.items()))
@@ -104,7 +104,7 @@ class ClaimsOfPods:
 
     def _release(self, claim: ResourceClaim) -> None:
         owners = (claim.metadata or ObjectMeta()).owner_references or ()
-        if any(each.controller and each.kind == "Pod" for each in owners):
+        if any(owner.controller and owner.kind == "Pod" for owner in owners):
             self._devices.remove(claim)
         else:
             self._devices.put(replace(claim, status=None))
@@ -114,12 +114,12 @@ def list_taken_devices(claim: ResourceClaim) -> Sequence[DeviceId]:
     """Return the devices of a claim, without those that stay free for others."""
     allocation = claim.status.allocation if claim.status else None
     results = (allocation.devices.results if allocation and allocation.devices else None) or ()
-    return [DeviceId(each.driver, each.pool, each.device) for each in results if not each.admin_access]
+    return [DeviceId(result.driver, result.pool, result.device) for result in results if not result.admin_access]
 
 
 def _list_pods(claim: ResourceClaim) -> frozenset[str]:
     """Return the UIDs of the pods that have reserved a claim; none if it has another consumer, too."""
     consumers: Sequence[ClaimConsumer] = (claim.status.reserved_for if claim.status else None) or ()
-    if not all(each.resource == "pods" and not each.api_group and each.uid for each in consumers):
+    if not all(consumer.resource == "pods" and not consumer.api_group and consumer.uid for consumer in consumers):
         return frozenset()
-    return frozenset(each.uid for each in consumers)
+    return frozenset(consumer.uid for consumer in consumers)

@@ -131,10 +131,14 @@ def _mask_short(cluster: Cluster, pod: IncomingPod, nodes: NodeIndices, name: st
     free = get_free_amounts(cluster, nodes, name)
     for node_index, nominated in cluster.get_nominated_pods().items():
         nominated_pods = [
-            each for each in nominated.values() if each.group.priority >= pod.priority and each.uid != pod.uid
+            pods_of_node
+            for pods_of_node in nominated.values()
+            if pods_of_node.group.priority >= pod.priority and pods_of_node.uid != pod.uid
         ]
         nominated_amount = (
-            len(nominated_pods) if name == _PODS else sum(each.group.requests.get(name, 0) for each in nominated_pods)
+            len(nominated_pods)
+            if name == _PODS
+            else sum(other_pod.group.requests.get(name, 0) for other_pod in nominated_pods)
         )
         free = np.where(nodes == node_index, free - nominated_amount, free)
     return np.asarray(free < needed, dtype=np.bool_)

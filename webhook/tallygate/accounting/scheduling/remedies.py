@@ -75,9 +75,9 @@ def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tup
     """
     for change_count in range(1, _MAX_COMBINED + 1):
         found = [
-            each
+            change
             for changes in combinations(_CHANGES, change_count)
-            for each in _try_changes(pod, cluster, nodes, changes)
+            for change in _try_changes(pod, cluster, nodes, changes)
         ]
         if change_count == 1 and needs_devices(pod, cluster):
             found += _merge(try_claim_changes(pod, cluster, nodes), RemedyCost.POD)
@@ -112,7 +112,7 @@ def _try_changes(
     for node_index in sorted(
         feasible.tolist(), key=lambda each: node_resources_fit.measure_shortfall(pod, cluster, each)
     ):
-        descriptions = [each.describe(pod, cluster, node_index) for each in changes]
+        descriptions = [change.describe(pod, cluster, node_index) for change in changes]
         if all(descriptions):
             described.append((node_index, descriptions))
     if _ENLARGEMENT in changes and len(described) > 1:
@@ -120,7 +120,7 @@ def _try_changes(
         if (one_more := _find_one_more(with_requests, cluster, described, changes.index(_ENLARGEMENT))) is not None:
             return [one_more]
     merged = [(" and ".join(descriptions), cluster.nodes.get_name(index)) for index, descriptions in described]
-    return _merge(merged, max(each.cost for each in changes))
+    return _merge(merged, max(change.cost for change in changes))
 
 
 def _find_one_more(
@@ -186,17 +186,20 @@ def _describe_uncordon(_pod: IncomingPod, cluster: Cluster, node_index: int) -> 
 
 def _tolerate_all(pod: IncomingPod, cluster: Cluster) -> IncomingPod:
     all_taints = [
-        each for node_taints in cluster.nodes.taints.numbers() for each in node_taints if each.key != _CORDON_TAINT_KEY
+        taint
+        for node_taints in cluster.nodes.taints.numbers()
+        for taint in node_taints
+        if taint.key != _CORDON_TAINT_KEY
     ]
-    return _with_tolerations(pod, [Toleration(each.key, "Exists", effect=each.effect) for each in all_taints])
+    return _with_tolerations(pod, [Toleration(taint.key, "Exists", effect=taint.effect) for taint in all_taints])
 
 
 def _describe_toleration(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
     tolerations = pod.spec.tolerations or ()
     untolerated = [
-        each
-        for each in _blocking_taints(cluster, node_index, is_cordon=False)
-        if not node_eligibility.is_tolerated(tolerations, each)
+        taint
+        for taint in _blocking_taints(cluster, node_index, is_cordon=False)
+        if not node_eligibility.is_tolerated(tolerations, taint)
     ]
     return f"tolerate {', '.join(map(_format_taint, untolerated))}" if untolerated else ""
 
@@ -205,9 +208,9 @@ def _blocking_taints(cluster: Cluster, node_index: int, *, is_cordon: bool) -> t
     """Return the taints of a node that block pods: the cordon taint, or all others."""
     node_taints = cluster.nodes.taints.value(node_index) or ()
     return tuple(
-        each
-        for each in node_taints
-        if each.effect in node_eligibility.BLOCKING_EFFECTS and (each.key == _CORDON_TAINT_KEY) is is_cordon
+        taint
+        for taint in node_taints
+        if taint.effect in node_eligibility.BLOCKING_EFFECTS and (taint.key == _CORDON_TAINT_KEY) is is_cordon
     )
 
 
@@ -254,7 +257,9 @@ def _drop_requests(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
 def _describe_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
     """Describe the short amount of each resource on a node."""
     shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
-    parts = [f"{format_amount(each.resource, each.short)} more {each.resource}" for each in shortfalls]
+    parts = [
+        f"{format_amount(shortfall.resource, shortfall.short)} more {shortfall.resource}" for shortfall in shortfalls
+    ]
     return f"{' and '.join(parts)}{_ON_THE_NODE}" if parts else ""
 
 

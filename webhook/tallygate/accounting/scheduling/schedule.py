@@ -129,7 +129,7 @@ def schedule_one(
         message = format_fit_error(diagnosis, _STATE_NOT_FOUND)
         return ScheduleResult(diagnosis, (), message, nominated_nodes=current_nomination)
     preemption = _preempt(pod, cluster, diagnosis, max_dry_runs)
-    nominated = tuple(cluster.nodes.get_name(each.node_index) for each in preemption.best_candidates)
+    nominated = tuple(cluster.nodes.get_name(candidate.node_index) for candidate in preemption.best_candidates)
     return ScheduleResult(
         diagnosis,
         (),
@@ -189,12 +189,12 @@ def _preempt(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, max_dry_r
         return PreemptionResult(candidates, pick_best_candidates(candidates))
     if len(tried) < len(nodes):
         return PreemptionResult(is_undecided=True)
-    errors = sorted({each.reasons[0] for each in non_candidates if each.is_error})
+    errors = sorted({candidate.reasons[0] for candidate in non_candidates if candidate.is_error})
     if errors:
         return PreemptionResult(message=join_errors(errors), is_error=True, keeps_nomination=True)
     total = len(diagnosis.nodes)
     reason_counts[_NOT_HELPFUL] = total - len(resolvable)
-    reason_counts.update(chain.from_iterable(each.reasons for each in non_candidates))
+    reason_counts.update(chain.from_iterable(candidate.reasons for candidate in non_candidates))
     return PreemptionResult(message=format_reason_counts(total, reason_counts))
 
 
@@ -207,7 +207,8 @@ def _find_ineligibility(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis
         return ""
     pods = cluster.get_node_pods(node_index).values()
     is_terminating = any(
-        each.group.priority < pod.priority and each.is_terminating and each.is_preempted for each in pods
+        other_pod.group.priority < pod.priority and other_pod.is_terminating and other_pod.is_preempted
+        for other_pod in pods
     )
     return _VICTIM_TERMINATING if is_terminating else ""
 
@@ -278,7 +279,7 @@ def _dry_run_preemption(
             non_candidates.append(result)
             continue
         candidates.append(result)
-        if len(candidates) >= max_candidates and any(not each.violation_count for each in candidates):
+        if len(candidates) >= max_candidates and any(not candidate.violation_count for candidate in candidates):
             break
     return tuple(candidates), non_candidates
 
@@ -288,8 +289,8 @@ def pick_best_candidates(candidates: Sequence[PreemptionCandidate]) -> tuple[Pre
     remaining = list(candidates)
     for penalty in (_count_violations, _get_highest_priority, _sum_priorities, _count_victims):
         remaining = _keep_minimal(remaining, penalty)
-    latest_start = max((find_earliest_start(each.victims) for each in remaining), default="")
-    return tuple([each for each in remaining if find_earliest_start(each.victims) == latest_start])
+    latest_start = max((find_earliest_start(candidate.victims) for candidate in remaining), default="")
+    return tuple([candidate for candidate in remaining if find_earliest_start(candidate.victims) == latest_start])
 
 
 def _count_violations(candidate: PreemptionCandidate) -> int:
@@ -301,7 +302,7 @@ def _get_highest_priority(candidate: PreemptionCandidate) -> int:
 
 
 def _sum_priorities(candidate: PreemptionCandidate) -> int:
-    return sum(each.group.priority + _PRIORITY_OFFSET for each in candidate.victims)
+    return sum(victim.group.priority + _PRIORITY_OFFSET for victim in candidate.victims)
 
 
 def _count_victims(candidate: PreemptionCandidate) -> int:
@@ -312,4 +313,4 @@ def _keep_minimal(
     candidates: list[PreemptionCandidate], penalty: Callable[[PreemptionCandidate], int]
 ) -> list[PreemptionCandidate]:
     minimum = min(map(penalty, candidates), default=0)
-    return [each for each in candidates if penalty(each) == minimum]
+    return [candidate for candidate in candidates if penalty(candidate) == minimum]

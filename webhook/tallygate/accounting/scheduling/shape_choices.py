@@ -38,13 +38,13 @@ def list_constraint_keys(pod: IncomingPod) -> Iterator[str]:
     spec, affinity = pod.spec, pod.spec.affinity
     required = get_required_affinity(pod)
     for term in (required.node_selector_terms if required else None) or ():
-        yield from (each.key for each in term.match_expressions or ())
+        yield from (expression.key for expression in term.match_expressions or ())
     for constraint in spec.topology_spread_constraints or ():
         if constraint.when_unsatisfiable == _DO_NOT_SCHEDULE:
             yield constraint.topology_key
     for rule in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
         terms = (rule.required_during_scheduling_ignored_during_execution if rule else None) or ()
-        yield from (each.topology_key for each in terms)
+        yield from (term.topology_key for term in terms)
 
 
 def _list_values(pod: IncomingPod, shape: NodeShape) -> dict[str, Sequence[str]]:
@@ -79,7 +79,7 @@ def _choose(shape: NodeShape, labels: Mapping[str, str]) -> NodeShape:
     deciding = {key: value for key, value in labels.items() if has_size(key)}
     if not deciding or shape.is_unsized:
         return chosen
-    size = next((each for each in shape.sizes if deciding.items() <= each.labels.items()), None)
+    size = next((size for size in shape.sizes if deciding.items() <= size.labels.items()), None)
     if size is None:
         return replace(chosen, allocatable={}, most=None, is_unsized=True)
     return replace(chosen, allocatable=size.allocatable, most=size.most)

@@ -79,7 +79,7 @@ class NoCandidate:
 def select_victims_on_node(pod: IncomingPod, cluster: Cluster, node_index: int) -> PreemptionCandidate | NoCandidate:
     """Select the pods of lower priority to evict from one node. The cluster is unchanged afterwards."""
     lower_priority_pods = [
-        each for each in cluster.get_node_pods(node_index).values() if each.group.priority < pod.priority
+        info for info in cluster.get_node_pods(node_index).values() if info.group.priority < pod.priority
     ]
     with fork(cluster) as forked:
         for candidate in lower_priority_pods:
@@ -101,9 +101,9 @@ def _reprieve_pods(
     """Restore every pod that can stay: first pods whose eviction violates a budget, each group by importance."""
     version = cluster.scheduler_version
     violating, non_violating = split_by_budget(lower_priority_pods, cluster.budgets, version)
-    victims = [each for each in violating if not _reprieve_pod(each, pod, cluster, node_index, forked)]
+    victims = [victim for victim in violating if not _reprieve_pod(victim, pod, cluster, node_index, forked)]
     violation_count = len(victims)
-    victims += [each for each in non_violating if not _reprieve_pod(each, pod, cluster, node_index, forked)]
+    victims += [victim for victim in non_violating if not _reprieve_pod(victim, pod, cluster, node_index, forked)]
     if not victims:
         return NoCandidate(
             (f'expected at least one victim pod on node "{cluster.nodes.get_name(node_index)}"',), is_error=True
@@ -121,7 +121,7 @@ def split_by_budget(
     counts under no further one (FilterVictimsWithPDBViolation in framework/preemption/util.go); the scheduler's order
     of budgets is random.
     """
-    states = [_BudgetState(each) for each in budgets]
+    states = [_BudgetState(budget) for budget in budgets]
     if version.counts_one_violated_budget:
         violating = [any(budget.record_disruption(pod) for budget in states) for pod in pods]
     else:

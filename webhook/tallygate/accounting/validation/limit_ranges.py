@@ -109,8 +109,8 @@ def find_device_defaults(limit_range: LimitRange) -> list[Problem]:
     """
     problems: list[Problem] = []
     items = (limit_range.spec.limits if limit_range.spec is not None else None) or ()
-    of_containers = [parse_limit_range_item(each) for each in items if each.type == "Container"]
-    given = {name for each in of_containers for name in each.default_request}
+    of_containers = [parse_limit_range_item(item) for item in items if item.type == "Container"]
+    given = {name for container in of_containers for name in container.default_request}
     for index, item in enumerate(items):
         parsed, path = parse_limit_range_item(item), f"spec.limits[{index}]"
         problems += _find_rejecting_bounds(path, item.type or "", parsed, given)
@@ -228,7 +228,9 @@ def _check_item(path: str, limit_type: str, raw: LimitRangeItem) -> list[Problem
         for name, quantity in quantities.items():
             entry_path = f"{field_path}[{name}]"
             problems += check_name(entry_path, name, context)
-            problems += [each for each in check_value(entry_path, name, quantity) if each.code == TOO_LARGE.number]
+            problems += [
+                problem for problem in check_value(entry_path, name, quantity) if problem.code == TOO_LARGE.number
+            ]
     if limit_type == "PersistentVolumeClaim" and "storage" not in {**item.min, **item.max}:
         problems.append(_create_storage_missing_problem(f"{path}.limits"))
     return problems + _check_all_bounds(path, item)

@@ -127,13 +127,13 @@ def check_node_strictly(node: Node) -> list[Problem]:
             Problem(
                 format_entry_path(path, name),
                 NODE_NAME_ACCEPTED.number,
-                each.reason,
-                each.message,
+                problem.reason,
+                problem.message,
                 "",
                 encode_go_json(name),
             )
             for name in quantities
-            for each in find_advertised_name_problems(name)
+            for problem in find_advertised_name_problems(name)
         ]
         problems += [
             create_fraction_problem(format_entry_path(path, name), FRACTION_ACCEPTED, name, quantity)
@@ -223,7 +223,9 @@ def _check_each_expression(
             yield _create_unknown_scope_problem(f"{path}.scopeName", scope, encode_go_json(scope))
         yield from _check_suitable_keys(path, scope, keys, value)
         yield from _check_operator(path, expression)
-    yield from _check_conflicts(path, [each.scope_name or "" for each in expressions], encode_go_json(spec.scopes))
+    yield from _check_conflicts(
+        path, [expression.scope_name or "" for expression in expressions], encode_go_json(spec.scopes)
+    )
 
 
 def _list_standard_keys(spec: ResourceQuotaSpec) -> list[str]:
@@ -235,8 +237,12 @@ def _build_internal_selector(expressions: list[ScopeRequirement]) -> Any:
     """Return the selector in the internal form that Kubernetes prints."""
     return {
         "MatchExpressions": [
-            {"ScopeName": each.scope_name or "", "Operator": each.operator or "", "Values": each.values}
-            for each in expressions
+            {
+                "ScopeName": expression.scope_name or "",
+                "Operator": expression.operator or "",
+                "Values": expression.values,
+            }
+            for expression in expressions
         ]
     }
 

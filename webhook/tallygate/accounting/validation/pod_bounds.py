@@ -74,8 +74,8 @@ def _list_subjects(resources: PodResources, entry_type: str) -> Iterator[_Subjec
         yield _Subject("spec", "pod", *(_sum_pod(resources, limits=limits) for limits in (False, True)))
         return
     for field, containers in (("containers", resources.containers), ("initContainers", resources.init)):
-        for index, each in enumerate(containers):
-            yield _Subject(f"spec.{field}[{index}].resources", "container", each.requests, each.limits)
+        for index, container in enumerate(containers):
+            yield _Subject(f"spec.{field}[{index}].resources", "container", container.requests, container.limits)
 
 
 def _sum_pod(resources: PodResources, *, limits: bool) -> Quantities:

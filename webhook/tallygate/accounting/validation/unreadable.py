@@ -95,7 +95,9 @@ def _check_container_resources(path: str, resources: ResourceRequirements | None
 
 
 def _drop_in_containers(containers: list[Container] | None) -> list[Container] | None:
-    return containers and [replace(each, resources=_drop_in_resources(each.resources)) for each in containers]
+    return containers and [
+        replace(container, resources=_drop_in_resources(container.resources)) for container in containers
+    ]
 
 
 def _drop_in_resources(resources: ResourceRequirements | None) -> ResourceRequirements | None:

@@ -42,7 +42,9 @@ def check_name(path: str, name: str, context: NameContext) -> list[Problem]:
     if not name_problems:
         return []
     value = encode_go_json(name)
-    return [Problem(path, each.code, each.reason, each.message, each.detail, value) for each in name_problems]
+    return [
+        Problem(path, problem.code, problem.reason, problem.message, problem.detail, value) for problem in name_problems
+    ]
 
 
 def check_value(path: str, name: str, quantity: Quantity) -> list[Problem]:

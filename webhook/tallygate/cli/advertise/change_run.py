@@ -58,12 +58,12 @@ class ChangeRun:
         try:
             nodes = self._read_nodes()
             usage = NodeUsage()
-            pages = list_pod_pages(self._client, [each.name for each in nodes])
+            pages = list_pod_pages(self._client, [node.name for node in nodes])
             for page in track_size("listing pods", pages, len):
                 usage.add_page(page, self._request.wanted.keys())
         except ApiError as error:
             raise UsageError(f"{self._client.server}: nodes and their pods cannot be read: {error}") from error
-        changed = [ChangedNode(self._plan(each, usage)) for each in nodes]
+        changed = [ChangedNode(self._plan(node, usage)) for node in nodes]
         if not any(each.problems for each in changed):
             for each in track("changing nodes", changed):
                 self._change(each, usage)
@@ -121,7 +121,7 @@ class ChangeRun:
     def _wait(self, all_changed: Sequence[ChangedNode]) -> None:
         """Wait until the changed nodes have the wanted amounts, allocatable too; a problem names each that has not."""
         deadline = time.monotonic() + self._request.timeout
-        waiting = [each for each in all_changed if each.state == "changed" and _list_missing(each)]
+        waiting = [node for node in all_changed if node.state == "changed" and _list_missing(node)]
         for changed in track("waiting for nodes", waiting):
             try:
                 while _list_missing(changed) and time.monotonic() < deadline:
@@ -147,12 +147,12 @@ def _update(changed: ChangedNode, node: OwnedNode) -> None:
 def _list_missing(changed: ChangedNode) -> list[AmountChange]:
     """Return the amounts that are not allocatable as wanted."""
     return [
-        each
-        for each in changed.change.amounts
+        amount
+        for amount in changed.change.amounts
         if not (
-            changed.allocatable[each.name] is None
-            if each.wanted is None
-            else is_amount(changed.allocatable[each.name], each.wanted)
+            changed.allocatable[amount.name] is None
+            if amount.wanted is None
+            else is_amount(changed.allocatable[amount.name], amount.wanted)
         )
     ]
 

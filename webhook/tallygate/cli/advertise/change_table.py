@@ -18,8 +18,8 @@ class ChangedNode:
     def __init__(self, change: NodeChange) -> None:
         self.change = change
         self.state = "refused" if change.refusals else "unchanged"
-        self.capacity = {each.name: each.capacity for each in change.amounts}
-        self.allocatable = {each.name: each.allocatable for each in change.amounts}
+        self.capacity = {amount.name: amount.capacity for amount in change.amounts}
+        self.allocatable = {amount.name: amount.allocatable for amount in change.amounts}
         self.managers: dict[str, frozenset[str]] = {}
         self.problems = list(change.refusals)
 

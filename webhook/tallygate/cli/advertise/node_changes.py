@@ -59,7 +59,7 @@ class NodeChange:
     @property
     def needed(self) -> tuple[AmountChange, ...]:
         """The amounts that have to be written."""
-        return tuple(each for each in self.amounts if each.is_needed)
+        return tuple(amount for amount in self.amounts if amount.is_needed)
 
 
 def plan_change(
@@ -77,7 +77,7 @@ def plan_change(
         )
         for name, amount in wanted.items()
     )
-    refusals = tuple(text for each in amounts for text in _list_refusals(node, each, usage, options))
+    refusals = tuple(text for amount in amounts for text in _list_refusals(node, amount, usage, options))
     return NodeChange(node, amounts, refusals)
 
 
@@ -90,7 +90,7 @@ def _list_refusals(node: OwnedNode, change: AmountChange, usage: NodeUsage, opti
             "amount at its next sync: configure the plugin"
         )
     elif others and not options.force_conflicts:
-        named = ", ".join(f'"{each}"' for each in sorted(others))
+        named = ", ".join(f'"{other}"' for other in sorted(others))
         yield (
             f"{subject}: the amount {change.capacity or change.allocatable} is managed by {named}: change it there, or "
             "take it over with --force-conflicts"

@@ -79,7 +79,7 @@ def parse_names(arguments: Sequence[str]) -> tuple[str, ...]:
 def _list_name_problems(names: Sequence[str]) -> Iterator[str]:
     for name in names:
         found = find_name_problems(name, NameContext.CONTAINER)
-        yield from (f"{name}: {each.message} ({each.code})" for each in found)
+        yield from (f"{name}: {problem.message} ({problem.code})" for problem in found)
         if not found and not is_countable(name):
             yield (
                 f"{name}: Kubernetes itself counts {name}, and the kubelet reports it; only a resource with a domain "
@@ -93,7 +93,7 @@ def _list_amount_problems(texts: dict[str, str]) -> Iterator[str]:
         capacity = {name: msgspec.Raw(msgspec.json.encode(text))}
         node = Node(status=NodeStatus(capacity, {}))
         if found := validate_node(node):
-            yield from (f"{name}={text}: {each.message} ({each.code})" for each in found)
+            yield from (f"{name}={text}: {problem.message} ({problem.code})" for problem in found)
         elif is_countable(name):
             strict = check_node_strictly(node)
-            yield from (f"{name}={text}: {each.message} ({each.code})" for each in strict)
+            yield from (f"{name}={text}: {problem.message} ({problem.code})" for problem in strict)

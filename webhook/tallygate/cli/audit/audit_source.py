@@ -188,7 +188,7 @@ class _SnapshotCollector:
 
     def get_revision(self) -> int:
         """Return the newest revision of the pods and namespaces."""
-        return max([1, *(pod.revision for pod in self.pods), *(each.revision for each in self.namespaces)])
+        return max([1, *(pod.revision for pod in self.pods), *(namespace.revision for namespace in self.namespaces)])
 
 
 def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> AuditSource:

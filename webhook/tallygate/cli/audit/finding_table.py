@@ -31,7 +31,7 @@ def print_findings(
     findings = [_convert_finding(finding) for finding in result.findings.list_all()]
     if output_format in DATA_FORMATS[1:]:
         content = {
-            "findings": [_convert_to_json(each) for each in findings],
+            "findings": [_convert_to_json(finding) for finding in findings],
             "summary": _build_summary(result, remarks, report_counts),
         }
         tables.print_object("AuditReport", content, output_format)

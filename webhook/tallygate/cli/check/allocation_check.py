@@ -26,9 +26,9 @@ class AllocationChecker:
 
     def __init__(self, usage: SnapshotUsage, classes: Iterable[DeviceClass]) -> None:
         selectors = {
-            each.metadata.name: list_expressions(each.spec.selectors if each.spec else None)
-            for each in classes
-            if each.metadata is not None and each.metadata.name
+            device_class.metadata.name: list_expressions(device_class.spec.selectors if device_class.spec else None)
+            for device_class in classes
+            if device_class.metadata is not None and device_class.metadata.name
         }
         self._usage = usage
         self._least_amounts = LeastAmounts(usage.list_slices, selectors.get)

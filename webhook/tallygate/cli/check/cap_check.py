@@ -145,7 +145,7 @@ class CapChecker:
         pod_sets = self._list_pod_sets(typed, planned, matching.caps)
         workload = ForecastWorkload(tuple(pod_sets), defaults)
         unknown = [*describe_unknown_defaults(workload, matching.caps, ActiveCap.compute_charge)]
-        not_evaluated += tuple(f"{each} in namespace {namespace}" for each in unknown)
+        not_evaluated += tuple(f"{default} in namespace {namespace}" for default in unknown)
         for pods in pod_sets:
             not_evaluated += tuple(self._describe_unread_claims(namespace, pods.claims, matching.caps))
             not_evaluated += tuple(_describe_unknown_classes(pods.view.pod, matching.caps))
@@ -153,7 +153,7 @@ class CapChecker:
             return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
         whole_caps = select_whole_caps(typed.target, matching.caps)
         problems = self._forecast(typed, workload, matching.caps, whole_caps)
-        if problems and whole_caps and all(each.severity is not FindingSeverity.ERROR for each in problems):
+        if problems and whole_caps and all(problem.severity is not FindingSeverity.ERROR for problem in problems):
             problems += self._charge_pods(typed, pod_sets, whole_caps)
         if problems:
             return CapCheckResult(problems, not_evaluated)
@@ -222,15 +222,15 @@ class CapChecker:
     def _forecast_devices(self, typed: TypedObject, caps: Sequence[ActiveCap]) -> tuple[ReportedProblem, ...]:
         """Return the forecast for the devices of a claim, or of the claims of a template."""
         problems = self._allocation.forecast(typed, caps, partial(self._read_ledger, typed.subject.namespace))
-        return tuple(_create_cap_problem(each, FindingSeverity.WARNING) for each in problems)
+        return tuple(_create_cap_problem(problem, FindingSeverity.WARNING) for problem in problems)
 
     def _list_unknown_classes(self, claim: ResourceClaim, caps: Sequence[ActiveCap]) -> list[str]:
         """Return the classes of a claim of which neither a class nor a cap says whether they count."""
         devices = claim.spec.devices if claim.spec else None
         requests = (devices.requests if devices else None) or ()
-        exact = {each.exactly.device_class_name for each in requests if each.exactly is not None}
-        alternatives = {other.device_class_name for each in requests for other in each.first_available or ()}
-        known = {name for cap in caps for each in cap.device_sources.values() for name in each.classes}
+        exact = {request.exactly.device_class_name for request in requests if request.exactly is not None}
+        alternatives = {other.device_class_name for request in requests for other in request.first_available or ()}
+        known = {name for cap in caps for source in cap.device_sources.values() for name in source.classes}
         return sorted((exact | alternatives) - known - self._resources_by_class.keys())
 
     def has_existing_pods(self, typed: TypedObject) -> bool:
@@ -298,7 +298,7 @@ class CapChecker:
             if pods.replicas.count and not pods.view.is_partial
             for name, names in list_unlimited(cap.compute_charge(pods.template), pods.template, defaults)
         )
-        if any(each.severity is FindingSeverity.ERROR for each in missing_limits):
+        if any(limit.severity is FindingSeverity.ERROR for limit in missing_limits):
             return missing_limits
         charges = [self._sum_charges(typed, pod_sets, cap) for cap in caps]
         claims = pod_sets[0].claims
@@ -315,7 +315,7 @@ class CapChecker:
         requested: list[tuple[ReplicaCount, Amounts]] = []
         for pods in pod_sets:
             existing = self._find_existing_pods(typed, pods.view)
-            current += sum((cap.compute_charge(each).amounts for each in existing), NO_AMOUNTS)
+            current += sum((cap.compute_charge(pod).amounts for pod in existing), NO_AMOUNTS)
             per_pod = cap.compute_charge(pods.template).amounts
             if pods.view.is_template:
                 current += _compute_owned(cap, self._list_owned(existing), pods.claims)
@@ -335,16 +335,16 @@ class CapChecker:
         checked = self._reserve(typed, charges, ConsumerKind.POD, is_dry_run=True)
         mark_counted, namespace = self._usage.mark_counted, typed.subject.namespace
         reserved = [
-            msgspec.structs.replace(each, ledger=mark_counted(each.charge.cap, namespace, each.ledger))
-            for each in checked.reserved
+            msgspec.structs.replace(result, ledger=mark_counted(result.charge.cap, namespace, result.ledger))
+            for result in checked.reserved
         ]
         waiting = [
             _create_cap_problem(problem, FindingSeverity.WARNING)
             for problem in forecast_waiting_claims(claims, reserved)
         ]
         together = [
-            msgspec.structs.replace(each, requested=each.requested + claims.compute_charge(each.cap))
-            for each in charges
+            msgspec.structs.replace(charge, requested=charge.requested + claims.compute_charge(charge.cap))
+            for charge in charges
         ]
         result = self._reserve(typed, together, ConsumerKind.POD)
         if result.exceeded:
@@ -366,9 +366,9 @@ class CapChecker:
         """Return the snapshot's pods of an object: the pod itself, or all pods with the labels of the template."""
         pods = self._pods.get(typed.subject.namespace, [])
         if not view.is_template:
-            return [each for each in pods if get_metadata(each).name == typed.subject.name]
+            return [pod for pod in pods if get_metadata(pod).name == typed.subject.name]
         labels = (get_metadata(view.pod).labels or {}).items()
-        return [each for each in pods if labels and labels <= (get_metadata(each).labels or {}).items()]
+        return [pod for pod in pods if labels and labels <= (get_metadata(pod).labels or {}).items()]
 
 
 def may_count_devices(name: str) -> bool:

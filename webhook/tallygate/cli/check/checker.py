@@ -150,7 +150,9 @@ class RuleChecker:
         self._find_pod_defaults = find_pod_defaults
         self._fill_index = RuleIndex(_select_fill_rules(policies))
         self._why_by_rule: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
-        self._why_by_implied: Mapping[str, str] = {each.name: each.reason for each in policies.implied_requests}
+        self._why_by_implied: Mapping[str, str] = {
+            request.name: request.reason for request in policies.implied_requests
+        }
 
     def evaluate(self, typed: TypedObject, labels: Labels | None) -> RuleResult:
         """Evaluate the creation of an object by both webhooks; `labels` are those of its namespace, None if unknown.
@@ -168,7 +170,7 @@ class RuleChecker:
             typed = replace_body(typed, apply_patch(typed.body, patch))
         decoded_request = self._index.decode(typed.request, labels)
         verdict = evaluate_decoded_request(decoded_request, self._index, labels, Phase.VALIDATING)
-        notes = [self._convert_problem(each, FindingSeverity.NOTE) for each in remarks]
+        notes = [self._convert_problem(remark, FindingSeverity.NOTE) for remark in remarks]
         implied = decoded_request.implied
         completed = replace(typed, views=tuple(implied.with_defaults(defaults).complete_views(typed.views)))
         if not isinstance(typed.content, Pod):
@@ -218,19 +220,21 @@ def create_findings(manifest: Manifest, subject: FindingSubject, problems: Seque
 
     Of each severity these are the first 1,000, and one with the number of the others.
     """
-    located = [LocatedProblem(each, locate(manifest.node, each.problem.field)) for each in problems]
-    return list(_limit_number(sorted(_create_finding(manifest, subject, each) for each in merge_problems(located))))
+    located = [LocatedProblem(problem, locate(manifest.node, problem.problem.field)) for problem in problems]
+    return list(
+        _limit_number(sorted(_create_finding(manifest, subject, problem) for problem in merge_problems(located)))
+    )
 
 
 def _limit_number(findings: Iterable[Finding]) -> Iterator[Finding]:
     omitted: dict[FindingSeverity, list[Finding]] = {}
     counts = Counter[FindingSeverity]()
-    for each in findings:
-        counts[each.severity] += 1
-        if counts[each.severity] <= MAX_VIOLATIONS:
-            yield each
+    for finding in findings:
+        counts[finding.severity] += 1
+        if counts[finding.severity] <= MAX_VIOLATIONS:
+            yield finding
         else:
-            omitted.setdefault(each.severity, []).append(each)
+            omitted.setdefault(finding.severity, []).append(finding)
     for others in omitted.values():
         message = f"and {len(others)} more findings of this object, after the first {MAX_VIOLATIONS}"
         yield replace(others[0], message=message, field="", why="")
@@ -317,7 +321,7 @@ class ManifestChecker:
         if not is_read(manifest, self._targets):
             return CheckedObject(tuple(_check_unread(manifest, subject, self._targets)), is_read=False)
         found = find_unknown_fields(manifest, self._targets)
-        unknown_fields = [_create_field_finding(manifest, subject, each) for each in found]
+        unknown_fields = [_create_field_finding(manifest, subject, field) for field in found]
         try:
             typed = parse_object(manifest, self._context.namespace, self._context.limits, self._targets)
             findings = [*self._check_object(typed, is_valid=not unknown_fields)] if typed else []
@@ -342,7 +346,7 @@ class ManifestChecker:
         schedulability = self._check_schedulability(rule_result.typed, labels, problems)
         problems += schedulability.problems
         cap_result = CapCheckResult()
-        if is_valid and not any(each.severity is FindingSeverity.ERROR for each in problems):
+        if is_valid and not any(problem.severity is FindingSeverity.ERROR for problem in problems):
             cap_result = self._cap_checker.charge(rule_result.typed, labels)
         yield from create_findings(manifest, subject, [*problems, *cap_result.problems])
         not_evaluated = (*rule_result.not_evaluated, *_describe_unknown_access(typed, labels))
@@ -354,7 +358,11 @@ class ManifestChecker:
     ) -> RuleResult:
         """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
         check_nodes, devices = self._context.check_nodes, self._devices
-        if check_nodes is None or devices is None or any(each.severity is FindingSeverity.ERROR for each in problems):
+        if (
+            check_nodes is None
+            or devices is None
+            or any(problem.severity is FindingSeverity.ERROR for problem in problems)
+        ):
             return RuleResult(typed, typed, (), ())
         has_pods = not self._cap_checker.has_existing_pods(typed)
         return self._rule_checker.check_nodes(
@@ -393,9 +401,9 @@ def _create_known_devices(
         for each in added:
             snapshot.cluster.device_classes.put(each)
     selectors = {
-        each.metadata.name: list_expressions((each.spec or DeviceClassSpec()).selectors)
-        for each in (*snapshot.classes, *added)
-        if each.metadata is not None and each.metadata.name
+        device_class.metadata.name: list_expressions((device_class.spec or DeviceClassSpec()).selectors)
+        for device_class in (*snapshot.classes, *added)
+        if device_class.metadata is not None and device_class.metadata.name
     }
     has_classes = "DeviceClass" in snapshot.device_kinds
     has_slices = "ResourceSlice" in snapshot.device_kinds

@@ -179,7 +179,7 @@ def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck
 
 def _has_daemon_sets(loaded: LoadedManifests) -> bool:
     """Return whether the pods of a DaemonSet can be counted by nodes, which needs numpy."""
-    return any(each.kind == "DaemonSet" for each in loaded.manifests) and find_spec("numpy") is not None
+    return any(manifest.kind == "DaemonSet" for manifest in loaded.manifests) and find_spec("numpy") is not None
 
 
 def _create_daemon_counter(contents: snapshots.SnapshotContents | None) -> DaemonPodCounter | None:

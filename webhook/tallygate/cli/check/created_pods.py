@@ -68,7 +68,11 @@ class PodDefaultsFinder:
     def find(self, namespace: str) -> PodDefaults:
         """Return the values for new pods of a namespace."""
         stored = self._stored.list_in(namespace) if self._stored is not None else ()
-        by_name = {each.metadata.name: each for each in (*stored, *self._applied.list_in(namespace)) if each.metadata}
+        by_name = {
+            limit_range.metadata.name: limit_range
+            for limit_range in (*stored, *self._applied.list_in(namespace))
+            if limit_range.metadata
+        }
         return create_pod_defaults(
             by_name.values(),
             self._priority_classes,

@@ -57,25 +57,28 @@ def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem
     A problem of a field that is not written is dropped if a written field has the same one. A problem of Kubernetes is
     dropped if a rule reports the same mistake, and the rule's problem then names both reporters.
     """
-    written_keys = {_create_key(each.reported) for each in located if each.location.exact}
-    unique_problems = {(each.reported, each.location.position): each for each in located}.values()
+    written_keys = {_create_key(problem.reported) for problem in located if problem.location.exact}
+    unique_problems = {(problem.reported, problem.location.position): problem for problem in located}.values()
     candidates = [
-        each for each in unique_problems if each.location.exact or _create_key(each.reported) not in written_keys
+        problem
+        for problem in unique_problems
+        if problem.location.exact or _create_key(problem.reported) not in written_keys
     ]
     rule_problems = [
-        each
-        for each in candidates
-        if each.reported.problem.rule and each.reported.problem.code != IMPLIED_FOR_PODS.number  # a remark covers none
+        candidate
+        for candidate in candidates
+        if candidate.reported.problem.rule
+        and candidate.reported.problem.code != IMPLIED_FOR_PODS.number  # a remark covers none
     ]
     by_rules = _PlaceIndex(rule_problems, candidates)
     by_api_server = _PlaceIndex(
-        (each for each in candidates if each.reported.problem.rule),
-        [each for each in candidates if each.reported.reporter == API_SERVER],
+        (candidate for candidate in candidates if candidate.reported.problem.rule),
+        [candidate for candidate in candidates if candidate.reported.reporter == API_SERVER],
     )
     # rules of one code at one position cover the same problems there: a missing list has one position for all its names
     first_at_position = {
-        (each.location.position, each.reported.problem.code, each.reported.severity): each
-        for each in reversed(rule_problems)
+        (problem.location.position, problem.reported.problem.code, problem.reported.severity): problem
+        for problem in reversed(rule_problems)
     }
     covered = {id(other) for rule in first_at_position.values() for other in by_rules.list_covered(rule)}
     covered |= {id(other) for rule in rule_problems for other in by_rules.list_covered_by_name(rule)}
@@ -96,7 +99,7 @@ class _PlaceIndex:
     """
 
     def __init__(self, rule_problems: Iterable[LocatedProblem], others: Sequence[LocatedProblem]) -> None:
-        names = {name for each in rule_problems for _, name in _list_named_fields(each.reported.problem.field)}
+        names = {name for problem in rule_problems for _, name in _list_named_fields(problem.reported.problem.field)}
         names_with_spaces = sorted(name for name in names if " " in name)
         self._by_position: dict[Position, list[LocatedProblem]] = {}
         self._by_name: dict[tuple[str, str], list[LocatedProblem]] = {}

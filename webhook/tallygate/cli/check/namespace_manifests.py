@@ -29,7 +29,7 @@ def is_namespace(manifest: Manifest) -> bool:
 
 def collect_labels(manifests: Iterable[Manifest]) -> Mapping[str, Labels]:
     """Return the labels of the namespaces among the manifests."""
-    return {each.name: _read_texts(each, "labels") for each in manifests if is_namespace(each)}
+    return {manifest.name: _read_texts(manifest, "labels") for manifest in manifests if is_namespace(manifest)}
 
 
 def merge_limit_annotations(stored: LimitAnnotations, manifests: Iterable[Manifest]) -> dict[str, Mapping[str, str]]:

@@ -121,7 +121,7 @@ def store_devices(snapshot: SnapshotContents) -> DeviceStore:
     """
     store = DeviceStore()
     try:
-        store.apply(Replaced([create_slice_record(each) for each in snapshot.slices], 1))
+        store.apply(Replaced([create_slice_record(resource_slice) for resource_slice in snapshot.slices], 1))
     except ValueError as error:
         raise SnapshotError(f"a ResourceSlice of the snapshot is not as an API server stores it: {error}") from error
     return store
@@ -138,7 +138,7 @@ def _find_pod(claim: ResourceClaim, pods_by_uid: Mapping[str | None, Pod]) -> Po
     """Return the pod that counts for a claim of kube-scheduler: by the status of both, and not ended."""
     uid = find_pod_uid(get_metadata(claim))
     reserved_for = (claim.status.reserved_for if claim.status else None) or ()
-    pod = pods_by_uid.get(uid) if uid and any(each.uid == uid for each in reserved_for) else None
+    pod = pods_by_uid.get(uid) if uid and any(consumer.uid == uid for consumer in reserved_for) else None
     status = pod.status if pod is not None else None
     named = status.extended_resource_claim_status if status is not None else None
     if pod is None or named is None or has_ended(pod):

@@ -212,14 +212,14 @@ class GateDeployment(msgspec.Struct, rename="camel", frozen=True):
         Return None if it has none there, or only some keys of one.
         """
         names = {
-            each.name: each.config_map.name
-            for each in self.spec.template.spec.volumes
-            if each.config_map is not None and not each.config_map.items
+            volume.name: volume.config_map.name
+            for volume in self.spec.template.spec.volumes
+            if volume.config_map is not None and not volume.config_map.items
         }
         folders = {
-            PurePosixPath(each.mount_path): each.name
-            for each in self._container.volume_mounts
-            if not (each.sub_path or each.sub_path_expr)
+            PurePosixPath(mount.mount_path): mount.name
+            for mount in self._container.volume_mounts
+            if not (mount.sub_path or mount.sub_path_expr)
         }
         folder = next((each for each in (path, path.parent) if each in folders), None)
         name = names.get(folders[folder]) if folder is not None else None

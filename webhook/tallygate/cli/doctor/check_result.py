@@ -85,7 +85,7 @@ def combine_results(results: Sequence[CheckResult], default: CheckResult) -> Che
         return default
     ranked = sorted(results, key=lambda each: -_STATUS_ORDER.index(each.status))
     reasons = dict.fromkeys(result.reason for result in ranked)
-    fix_commands = dict.fromkeys(command for each in ranked for command in each.fix_commands)
+    fix_commands = dict.fromkeys(command for result in ranked for command in result.fix_commands)
     return CheckResult(ranked[0].status, "; ".join(reasons), tuple(fix_commands)[:_MAX_COMMANDS])
 
 

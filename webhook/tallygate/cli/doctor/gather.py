@@ -125,7 +125,9 @@ class PagedLists:
             records = list_resource(self._client, NAMESPACE_CODEC).items
         except (ListError, ApiError) as error:
             return Unavailable(str(error))
-        return tuple(LabelledNamespace(each.name, dict(each.labels), each.limit_texts, each.uid) for each in records)
+        return tuple(
+            LabelledNamespace(record.name, dict(record.labels), record.limit_texts, record.uid) for record in records
+        )
 
     def list_quotas(self) -> tuple[ResourceQuota, ...] | Unavailable:
         """Return every ResourceQuota."""
@@ -143,7 +145,7 @@ class PagedLists:
     def list_device_classes(self) -> Mapping[str, str] | Unavailable:
         """Return the extended resource of each class of devices, empty if it has none."""
         try:
-            return {each.name: each.resource for each in list_resource(self._client, DEVICE_CLASS_CODEC).items}
+            return {item.name: item.resource for item in list_resource(self._client, DEVICE_CLASS_CODEC).items}
         except UnknownResourceError:
             return {}
         except (ListError, ApiError) as error:
@@ -154,7 +156,7 @@ class PagedLists:
         if caps is None or not any(cap.device_meters for cap in caps.list_caps()):
             return None
         try:
-            return sum(len(each.devices) for each in list_resource(self._client, RESOURCE_SLICE_CODEC).items)
+            return sum(len(item.devices) for item in list_resource(self._client, RESOURCE_SLICE_CODEC).items)
         except UnknownResourceError:
             return 0
         except (ListError, ApiError) as error:
@@ -356,7 +358,7 @@ class _Gatherer:
         configurations = self._api.list_objects(f"{CONFIGURATIONS_PATH}/{MUTATING}s", WebhookConfiguration)
         if isinstance(configurations, Unavailable):
             return configurations
-        return tuple(each for each in configurations if each.name != self._request.name)
+        return tuple(configuration for configuration in configurations if configuration.name != self._request.name)
 
     def _list_network_policies(self) -> tuple[GateNetworkPolicy, ...] | Unavailable:
         path = f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies"
@@ -372,7 +374,7 @@ class _Gatherer:
         if isinstance(pods, Unavailable):
             return pods
         if not pods and any(
-            each.client_config.url for configuration in self._configurations for each in configuration.webhooks
+            webhook.client_config.url for configuration in self._configurations for webhook in configuration.webhooks
         ):
             return Unavailable("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
         return tuple(probe.probe_pods(self._api, track("asking replicas", pods)))
@@ -398,11 +400,11 @@ def _find_secret_name(deployment: GateDeployment | Unavailable | None) -> str:
     secret_arguments = [
         argument.rpartition("/")[2] for argument in deployment.arguments if argument.startswith("--tls-secret=")
     ]
-    mounted = [each.secret.secret_name for each in deployment.spec.template.spec.volumes if each.secret]
+    mounted = [volume.secret.secret_name for volume in deployment.spec.template.spec.volumes if volume.secret]
     return next(iter((*secret_arguments, *mounted)), DEFAULT_SECRET)
 
 
 def _fetch_served_certificate(configurations: Sequence[WebhookConfiguration]) -> ServedCertificate | Unavailable | None:
     clients = [webhook.client_config for configuration in configurations for webhook in configuration.webhooks]
-    urls = [each.url for each in clients if each.url]
-    return shown_at(urls[0], {each.ca_bundle for each in clients}) if urls else None
+    urls = [client.url for client in clients if client.url]
+    return shown_at(urls[0], {client.ca_bundle for client in clients}) if urls else None

@@ -67,7 +67,7 @@ def read_gate_policies(connection: ClientConfig) -> PolicySet | Unavailable:
 def _parse_files(files: tuple[MountedFile, ...] | Unavailable) -> PolicySet | Unavailable:
     if isinstance(files, Unavailable):
         return files
-    contents = tuple((each.name, each.text.encode()) for each in files)
+    contents = tuple((file.name, file.text.encode()) for file in files)
     parsed = load_policies((), extra_files=contents, are_extra_named=False)
     if not parsed.is_usable:
         return Unavailable(f"the gate's policies are not usable: {parsed.findings[0]}")
@@ -82,12 +82,12 @@ def list_mounted_files(
         return Unavailable(f"the gate's Deployment cannot be read: {deployment.reason}")
     if deployment is None:
         return Unavailable(f"there is no Deployment of the gate in {namespace}")
-    paths = [each.removeprefix(_FLAG) for each in deployment.arguments if each.startswith(_FLAG)]
+    paths = [argument.removeprefix(_FLAG) for argument in deployment.arguments if argument.startswith(_FLAG)]
     if not paths:
         return Unavailable("the arguments of the gate's Deployment have no --policies")
     try:
         files = {
-            each.name: each for path in paths for each in _read_files(api, namespace, deployment, PurePosixPath(path))
+            file.name: file for path in paths for file in _read_files(api, namespace, deployment, PurePosixPath(path))
         }
     except _UnreadableError as error:
         return Unavailable(str(error))

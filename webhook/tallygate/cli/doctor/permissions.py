@@ -134,10 +134,14 @@ def list_permissions(policies: PolicySet | None) -> tuple[Permission, ...]:
     cap with `admit: whole` the gate reads the object that controls a pod.
     """
     kinds = () if policies is None else policies.workload_kinds
-    listed = [Permission("list", each.group, each.resource, Feature.AUDIT) for each in kinds]
+    listed = [Permission("list", own_kind.group, own_kind.resource, Feature.AUDIT) for own_kind in kinds]
     read: list[Permission] = []
     if policies is not None and any(cap.admits_whole for cap in policies.caps):
-        read = [Permission("get", each.group, each.resource, Feature.CLUSTER) for each in kinds if each.starts_together]
+        read = [
+            Permission("get", own_kind.group, own_kind.resource, Feature.CLUSTER)
+            for own_kind in kinds
+            if own_kind.starts_together
+        ]
     return (*PERMISSIONS, *listed, *read)
 
 

@@ -154,15 +154,18 @@ def choose_namespace(
 ) -> str:
     """Return a namespace in which the gate is called for pods: `default` if it is one."""
     pod_webhooks = [
-        each for configuration in configurations for each in configuration.webhooks if is_called_for(each, CREATE_POD)
+        webhook
+        for configuration in configurations
+        for webhook in configuration.webhooks
+        if is_called_for(webhook, CREATE_POD)
     ]
     known_namespaces = () if isinstance(namespaces, Unavailable) else namespaces
     candidates = sorted(known_namespaces, key=lambda each: (each.name != "default", each.name))
     return next(
         (
-            each.name
-            for each in candidates
-            if pod_webhooks and all(is_namespace_selected(webhook, each) for webhook in pod_webhooks)
+            candidate.name
+            for candidate in candidates
+            if pod_webhooks and all(is_namespace_selected(webhook, candidate) for webhook in pod_webhooks)
         ),
         "default",
     )

@@ -23,7 +23,7 @@ class ClaimTemplates:
     """Templates of claims by namespace and name; a later one replaces an earlier one."""
 
     def __init__(self, templates: Iterable[ResourceClaimTemplate]) -> None:
-        specs = {_get_key(each.metadata): each.spec or ResourceClaimTemplateSpec() for each in templates}
+        specs = {_get_key(template.metadata): template.spec or ResourceClaimTemplateSpec() for template in templates}
         self._claims = {key: ResourceClaim(spec.metadata, spec.spec) for key, spec in specs.items()}
 
     def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
@@ -34,9 +34,9 @@ class ClaimTemplates:
 def index_classes(classes: Iterable[DeviceClass]) -> dict[str, str]:
     """Return the extended resource of each class, empty if it has none; a later class replaces an earlier one."""
     return {
-        each.metadata.name: (each.spec.extended_resource_name if each.spec else None) or ""
-        for each in classes
-        if each.metadata is not None and each.metadata.name
+        device_class.metadata.name: (device_class.spec.extended_resource_name if device_class.spec else None) or ""
+        for device_class in classes
+        if device_class.metadata is not None and device_class.metadata.name
     }
 
 

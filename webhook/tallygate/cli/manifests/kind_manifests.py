@@ -45,20 +45,20 @@ def _parse_definitions(manifests: Iterable[Manifest], kind: str) -> PolicySet:
         if (manifest.group, manifest.kind) == (POLICY_GROUP, kind)
     ]
     parsed = parse(definitions)
-    errors = [each for each in parsed.findings if each.severity is Severity.ERROR]
+    errors = [finding for finding in parsed.findings if finding.severity is Severity.ERROR]
     if errors:
-        raise UsageError("\n".join(f"{each.file}: {each.message} ({each.code})" for each in errors))
+        raise UsageError("\n".join(f"{error.file}: {error.message} ({error.code})" for error in errors))
     return parsed.policies
 
 
 def report_unread_kinds(manifests: Iterable[Manifest], namespace: str, targets: ReviewTargets) -> int:
     """Report each object with pods whose kind is not read on stderr, and return their number."""
     unread_count = 0
-    for each in manifests:
-        warning = None if is_read(each, targets) else find_unread_pods(each, targets)
+    for manifest in manifests:
+        warning = None if is_read(manifest, targets) else find_unread_pods(manifest, targets)
         if warning is not None:
-            place = f"{each.file}:{warning.position.line}:{warning.position.column}"
-            subject = create_subject(each, namespace, targets)
+            place = f"{manifest.file}:{warning.position.line}:{warning.position.column}"
+            subject = create_subject(manifest, namespace, targets)
             click.echo(f"tallygate: {place}: {subject}: {warning.message}", err=True)
             unread_count += 1
     return unread_count

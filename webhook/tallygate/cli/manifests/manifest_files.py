@@ -81,7 +81,7 @@ def load_manifests(
             loaded.non_object_count += 1
         elif _read_file(name, stdin, limits, loaded, needs_object=argument != name or name == STDIN):
             filled_arguments.add(argument)
-    loaded.empty_arguments = [each for each in dict.fromkeys(arguments) if each not in filled_arguments]
+    loaded.empty_arguments = [fromkey for fromkey in dict.fromkeys(arguments) if fromkey not in filled_arguments]
     return loaded
 
 
@@ -91,7 +91,7 @@ def _is_excluded(argument: str, name: str, patterns: Collection[str]) -> bool:
         return False
     parts = Path(name).relative_to(argument).parts
     paths = ["/".join(parts[: index + 1]) for index in range(len(parts))]
-    return any(fnmatchcase(each, pattern.rstrip("/")) for pattern in patterns for each in (*paths, *parts))
+    return any(fnmatchcase(path, pattern.rstrip("/")) for pattern in patterns for path in (*paths, *parts))
 
 
 def _read_file(name: str, stdin: BinaryIO, limits: Limits, loaded: LoadedManifests, *, needs_object: bool) -> bool:

@@ -108,7 +108,7 @@ def opaque_resources(  # noqa: PLR0913 -- one argument for each option
     if folder is not None:
         if not (domain or names):
             raise UsageError("--write needs the new names: add --domain example.com, or --name OLD=NEW")
-        renames.require_distinct([name for each in findings if each.step for name in each.old_names])
+        renames.require_distinct([name for finding in findings if finding.step for name in finding.old_names])
     written = write_steps(folder, sources, renames) if folder is not None and findings else {}
     _print_findings(findings, sources.unread, output)
     for line in describe_steps(written):
@@ -119,18 +119,18 @@ def opaque_resources(  # noqa: PLR0913 -- one argument for each option
 
 def _print_findings(findings: Sequence[OldNameFinding], unread: Sequence[str], output: str) -> None:
     if output != "table":
-        tables.print_list("OpaqueNameUse", [_convert(each) for each in findings], output, unread=list(unread))
+        tables.print_list("OpaqueNameUse", [_convert(finding) for finding in findings], output, unread=list(unread))
     elif findings:
         headers = ("OBJECT", "FIELD", "NEW NAME", "STEP", "NOTE")
         rows = [
             (
-                f"{each.location} {each.subject}".strip(),
-                each.field_path,
-                each.new or "-",
-                str(int(each.step)) if each.step else "-",
-                each.note,
+                f"{finding.location} {finding.subject}".strip(),
+                finding.field_path,
+                finding.new or "-",
+                str(int(finding.step)) if finding.step else "-",
+                finding.note,
             )
-            for each in findings
+            for finding in findings
         ]
         click.echo("\n".join(tables.align_rows(headers, rows)))
 
@@ -152,7 +152,7 @@ def _print_summary(findings: Sequence[OldNameFinding], ended_count: int, unread:
         click.echo(f"not read: {remark}", err=True)
     if ended_count:
         click.echo(f"{ended_count} ended pods and jobs, and old ReplicaSets, keep the old name", err=True)
-    steps = [each.step for each in findings if each.step]
+    steps = [finding.step for finding in findings if finding.step]
     count = len(findings)
     text = f"uses of opaque names that are left: {count}" if count else "no use of an opaque name is left"
     if steps:

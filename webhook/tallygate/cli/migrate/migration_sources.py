@@ -72,7 +72,7 @@ def read_mounted_policies(connection: ClientConfig, sources: MigrationSources) -
 
     Such files are then where the policies come from.
     """
-    if any(get_group_kind(each.content)[0] == POLICY_GROUP for file in sources.files for each in file.objects):
+    if any(get_group_kind(item.content)[0] == POLICY_GROUP for file in sources.files for item in file.objects):
         return
     files = find_mounted_files(connection)
     if isinstance(files, Unavailable):
@@ -124,7 +124,9 @@ def read_files(arguments: tuple[str, ...], stdin: BinaryIO, sources: MigrationSo
 def find_owner(content: Mapping[str, Any]) -> str:
     """Return the kind and name of the controller of an object, empty without one."""
     references = (content.get("metadata") or {}).get("ownerReferences") or ()
-    return next((f"{each['kind']} {each['name']}" for each in references if each.get("controller")), "")
+    return next(
+        (f"{reference['kind']} {reference['name']}" for reference in references if reference.get("controller")), ""
+    )
 
 
 def needs_no_resources(content: Mapping[str, Any]) -> bool:
@@ -135,7 +137,10 @@ def needs_no_resources(content: Mapping[str, Any]) -> bool:
             return status.get("phase") in {"Succeeded", "Failed"}
         case "Job":
             conditions = status.get("conditions") or ()
-            return any(each["type"] in {"Complete", "Failed"} and each["status"] == "True" for each in conditions)
+            return any(
+                condition["type"] in {"Complete", "Failed"} and condition["status"] == "True"
+                for condition in conditions
+            )
         case "ReplicaSet":
             return bool(find_owner(content)) and spec.get("replicas") == 0
         case _:

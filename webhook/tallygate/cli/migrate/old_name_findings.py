@@ -48,10 +48,10 @@ def list_findings(sources: MigrationSources, renames: Renames) -> list[OldNameFi
             owner = find_owner(content)
             findings += (_create_finding(content, use, renames, "", owner) for use in list_uses(content))
     for file in sources.files:
-        for each in file.objects:
-            for use in list_uses(each.content):
-                line, column = find_position(each.root, use)
-                findings.append(_create_finding(each.content, use, renames, f"{file.name}:{line}:{column}", ""))
+        for item in file.objects:
+            for use in list_uses(item.content):
+                line, column = find_position(item.root, use)
+                findings.append(_create_finding(item.content, use, renames, f"{file.name}:{line}:{column}", ""))
     return findings
 
 

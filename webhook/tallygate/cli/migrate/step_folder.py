@@ -100,10 +100,10 @@ class _Commands:
                 ("back.sh", "Revert this step", self.reverted[step][::-1]),
                 ("recreate.sh", "End and create again what cannot be changed", [guard, *self.recreated[step]]),
             ):
-                commands = [each.rstrip("\n") for each in lines if each]
+                commands = [line.rstrip("\n") for line in lines if line]
                 if commands and commands != [guard.rstrip("\n")]:
                     texts[f"{name}/{script}"] = _SHELL_HEADER.format(purpose) + "".join(
-                        f"{each}\n" for each in commands
+                        f"{command}\n" for command in commands
                     )
                     texts |= {f"{name}/{TEMPLATE_NAME}": template} if guard and script != "back.sh" else {}
         return texts
@@ -117,7 +117,7 @@ def _create_patches(sources: MigrationSources, renames: Renames) -> dict[str, st
     """
     texts: dict[str, str] = {}
     commands = _Commands()
-    for number, file in enumerate(each for each in sources.files if each.mounted is not None):
+    for number, file in enumerate(file for file in sources.files if file.mounted is not None):
         texts |= _create_config_map_patches(file, f"policies-{number}.json", renames, commands)
     for number, original in enumerate(sorted(sources.stored, key=lambda each: each["kind"] != "LimitRange")):
         if find_owner(original) or needs_no_resources(original):
@@ -141,7 +141,7 @@ def _create_patches(sources: MigrationSources, renames: Renames) -> dict[str, st
 
 def _list_new_names(sources: MigrationSources, renames: Renames) -> dict[str, str]:
     """Return the new name of each old one that an object uses."""
-    contents = (*sources.stored, *(each.content for file in sources.files for each in file.objects))
+    contents = (*sources.stored, *(item.content for file in sources.files for item in file.objects))
     old_names = {name for content in contents for use in list_uses(content) for name in use.old_names}
     return {old: new for old in sorted(old_names) if (new := renames.find_new_name(old))}
 
@@ -235,7 +235,7 @@ def _create_command(content: Mapping[str, Any], patch: str) -> str:
 def _create_file_name(content: Mapping[str, Any]) -> str:
     metadata = content["metadata"]
     parts = (content["kind"].lower(), metadata.get("namespace"), metadata["name"])
-    return _UNSAFE.sub("_", "-".join(each for each in parts if each))[:200]
+    return _UNSAFE.sub("_", "-".join(part for part in parts if part))[:200]
 
 
 def _clean(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,12 +79,12 @@ def edit_text(text: str, step: MigrationStep, rename: Rename) -> str:
     expected: list[dict[str, Any]] = []
     pieces: dict[tuple[int, int], str] = {}
     first = Position(1, 1)
-    for each in list_text_objects(text):
-        edits = list_edits(each.content, step, rename)
-        expected.append(create_step_patch(each.content, edits).content)
+    for item in list_text_objects(text):
+        edits = list_edits(item.content, step, rename)
+        expected.append(create_step_patch(item.content, edits).content)
         for edit in edits:
-            first = find_position(each.root, edit.use)
-            start, end, replacement = lines.locate(each.root, edit)
+            first = find_position(item.root, edit.use)
+            start, end, replacement = lines.locate(item.root, edit)
             pieces[start, end] = replacement
     if not pieces:
         return text
@@ -98,7 +98,7 @@ def edit_text(text: str, step: MigrationStep, rename: Rename) -> str:
 
 def _read_contents(text: str) -> list[Plain[str, Any]] | None:
     try:
-        return [each.content for each in list_text_objects(text)]
+        return [item.content for item in list_text_objects(text)]
     except DocumentError:
         return None
 

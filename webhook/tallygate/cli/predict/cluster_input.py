@@ -333,9 +333,11 @@ def split_pod_names(arguments: Sequence[str]) -> tuple[tuple[str, ...] | None, t
     """
     if arguments and arguments[0] in _POD_WORDS:
         return tuple(arguments[1:]), ()
-    references = [each for each in arguments if each.partition("/")[0] in _POD_WORDS and each.partition("/")[2]]
-    files = tuple(each for each in arguments if each not in references)
-    return tuple(each.partition("/")[2] for each in references) or None, files
+    references = [
+        argument for argument in arguments if argument.partition("/")[0] in _POD_WORDS and argument.partition("/")[2]
+    ]
+    files = tuple(argument for argument in arguments if argument not in references)
+    return tuple(reference.partition("/")[2] for reference in references) or None, files
 
 
 def find_pending_pods(query: PodQuery, cluster_input: ClusterInput) -> list[PodsToPlace]:

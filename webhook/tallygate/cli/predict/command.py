@@ -273,7 +273,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster_input.cluster.pools.list_shapes())
     predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, shapes, with_node_lines=with_node_lines))
     _print_predictions(predictions, cluster_input.cluster, output, verbose=verbose)
-    all_fit = all(each.prediction.feasibility is Feasibility.NOW for each in predictions)
+    all_fit = all(prediction.prediction.feasibility is Feasibility.NOW for prediction in predictions)
     ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
 
 
@@ -291,7 +291,7 @@ def _check_arguments(
     """
     if (names is None) is not bool(files):
         raise UsageError("name one of both: pending pods as pod/NAME or pods, or files of manifests")
-    missing = next((each for each in files if each != STDIN and not Path(each).exists()), None)
+    missing = next((file for file in files if file != STDIN and not Path(file).exists()), None)
     if missing is not None:
         raise UsageError(f"{missing}: there is no such file; a pending pod is named as in pod/NAME")
     if all_namespaces and names != ():

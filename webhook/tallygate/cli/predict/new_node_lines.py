@@ -45,11 +45,11 @@ def add_new_nodes(
 
 def format_new_nodes(details: PredictionDetails) -> Iterator[str]:
     """Yield a line for each shape whose new nodes would help, else for those that may, else why written ones do not."""
-    fits = [each for each in details.new_nodes if each.copies]
-    unknown = [each for each in details.new_nodes if each.unknown]
-    listed = fits or unknown or [each for each in details.new_nodes if not each.shape.is_found]
-    for each in listed[:_MAX_SHAPES]:
-        yield _format_fit(each, details)
+    fits = [node for node in details.new_nodes if node.copies]
+    unknown = [node for node in details.new_nodes if node.unknown]
+    listed = fits or unknown or [node for node in details.new_nodes if not node.shape.is_found]
+    for fit in listed[:_MAX_SHAPES]:
+        yield _format_fit(fit, details)
     if len(listed) > _MAX_SHAPES:
         yield f"{len(listed) - _MAX_SHAPES} more shapes"
 
@@ -85,14 +85,14 @@ def format_shape_rows(fits: Sequence[NewNodeFit]) -> list[str]:
     """Return one row per shape; none without shapes."""
     rows = [
         (
-            each.shape.name,
-            _get_answer(each),
-            str(each.copies) if each.copies else "-",
-            str(each.node_count) if each.copies else "-",
-            "-" if each.shape.most is None else str(each.shape.most),
-            each.unknown or "; ".join(each.reasons) or _list_choices(each),
+            fit.shape.name,
+            _get_answer(fit),
+            str(fit.copies) if fit.copies else "-",
+            str(fit.node_count) if fit.copies else "-",
+            "-" if fit.shape.most is None else str(fit.shape.most),
+            fit.unknown or "; ".join(fit.reasons) or _list_choices(fit),
         )
-        for each in fits
+        for fit in fits
     ]
     return align_rows(_HEADER, rows) if rows else []
 
@@ -103,29 +103,29 @@ def _get_answer(fit: NewNodeFit) -> str:
 
 def format_capacities(capacities: Sequence[NewNodeCapacity]) -> Iterator[str]:
     """Yield the line about the copies on a new node of each shape, of pools only for those where some fit or may."""
-    for each in capacities:
-        if each.unknown:
-            yield f"unknown on a new node of shape {each.shape}: {each.unknown}"
-        elif each.copies or not each.shape.is_found:
-            yield f"{each.copies or 'none'} would fit on a new node of shape {each.shape}"
+    for capacity in capacities:
+        if capacity.unknown:
+            yield f"unknown on a new node of shape {capacity.shape}: {capacity.unknown}"
+        elif capacity.copies or not capacity.shape.is_found:
+            yield f"{capacity.copies or 'none'} would fit on a new node of shape {capacity.shape}"
 
 
 def convert_fits(fits: Sequence[NewNodeFit]) -> list[dict[str, Any]]:
     """Return the new nodes of a prediction as plain data."""
     return [
         {
-            "shape": each.shape.name,
-            "most": each.shape.most,
-            "answer": _get_answer(each),
-            "copies": each.copies,
-            "of": each.count,
-            "nodes": each.node_count,
-            "choices": [{"labels": dict(labels), "nodes": count} for labels, count in each.chosen],
-            "reasons": list(each.reasons),
-            "unknown": each.unknown or None,
-            "cut": each.is_cut,
+            "shape": fit.shape.name,
+            "most": fit.shape.most,
+            "answer": _get_answer(fit),
+            "copies": fit.copies,
+            "of": fit.count,
+            "nodes": fit.node_count,
+            "choices": [{"labels": dict(labels), "nodes": count} for labels, count in fit.chosen],
+            "reasons": list(fit.reasons),
+            "unknown": fit.unknown or None,
+            "cut": fit.is_cut,
         }
-        for each in fits
+        for fit in fits
     ]
 
 
@@ -133,11 +133,11 @@ def convert_new_node_capacities(capacities: Sequence[NewNodeCapacity]) -> list[d
     """Return the copies on a new node of each shape as plain data."""
     return [
         {
-            "shape": each.shape.name,
-            "most": each.shape.most,
-            "copiesPerNode": None if each.unknown else each.copies,
-            "labels": dict(each.shape.chosen),
-            "unknown": each.unknown or None,
+            "shape": capacity.shape.name,
+            "most": capacity.shape.most,
+            "copiesPerNode": None if capacity.unknown else capacity.copies,
+            "labels": dict(capacity.shape.chosen),
+            "unknown": capacity.unknown or None,
         }
-        for each in capacities
+        for capacity in capacities
     ]

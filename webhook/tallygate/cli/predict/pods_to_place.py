@@ -78,8 +78,8 @@ class PodsToPlace:
                 f"{name} do not count"
             )
         missing = implied.find_missing(pod)
-        for each in missing:
-            click.echo(f"tallygate: {self.subject}: each pod gets {describe_amount(each)}", err=True)
+        for request in missing:
+            click.echo(f"tallygate: {self.subject}: each pod gets {describe_amount(request)}", err=True)
         pod = add_requests(pod, missing) if missing else pod
         return replace(self, pod=pod, unmodelled=(*self.unmodelled, *questions))
 
@@ -183,12 +183,12 @@ class PodsInFiles:
         index = ImpliedIndex(policies)
         self.report_unknown_defaults(cluster)
         return [
-            each.complete(
-                index.select(each.subject.namespace, cluster.namespaces.get(each.subject.namespace)).with_defaults(
-                    cluster.find_pod_defaults(each.subject.namespace)
+            pod.complete(
+                index.select(pod.subject.namespace, cluster.namespaces.get(pod.subject.namespace)).with_defaults(
+                    cluster.find_pod_defaults(pod.subject.namespace)
                 )
             )
-            for each in self.pods
+            for pod in self.pods
         ]
 
     def report_unknown_defaults(self, cluster: Cluster) -> None:
@@ -196,7 +196,7 @@ class PodsInFiles:
         defaults = cluster.find_pod_defaults("")
         kinds = {"limitranges": defaults.has_limit_ranges, "priorityclasses": defaults.has_priority_classes}
         unknown = " and ".join(name for name, is_known in kinds.items() if not is_known)
-        if unknown and any(each.pod.metadata is None or not each.pod.metadata.uid for each in self.pods):
+        if unknown and any(pod.pod.metadata is None or not pod.pod.metadata.uid for pod in self.pods):
             click.echo(
                 f"tallygate: the {unknown} of this cluster are not known: new pods count as they are written", err=True
             )
@@ -204,9 +204,9 @@ class PodsInFiles:
     def put_claims(self, cluster: Cluster) -> None:
         """Add the claims and the templates to a cluster whose devices are known; a claim that exists stays."""
         devices = cluster.devices
-        for each in self.claims if devices is not None else ():
-            if devices is not None and (isinstance(each, ResourceClaimTemplate) or devices.find(each) is None):
-                devices.put(each)
+        for claim in self.claims if devices is not None else ():
+            if devices is not None and (isinstance(claim, ResourceClaimTemplate) or devices.find(claim) is None):
+                devices.put(claim)
 
 
 def read_pods_to_place(
@@ -226,11 +226,11 @@ def read_pods_to_place(
             no pod template.
     """
     all_manifests = read_manifests(filenames)
-    manifests = [each for each in all_manifests if selector is None or _is_selected(each, selector)]
+    manifests = [manifest for manifest in all_manifests if selector is None or _is_selected(manifest, selector)]
     targets = {**list_review_targets(policies), **find_defined_targets(all_manifests)}
     _check_manifests(manifests, targets)
     unread_count = report_unread_kinds(manifests, namespace, targets)
-    all_pods = tuple(pods for each in manifests for pods in _parse(each, namespace, count, targets))
+    all_pods = tuple(pods for manifest in manifests for pods in _parse(manifest, namespace, count, targets))
     if not all_pods:
         condition = " and that the selector matches" if selector else ""
         raise UsageError(
@@ -266,7 +266,7 @@ def _check_manifests(manifests: Sequence[Manifest], targets: ReviewTargets) -> N
             errors.append(f"{_locate(manifest, wrong_kind.position)}: {wrong_kind.message}")
         elif is_read(manifest, targets):
             fields = sorted(find_unknown_fields(manifest, targets), key=lambda each: each.position)
-            errors += [f"{_locate(manifest, each.position)}: {each.field}: {each.message}" for each in fields]
+            errors += [f"{_locate(manifest, field.position)}: {field.field}: {field.message}" for field in fields]
     if errors:
         raise UsageError("\n".join(errors))
 

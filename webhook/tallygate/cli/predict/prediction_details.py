@@ -154,7 +154,7 @@ def _add_explanation(
             pod,
             cluster,
             [*_list_waiting_nodes(cluster, diagnosis, nodes_by_devices, prediction.unresolvable), *sorted_nodes],
-            {each.uid for each in session.placed_pods},
+            {info.uid for info in session.placed_pods},
         ),
         remedies=find_remedies(pod, cluster, diagnosis.nodes[diagnosis.rejected]),
         preemption=EvictionOption(cluster.nodes.get_name(chosen.node_index), chosen.victims) if chosen else None,
@@ -182,7 +182,7 @@ def _find_closest_nodes(
     """Return the first nodes with shortfalls, of these nodes that could run the pod after evictions."""
     inspector = DeviceInspector(pod, cluster)
     diagnoses = (diagnose_node(inspector, diagnosis, node_index, can_ever_run=True) for node_index in nodes)
-    return islice((each for each in diagnoses if each.shortfalls), _MAX_CLOSEST_NODES)
+    return islice((diagnose for diagnose in diagnoses if diagnose.shortfalls), _MAX_CLOSEST_NODES)
 
 
 def _rank_nodes_by_devices(
@@ -207,8 +207,8 @@ def _list_rejected(diagnosis: Diagnosis, reason: str) -> list[int]:
 
 
 def _select_nodes_with_devices(diagnoses: Sequence[NodeDiagnosis]) -> Sequence[NodeDiagnosis]:
-    with_pools = [each for each in diagnoses if any(request.pools for request in each.device_shortfalls)]
-    known = with_pools or [each for each in diagnoses if each.device_shortfalls]
+    with_pools = [diagnose for diagnose in diagnoses if any(request.pools for request in diagnose.device_shortfalls)]
+    known = with_pools or [diagnose for diagnose in diagnoses if diagnose.device_shortfalls]
     return known[:_MAX_CLOSEST_NODES]
 
 
@@ -216,8 +216,8 @@ def _list_waiting_nodes(
     cluster: Cluster, diagnosis: Diagnosis, by_devices: Iterable[NodeDiagnosis], unresolvable: Collection[int]
 ) -> Iterator[int]:
     """Yield the nodes that can run the pod once others give devices back: those that lack the fewest first."""
-    for each in by_devices:
-        node_index = cluster.nodes.find_index(each.name) if each.can_ever_run else None
+    for device in by_devices:
+        node_index = cluster.nodes.find_index(device.name) if device.can_ever_run else None
         if node_index is not None:
             yield node_index
     yield from (each for each in _list_rejected(diagnosis, NOT_AVAILABLE) if each not in unresolvable)
@@ -225,8 +225,8 @@ def _list_waiting_nodes(
 
 def _rank_by_devices(diagnosis: NodeDiagnosis) -> tuple[bool, int, int, str]:
     shortfalls = diagnosis.device_shortfalls
-    published = sum(pool.devices for each in shortfalls for pool in each.pools if not pool.is_foreign)
-    return not diagnosis.can_ever_run, sum(each.missing for each in shortfalls), -published, diagnosis.name
+    published = sum(pool.devices for shortfall in shortfalls for pool in shortfall.pools if not pool.is_foreign)
+    return not diagnosis.can_ever_run, sum(shortfall.missing for shortfall in shortfalls), -published, diagnosis.name
 
 
 def _count_copies(lines: tuple[NodeLine, ...], prediction: Prediction) -> tuple[NodeLine, ...]:

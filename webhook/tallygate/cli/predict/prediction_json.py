@@ -29,7 +29,7 @@ from tallygate.objects.meta import ObjectMeta
 
 def convert_predictions(predictions: Iterable[PredictionDetails], cluster: Cluster) -> list[dict[str, Any]]:
     """Return every prediction, in order."""
-    return [_prediction_to_dict(each) | _version_to_dict(cluster) for each in predictions]
+    return [_prediction_to_dict(prediction) | _version_to_dict(cluster) for prediction in predictions]
 
 
 def convert_capacities(
@@ -53,7 +53,7 @@ def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[st
         "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in capacity.limiting_reasons.items()],
         "unknown": list(capacity.unmodelled),
         "newNodes": convert_new_node_capacities(capacity.new_nodes),
-        "unhealthy": [each.to_dict() for each in capacity.unhealthy],
+        "unhealthy": [devices.to_dict() for devices in capacity.unhealthy],
     }
 
 
@@ -70,20 +70,20 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "feasibleNodes": details.feasible_count,
         "message": result.message if result else None,
         "holdReason": (result.hold_reason or None) if result else None,
-        "bindErrors": [{"node": name, "message": each} for name, each in prediction.bind_errors.items()],
+        "bindErrors": [{"node": name, "message": error} for name, error in prediction.bind_errors.items()],
         "nominated": list(result.nominated_nodes) if result else [],
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
         "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_amounts.items()],
         "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
-        "scattered": [_amount_in_parts_to_dict(each) for each in details.scattered],
-        "unhealthy": [each.to_dict() for each in details.unhealthy],
+        "scattered": [_amount_in_parts_to_dict(amount) for amount in details.scattered],
+        "unhealthy": [devices.to_dict() for devices in details.unhealthy],
         "unknown": list(prediction.unmodelled),
-        "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
+        "closestNodes": [_diagnosis_to_dict(node) for node in details.closest_nodes],
         "evictions": [
-            _eviction_to_dict(each) | {"claims": [_claim_to_dict(claim) for claim in each.claims]}
-            for each in details.evictions
+            _eviction_to_dict(eviction) | {"claims": [_claim_to_dict(claim) for claim in eviction.claims]}
+            for eviction in details.evictions
         ],
-        "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
+        "remedies": [{"change": remedy.change, "nodes": list(remedy.nodes)} for remedy in details.remedies],
         "newNodes": convert_fits(details.new_nodes),
     }
     return content | (
@@ -122,7 +122,7 @@ def _node_line_to_dict(line: NodeLine) -> dict[str, Any]:
         "copies": line.copies,
         "scores": scores,
         "tightest": _shortfall_to_dict(line.tightest),
-        "pools": [_pool_to_dict(each) for each in line.pools],
+        "pools": [_pool_to_dict(pool) for pool in line.pools],
     }
 
 
@@ -132,9 +132,9 @@ def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
         "fits": not diagnosis.reasons,
         "ever": diagnosis.can_ever_run,
         "reasons": list(diagnosis.reasons),
-        "shortfalls": [_shortfall_to_dict(each) for each in diagnosis.shortfalls],
-        "consumers": [_consumer_to_dict(each) for each in diagnosis.consumers],
-        "deviceShortfalls": [_device_shortfall_to_dict(each) for each in diagnosis.device_shortfalls],
+        "shortfalls": [_shortfall_to_dict(shortfall) for shortfall in diagnosis.shortfalls],
+        "consumers": [_consumer_to_dict(consumer) for consumer in diagnosis.consumers],
+        "deviceShortfalls": [_device_shortfall_to_dict(shortfall) for shortfall in diagnosis.device_shortfalls],
     }
 
 
@@ -147,7 +147,7 @@ def _device_shortfall_to_dict(shortfall: DeviceShortfall) -> dict[str, Any]:
         "class": shortfall.class_name,
         "requests": "all" if shortfall.requested is None else shortfall.requested,
         "missing": shortfall.missing,
-        "pools": [_pool_shortfall_to_dict(each) for each in shortfall.pools],
+        "pools": [_pool_shortfall_to_dict(pool) for pool in shortfall.pools],
     }
 
 
@@ -172,11 +172,11 @@ def _pool_to_dict(pool: NodePool) -> dict[str, Any]:
         "problem": pool.problem or None,
         "devices": [
             {
-                "device": each.name,
-                "allocatedTo": [_holder_to_dict(holder) for holder in each.holders],
-                "taints": list(each.taints),
+                "device": device.name,
+                "allocatedTo": [_holder_to_dict(holder) for holder in device.holders],
+                "taints": list(device.taints),
             }
-            for each in pool.devices
+            for device in pool.devices
         ],
     }
 
@@ -219,7 +219,7 @@ def _claim_to_dict(claim: ReleasedClaim) -> dict[str, Any]:
 
 
 def _pods_to_list(pods: Sequence[PodInfo]) -> list[dict[str, Any]]:
-    return [_pod_to_dict(each) for each in pods]
+    return [_pod_to_dict(pod) for pod in pods]
 
 
 def _pod_to_dict(pod: PodInfo) -> dict[str, Any]:

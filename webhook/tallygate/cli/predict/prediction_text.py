@@ -77,12 +77,14 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
     if details.preemption:
         yield (f"the scheduler preempts pods on {details.preemption.node}: {_format_pods(details.preemption.pods)}")
     evictions = [
-        each for each in details.evictions if details.preemption is None or each.node != details.preemption.node
+        eviction
+        for eviction in details.evictions
+        if details.preemption is None or eviction.node != details.preemption.node
     ]
     remedies = details.remedies[:_MAX_NAMES]
-    yield from (_format_remedy(each) for each in remedies if each.cost < RemedyCost.MACHINE)
+    yield from (_format_remedy(remedy) for remedy in remedies if remedy.cost < RemedyCost.MACHINE)
     yield from map(_format_eviction, evictions)
-    yield from (_format_remedy(each) for each in remedies if each.cost >= RemedyCost.MACHINE)
+    yield from (_format_remedy(remedy) for remedy in remedies if remedy.cost >= RemedyCost.MACHINE)
     if details.new_nodes:
         yield from format_new_nodes(details)
     yield from _format_bind_errors(details.prediction)
@@ -112,8 +114,8 @@ def _format_bind_errors(prediction: Prediction) -> Iterator[str]:
 
 def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
     """Return the shortfalls of a node in numbers, and the pods that use the resources."""
-    shortfalls = "; ".join(format_shortfall(each) for each in diagnosis.shortfalls)
-    consumer_counts = Counter(_format_consumer(each) for each in diagnosis.consumers)
+    shortfalls = "; ".join(format_shortfall(shortfall) for shortfall in diagnosis.shortfalls)
+    consumer_counts = Counter(_format_consumer(consumer) for consumer in diagnosis.consumers)
     consumers = [
         consumer if pod_count == 1 else f"{pod_count} pods {consumer}"
         for consumer, pod_count in consumer_counts.items()
@@ -121,7 +123,7 @@ def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
     listed: Counter[str] = Counter()
     for each in diagnosis.consumers:
         listed.update(each.amounts)
-    is_cut = any(0 < listed[each.resource] < each.used for each in diagnosis.shortfalls)
+    is_cut = any(0 < listed[shortfall.resource] < shortfall.used for shortfall in diagnosis.shortfalls)
     note = ", among others," if is_cut else ""
     used_by = f"; used{note} by {format_names(consumers)}" if consumers else ""
     return f"{diagnosis.name} lacks {shortfalls}{used_by}"
@@ -130,20 +132,20 @@ def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
 def _format_device_shortfalls(diagnosis: NodeDiagnosis) -> Iterator[str]:
     """Yield a line for each request without devices on a node."""
     shortfalls = diagnosis.device_shortfalls
-    for each in shortfalls[:_MAX_NAMES]:
-        if each.missing:
-            yield f"{diagnosis.name} lacks {each.missing} device{'s' * (each.missing != 1)}: {each}"
+    for shortfall in shortfalls[:_MAX_NAMES]:
+        if shortfall.missing:
+            yield f"{diagnosis.name} lacks {shortfall.missing} device{'s' * (shortfall.missing != 1)}: {shortfall}"
         else:
-            yield f"{diagnosis.name} has enough devices for this request by itself: {each}"
+            yield f"{diagnosis.name} has enough devices for this request by itself: {shortfall}"
     if len(shortfalls) > _MAX_NAMES:
         yield f"{diagnosis.name}: {len(shortfalls) - _MAX_NAMES} more requests without devices"
-    if shortfalls and not any(each.missing for each in shortfalls):
+    if shortfalls and not any(shortfall.missing for shortfall in shortfalls):
         yield f"{diagnosis.name} has no devices for all of it together: {_explain_together(shortfalls)}"
 
 
 def _explain_together(shortfalls: Sequence[DeviceShortfall]) -> str:
     """Return what may keep requests from devices that each of them would have."""
-    causes = dict.fromkeys(cause for each in shortfalls for cause in each.causes)
+    causes = dict.fromkeys(cause for shortfall in shortfalls for cause in shortfall.causes)
     competing = ["the requests compete for the same devices"] if len(shortfalls) > 1 else []
     return ", or ".join([*competing, *causes]) or "kube-scheduler finds no combination of the free devices"
 
@@ -190,7 +192,7 @@ def _format_largest(maximums: Mapping[str, int], suggestions: Mapping[str, str])
 
 
 def _format_pods(pods: Iterable[PodInfo]) -> str:
-    return format_names([f"{each.namespace}/{each.name}" for each in pods])
+    return format_names([f"{pod.namespace}/{pod.name}" for pod in pods])
 
 
 def _format_eviction(option: EvictionOption) -> str:
@@ -254,9 +256,11 @@ def _create_pool_row(pool: NodePool) -> tuple[str, ...]:
     if pool.problem:
         return pool.name, "-", "-", pool.problem
     free = [
-        (each.name, ", ".join(f"taint {taint}" for taint in each.taints)) for each in pool.devices if not each.holders
+        (device.name, ", ".join(f"taint {taint}" for taint in device.taints))
+        for device in pool.devices
+        if not device.holders
     ]
-    allocated = [(each.name, "; ".join(map(str, each.holders))) for each in pool.devices if each.holders]
+    allocated = [(device.name, "; ".join(map(str, device.holders))) for device in pool.devices if device.holders]
     return pool.name, str(len(pool.devices)), _format_devices(free) or "-", _format_devices(allocated) or "-"
 
 
@@ -280,9 +284,9 @@ def get_node_feasibility(line: NodeLine) -> str:
 def format_reason(line: NodeLine) -> str:
     """Return why the pod does not fit the node: the scheduler's reasons, with shortfalls in numbers."""
     diagnosis = line.diagnosis
-    shortfalls = {each.reason: f"Insufficient {format_shortfall(each)}" for each in diagnosis.shortfalls}
-    reasons = [shortfalls.pop(each, each) for each in diagnosis.reasons]
-    return "; ".join([*reasons, *(f"also {each}" for each in shortfalls.values())])
+    shortfalls = {shortfall.reason: f"Insufficient {format_shortfall(shortfall)}" for shortfall in diagnosis.shortfalls}
+    reasons = [shortfalls.pop(reason, reason) for reason in diagnosis.reasons]
+    return "; ".join([*reasons, *(f"also {shortfall}" for shortfall in shortfalls.values())])
 
 
 def format_bar(tightest: Shortfall) -> str:

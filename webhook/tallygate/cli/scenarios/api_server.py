@@ -78,8 +78,8 @@ def _decode_slice(content: bytes) -> ResourceSlice:
         msgspec.ValidationError: if a field has another type.
     """
     resource_slice = _SLICE_DECODER.decode(content)
-    for each in (resource_slice.spec.devices if resource_slice.spec else None) or ():
-        _DEVICE_DECODER.decode(each)
+    for device in (resource_slice.spec.devices if resource_slice.spec else None) or ():
+        _DEVICE_DECODER.decode(device)
     return resource_slice
 
 

@@ -133,8 +133,12 @@ def _build_claim(owner: _Owner, namespace: str, name: str, template: JsonObject)
 def _get_owner_uid(claim: JsonObject) -> str:
     """Return the UID of the pod or PodGroup that controls a claim; empty if none does."""
     references = claim["metadata"].get("ownerReferences") or ()
-    owned = (each for each in references if each.get("controller") and each.get("kind") in {"Pod", "PodGroup"})
-    return next((str(each.get("uid")) for each in owned), "")
+    owned = (
+        reference
+        for reference in references
+        if reference.get("controller") and reference.get("kind") in {"Pod", "PodGroup"}
+    )
+    return next((str(reference.get("uid")) for reference in owned), "")
 
 
 def _has_ended(pod: JsonObject) -> bool:

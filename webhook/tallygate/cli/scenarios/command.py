@@ -69,4 +69,4 @@ def test(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
         click.echo(scenario_report.format_junit(results), nl=False)
     else:
         tables.print_object("TestReport", scenario_report.convert_report(results), output)
-    ctx.exit(EXIT_FINDINGS if any(each.failed_step for each in results) else 0)
+    ctx.exit(EXIT_FINDINGS if any(result.failed_step for result in results) else 0)

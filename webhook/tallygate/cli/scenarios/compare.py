@@ -47,7 +47,7 @@ def find_differences(
             yield Difference(f"pods {noun}", str(expected_count), str(actual_count))
     for ledger in expectation.ledgers:
         yield from _compare_ledger(ledger, cap_usages)
-    nodes_by_name = {each.name: each for each in nodes}
+    nodes_by_name = {node.name: node for node in nodes}
     for node in expectation.nodes:
         yield from _compare_node(node, nodes_by_name.get(node.node) or PublishedNode(node.node, {}, {}))
 
@@ -100,8 +100,8 @@ def _format_texts(texts: Sequence[str]) -> str:
 
 
 def _compare_ledger(expectation: LedgerExpectation, cap_usages: Sequence[CapUsage]) -> Iterator[Difference]:
-    usages_of_cap = [each for each in cap_usages if each.active_cap.definition.name == expectation.cap]
-    cap_usage = next((each for each in usages_of_cap if _is_expected(each, expectation.namespace)), None)
+    usages_of_cap = [usage for usage in cap_usages if usage.active_cap.definition.name == expectation.cap]
+    cap_usage = next((usage for usage in usages_of_cap if _is_expected(usage, expectation.namespace)), None)
     title = f"ledger {expectation.cap} {expectation.namespace}".rstrip()
     if cap_usage is None:
         yield Difference(title, "exists", f"cap {expectation.cap} does not count this namespace")

@@ -54,8 +54,10 @@ class DeploymentController:
         """
         revisions = self._list_revisions(deployment, available_by_owner)
         text = _hash_template(deployment)
-        own = [each for each in revisions if each.is_of(text)]
-        old = [each for each in revisions if not each.is_of(text) and (each.desired or each.available)]
+        own = [revision for revision in revisions if revision.is_of(text)]
+        old = [
+            revision for revision in revisions if not revision.is_of(text) and (revision.desired or revision.available)
+        ]
         desired, update = _read_strategy(deployment)
         if not own:
             count = _count_new(desired, 0, old, update)
@@ -78,7 +80,7 @@ class DeploymentController:
         return [
             OwnedReplicaSet(key, body, available_by_owner.get(body["metadata"]["uid"], 0))
             for key, body in self._store.list_objects(_REPLICA_SET)
-            if any(each.get("uid") == uid and each.get("controller") for each in _list_owners(body))
+            if any(owner.get("uid") == uid and owner.get("controller") for owner in _list_owners(body))
         ]
 
     def _choose_name(self, key: ObjectKey) -> str:
@@ -157,8 +159,8 @@ def _count_new(desired: int, current: int, old: list[OwnedReplicaSet], update: R
     if not old or current >= desired:
         return desired
     if update is None:
-        return current if any(each.available for each in old) else desired
-    room = desired + update.surge - current - sum(each.desired for each in old)
+        return current if any(replica_set.available for replica_set in old) else desired
+    room = desired + update.surge - current - sum(replica_set.desired for replica_set in old)
     return min(current + max(room, 0), desired)
 
 
@@ -167,10 +169,10 @@ def _count_removable(
 ) -> int:
     """Return the number of old pods that may end now (reconcileOldReplicaSets)."""
     if update is None:
-        return sum(each.desired for each in old)
+        return sum(replica_set.desired for replica_set in old)
     least = desired - update.unavailable
-    total = new.desired + sum(each.desired for each in old)
+    total = new.desired + sum(replica_set.desired for replica_set in old)
     missing = new.desired - new.available
-    waiting = sum(max(each.desired - each.available, 0) for each in old)
-    available = new.available + sum(each.available for each in old)
+    waiting = sum(max(replica_set.desired - replica_set.available, 0) for replica_set in old)
+    available = new.available + sum(replica_set.available for replica_set in old)
     return min(total - least - missing, max(available - least, 0) + waiting)

@@ -125,7 +125,9 @@ class PodSetController:
         }
         spec = dict(template.get("spec") or {})
         containers = spec.get("containers") or ()
-        spec["containers"] = [{**each, "name": each.get("name") or _MAIN_CONTAINER} for each in containers]
+        spec["containers"] = [
+            {**container, "name": container.get("name") or _MAIN_CONTAINER} for container in containers
+        ]
         if view.is_partial:
             spec["containers"] = [_complete(each, spec) for each in spec["containers"]]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -148,7 +150,7 @@ def _complete(container: JsonObject, spec: JsonObject) -> JsonObject:
     for name, amount in (resources.get("requests") or {}).items():
         if not is_overcommit_allowed(name):
             limits.setdefault(name, amount)
-    claims = [each for each in resources.get("claims") or () if each.get("name") in known]
+    claims = [resource for resource in resources.get("claims") or () if resource.get("name") in known]
     return {**container, "resources": {**resources, "limits": limits, "claims": claims}}
 
 
@@ -188,7 +190,7 @@ def _name_item(view: PodView) -> str:
 def _find_controller_uid(body: JsonObject) -> str:
     """Return the uid of the controller of an object; an empty text if it has none."""
     references = body["metadata"].get("ownerReferences") or ()
-    return next((str(each.get("uid")) for each in references if each.get("controller")), "")
+    return next((str(reference.get("uid")) for reference in references if reference.get("controller")), "")
 
 
 def _create_request(key: ObjectKey) -> ApiRequest:

@@ -193,7 +193,7 @@ def _read_file(name: str, loaded: _LoadedScenarios, *, is_named: bool) -> None:
 def _add_document(name: str, document: Node, reported: set[tuple[int, int]], loaded: _LoadedScenarios) -> None:
     """Add the scenario or the problems of a document; a position that has a finding already gets no second one."""
     shape_findings = check_shape(name, document, get_scenario_language())
-    ambiguities = (replace(each, severity=Severity.ERROR) for each in check_ambiguous_numbers(name, document))
+    ambiguities = (replace(number, severity=Severity.ERROR) for number in check_ambiguous_numbers(name, document))
     loaded.findings += sorted(
         {*(finding for finding in shape_findings if (finding.line, finding.column) not in reported), *ambiguities}
     )

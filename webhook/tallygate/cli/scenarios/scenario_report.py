@@ -109,7 +109,7 @@ def convert_report(results: Sequence[ScenarioResult]) -> dict[str, Any]:
     """Convert the results to JSON values. A change of a key's meaning is a breaking change."""
     failed = sum(result.failed_step is not None for result in results)
     counts = {"scenarios": len(results), "ok": len(results) - failed, "failed": failed}
-    return {"scenarios": [_convert_scenario(each) for each in results], "summary": counts}
+    return {"scenarios": [_convert_scenario(result) for result in results], "summary": counts}
 
 
 def _render_scenario(result: ScenarioResult, *, verbose: bool) -> Iterator[RenderableType]:
@@ -135,19 +135,19 @@ def _render_step(step_result: StepResult) -> RenderableType:
 
 def _list_details(step_result: StepResult) -> Iterator[str]:
     result = step_result.request_result
-    yield from (f"warning: {each}" for each in result.warnings)
+    yield from (f"warning: {warning}" for warning in result.warnings)
     yield from (f"filled in: {field}: {value}" for field, value in result.filled.items())
     if result.pods_created or result.pods_missing:
         yield f"pods: {result.pods_created} created, {result.pods_missing} missing"
-    yield from (f"event: {each}" for each in result.events)
+    yield from (f"event: {event}" for event in result.events)
     yield from (f"ledger {title}: {amounts}" for title, amounts in format_ledgers(step_result.cap_usages))
     yield from _format_nodes(step_result)
 
 
 def _render_failure(result: ScenarioResult, step_result: StepResult) -> RenderableType:
     head = f"{_format_source(step_result.step.source)}: step {step_result.number}: {format_action(step_result.step)}"
-    rows = [row for each in step_result.differences for row in _list_difference_rows(each)]
-    rows += [("event", each) for each in step_result.request_result.events]
+    rows = [row for difference in step_result.differences for row in _list_difference_rows(difference)]
+    rows += [("event", event) for event in step_result.request_result.events]
     rows += [("ledger", f"{which}: {amounts}") for which, amounts in format_ledgers(step_result.cap_usages)]
     rows += [("node", text.removeprefix("node ")) for text in _format_nodes(step_result)]
     remaining = len(result.scenario.steps) - step_result.number
@@ -201,8 +201,8 @@ def _convert_step(step_result: StepResult) -> dict[str, Any]:
         "events": list(result.events),
         "ledgers": [_convert_cap_usage(cap_usage) for cap_usage in step_result.cap_usages],
         "nodes": [
-            {"node": each.name, "published": dict(each.amounts), "problems": dict(each.problems)}
-            for each in step_result.nodes
+            {"node": node.name, "published": dict(node.amounts), "problems": dict(node.problems)}
+            for node in step_result.nodes
         ],
         "differences": [
             {"subject": difference.subject, "expected": difference.expected, "happened": difference.actual}
@@ -259,7 +259,7 @@ def _format_failure_text(step_result: StepResult) -> str:
         f"expected {difference.subject} {difference.expected}; happened: {difference.actual}"
         for difference in step_result.differences
     ]
-    rows += [f"event {each}" for each in step_result.request_result.events]
+    rows += [f"event {event}" for event in step_result.request_result.events]
     rows += [f"ledger {which}: {amounts}" for which, amounts in format_ledgers(step_result.cap_usages)]
     rows += _format_nodes(step_result)
     return "\n".join((head, *rows))

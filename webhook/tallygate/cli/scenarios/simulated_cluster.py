@@ -219,7 +219,7 @@ class SimulatedCluster:
         for (kind_group, kind), target in self._targets.items():
             if (kind_group, target.plural) == (group, plural):
                 names = (kind,) if target.definition is None else (f"{kind}.{group}", kind)
-                found = [self.store.find(ObjectKey(each, namespace, name)) for each in names]
+                found = [self.store.find(ObjectKey(known_name, namespace, name)) for known_name in names]
                 stored = next((each for each in found if each is not None), None)
                 return None if stored is None else msgspec.json.encode(stored)
         return None
@@ -403,15 +403,15 @@ class SimulatedCluster:
 
 def _find_last_end(scenario: Scenario) -> datetime:
     """Return the time from which on no override of a limit is active; a fixed time without overrides that end."""
-    changes = (each.action.annotations for each in scenario.steps if isinstance(each.action, Annotate))
+    changes = (step.action.annotations for step in scenario.steps if isinstance(step.action, Annotate))
     annotations = [
-        {"": select_texts({key: text for key, text in each.items() if text is not None})}
-        for each in (*scenario.annotations.values(), *changes)
+        {"": select_texts({key: text for key, text in annotation.items() if text is not None})}
+        for annotation in (*scenario.annotations.values(), *changes)
     ]
     caps = scenario.policies.caps
-    overrides = [each for cap in caps for texts in annotations for each in read_overrides(cap, texts).values()]
-    overrides += [each for cap in caps for each in cap.overrides]
-    return max((each.until for each in overrides if each.until is not None), default=_DEFAULT_TIME)
+    overrides = [override for cap in caps for texts in annotations for override in read_overrides(cap, texts).values()]
+    overrides += [override for cap in caps for override in cap.overrides]
+    return max((override.until for override in overrides if override.until is not None), default=_DEFAULT_TIME)
 
 
 def _encode_watch_event(event: str, body: JsonObject) -> bytes:

@@ -142,7 +142,7 @@ class WorkloadControllers:
         available, events = self._count_available(), list[str]()
         for key, body in list(self._store.list_objects("Deployment")):
             rejected = self._deployments.sync(key, body, available)
-            events += [format_event(key, "ReplicaSetCreateError", each) for each in rejected]
+            events += [format_event(key, "ReplicaSetCreateError", result) for result in rejected]
         return events
 
     def _has_rolled(self) -> bool:
@@ -210,7 +210,7 @@ def _get_replicas(kind: str, body: JsonObject) -> int:
     group = str(body["apiVersion"]).rpartition("/")[0]
     target = BUILT_IN_TARGETS[group, kind]
     views = target.list_pods(target.decode(msgspec.json.encode(body)))
-    return sum(each.replicas.count for each in views if each.replicas is not None)
+    return sum(view.replicas.count for view in views if view.replicas is not None)
 
 
 def _get_spec(body: JsonObject) -> JsonObject:

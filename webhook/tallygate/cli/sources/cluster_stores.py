@@ -163,11 +163,11 @@ class ClusterStores:
         """Return the usage of these namespaces under a cap; `terminating` are UIDs of pods that are being deleted."""
         count = self.pods.compute_usage(cap, namespaces, terminating)
         claims = self.list_claims(cap, namespaces, ledger)
-        uncounted = self._list_uncounted(cap).union(*(each.allocated.unknown for each in claims))
+        uncounted = self._list_uncounted(cap).union(*(claim.allocated.unknown for claim in claims))
         deleted_pods = (count.used_by_consumer[uid] for uid in terminating if uid in count.used_by_consumer)
-        deleted_claims = (each.counted for each in claims if each.claim.is_terminating)
+        deleted_claims = (claim.counted for claim in claims if claim.claim.is_terminating)
         return CountedUsage(
-            sum((each.counted for each in claims), count.used),
+            sum((claim.counted for claim in claims), count.used),
             sum((*deleted_pods, *deleted_claims), NO_AMOUNTS),
             count.invalid,
             uncounted,
@@ -230,7 +230,7 @@ def read_pod_defaults(client: ApiClient, stores: ClusterStores, namespaces: Sequ
     """
     lists = [list_or_record(client, _create_limit_range_codec(name), stores) for name in namespaces]
     if LIMIT_RANGE_CODEC.name not in stores.unread:
-        limit_ranges = [each for listed in lists for each in listed.items]
+        limit_ranges = [item for listed in lists for item in listed.items]
         revision = max((each.revision for each in lists), default=0)
         stores.pod_defaults.limit_ranges.apply(Replaced(limit_ranges, revision))
     classes = list_or_record(client, PRIORITY_CLASS_CODEC, stores)

@@ -347,8 +347,8 @@ class WatchedCluster:
             stale = tuple(
                 status.stale for status in statuses if status.stale is not None and status.revision is not None
             )
-            current = ([each.revision for each in statuses], stale)
-            if current != previous and all(each.revision is not None for each in statuses):
+            current = ([status.revision for status in statuses], stale)
+            if current != previous and all(status.revision is not None for status in statuses):
                 previous = current
                 yield ObservedCluster(self._stores, self._list_ledgers()), stale
             time.sleep(_POLL_SECONDS)

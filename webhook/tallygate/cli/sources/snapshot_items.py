@@ -226,7 +226,7 @@ def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[Schedul
 def _reduce(obj: SchedulingObject) -> SchedulingObject:
     """Return an object without the fields that are not needed, where its type has such fields."""
     if isinstance(obj, ResourceSlice) and obj.spec is not None:
-        devices = [msgspec.Raw(_ENCODER.encode(_DEVICE_DECODER.decode(each))) for each in obj.spec.devices or ()]
+        devices = [msgspec.Raw(_ENCODER.encode(_DEVICE_DECODER.decode(device))) for device in obj.spec.devices or ()]
         return ResourceSlice(obj.metadata, msgspec.structs.replace(obj.spec, devices=devices))
     if isinstance(obj, ResourceClaimTemplate) and obj.spec is not None:
         return _reduce_template(obj, obj.spec)
@@ -280,7 +280,7 @@ _LIMIT_RECORDS_LISTED_ITEM = SnapshotItem(
 def create_limit_record_items(records: Iterable[LimitRecord]) -> list[SnapshotItem]:
     """Return the records of admitted limit annotations, without the users, after a mark that all of them are there."""
     items = (
-        SnapshotItem(each.namespace_uid, "", each.namespace, 0, encode_record(each._replace(user="", version="")))
-        for each in records
+        SnapshotItem(record.namespace_uid, "", record.namespace, 0, encode_record(record._replace(user="", version="")))
+        for record in records
     )
     return [_LIMIT_RECORDS_LISTED_ITEM, *items]

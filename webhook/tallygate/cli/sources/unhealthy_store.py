@@ -49,5 +49,5 @@ class UnhealthyStore(ObjectStore[UnhealthyNodeRecord]):
 
     def list_devices(self, resources: Collection[str]) -> tuple[UnhealthyDevices, ...]:
         """Return the unhealthy devices of these resources, by resource and node."""
-        found = [each for record in self.list_records() for each in record.devices if each.resource in resources]
+        found = [device for record in self.list_records() for device in record.devices if device.resource in resources]
         return tuple(sorted(found, key=lambda each: (each.resource, each.node)))

@@ -120,7 +120,7 @@ def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
 
 def _print_usage(report: UsageReport, output: str) -> None:
     if output != "table":
-        unhealthy = [each.to_dict() for each in report.unhealthy]
+        unhealthy = [devices.to_dict() for devices in report.unhealthy]
         items = usage_table.convert_lines(report.lines)
         totals = {"totals": usage_table.convert_totals(report.totals)} if report.totals else {}
         tables.print_list("Usage", items, output, notes=list(report.notes), unhealthy=unhealthy, **totals)
@@ -163,7 +163,7 @@ def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> _Consumer
 
 def _print_consumers(report: _ConsumersReport, output: str) -> None:
     if output != "table":
-        items = [convert_consumers(each) for each in report.resources]
+        items = [convert_consumers(resource) for resource in report.resources]
         tables.print_list("Consumer", items, output, notes=list(report.notes))
         return
     for consumers in report.resources:
@@ -244,7 +244,7 @@ def print_drift(query: UsageQuery) -> bool:
     comparison = _find_lasting_drift(query)
     drifts, ledgers = comparison.drifts, comparison.ledger_count
     if query.output != "table":
-        tables.print_list("Drift", [convert_drift(each) for each in drifts], query.output)
+        tables.print_list("Drift", [convert_drift(drift) for drift in drifts], query.output)
     elif drifts:
         click.echo("\n".join(format_drift(drifts)))
     _print_notes(comparison.notes)
@@ -278,22 +278,22 @@ def _compare_once(query: UsageQuery) -> _Comparison:
     cluster = _read_cluster(query)
     if cluster.ledgers.missing_reason:
         raise UsageError(f"there are no ledgers to compare with the pods: {cluster.ledgers.missing_reason}")
-    chosen = [each for each in _choose_ledgers(query, cluster) if find_comparable_ledger(cluster, each)]
-    drifts = [drift for each in progress.track("comparing ledgers", chosen) for drift in find_drift(cluster, each)]
+    chosen = [ledger for ledger in _choose_ledgers(query, cluster) if find_comparable_ledger(cluster, ledger)]
+    drifts = [drift for ledger in progress.track("comparing ledgers", chosen) for drift in find_drift(cluster, ledger)]
     return _Comparison(drifts, len(chosen), list(_describe_incomparable(cluster, chosen)))
 
 
 def _describe_incomparable(cluster: ObservedCluster, chosen: Sequence[ChosenLedger]) -> Iterator[str]:
     scopes: dict[tuple[str, str, str], list[str]] = {}
-    for each in chosen:
+    for ledger in chosen:
         names_by_reason: dict[str, list[str]] = {}
-        for name, reason in sorted(find_incomparable(cluster, each).items()):
+        for name, reason in sorted(find_incomparable(cluster, ledger).items()):
             names_by_reason.setdefault(reason, []).append(name)
         for reason, names in names_by_reason.items():
-            scopes.setdefault((each.active_cap.definition.name, ", ".join(names), reason), []).append(
-                each.active_cap.group or each.key.namespace
+            scopes.setdefault((ledger.active_cap.definition.name, ", ".join(names), reason), []).append(
+                ledger.active_cap.group or ledger.key.namespace
             )
-    ledger_counts = Counter(each.active_cap.definition.name for each in chosen)
+    ledger_counts = Counter(ledger.active_cap.definition.name for ledger in chosen)
     for (cap, counted, reason), namespaces in scopes.items():
         is_partial = len(namespaces) < ledger_counts[cap]
         scope = f" in namespace {format_first_names(sorted(namespaces))}" if is_partial else ""

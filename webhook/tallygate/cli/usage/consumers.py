@@ -62,7 +62,7 @@ class ResourceConsumers:
     @property
     def shown(self) -> tuple[_Share, ...]:
         """The consumers to show."""
-        return tuple(each for each in self.consumers if self.chosen_namespace in ("", each.namespace))
+        return tuple(consumer for consumer in self.consumers if self.chosen_namespace in ("", consumer.namespace))
 
     @property
     def used_in_namespace(self) -> int | None:
@@ -207,18 +207,22 @@ def _list_claim_shares(
     A claim that kube-scheduler made for a pod is absent while the pod counts for it.
     """
     claims, find_device = cluster.stores.list_claims(active_cap, members, ledger), cluster.stores.devices.find_device
-    for each in sorted(claims, key=lambda each: (each.claim.namespace, each.claim.name)):
-        claim = each.claim
+    for other_claim in sorted(claims, key=lambda each: (each.claim.namespace, each.claim.name)):
+        claim = other_claim.claim
         state = _TERMINATING if claim.is_terminating else _USED
-        for name, amount in each.counted.items():
+        for name, amount in other_claim.counted.items():
             if name in active_cap.device_meters:
-                calculation = _explain_allocated(each.allocated, name, active_cap.device_meters[name], find_device)
+                calculation = _explain_allocated(
+                    other_claim.allocated, name, active_cap.device_meters[name], find_device
+                )
             else:
-                calculation = _explain_claim(each.decode(), name, active_cap.device_sources[name])
-                if each.is_confirmed:
+                calculation = _explain_claim(other_claim.decode(), name, active_cap.device_sources[name])
+                if other_claim.is_confirmed:
                     calculation += f", of which {amount} more than its pod counts"
-            if each.pod_uid:
-                calculation += f", {'' if each.is_confirmed else 'marked as '}made for pod {_format_pod(each)}"
+            if other_claim.pod_uid:
+                calculation += (
+                    f", {'' if other_claim.is_confirmed else 'marked as '}made for pod {_format_pod(other_claim)}"
+                )
             identity = claim.namespace, claim.name, claim.uid, ""
             yield name, _Share(*identity, state, amount, calculation, ConsumerKind.CLAIM)
 
@@ -226,7 +230,7 @@ def _list_claim_shares(
 def _explain_allocated(counted: CountedDevices, name: str, meter: DeviceMeter, find_device: DeviceFinder) -> str:
     """Return the sum of the amounts of allocated devices, or the amount that the ledger keeps for unpublished ones."""
     total = format_amount(name, counted.amounts[name])
-    amounts = [(each.id, meter.compute_amount(each, find_device(each.id))) for each in counted.devices]
+    amounts = [(device.id, meter.compute_amount(device, find_device(device.id))) for device in counted.devices]
     if sum(amount or 0 for _, amount in amounts) != counted.amounts[name]:
         return f"{total} as in the ledger"
     terms = " + ".join(f"{device} {format_amount(name, amount)}" for device, amount in amounts if amount)
@@ -240,7 +244,7 @@ def _explain_claim(claim: ResourceClaim, name: str, sources: DeviceSources) -> s
     if claim.status is not None and claim.status.allocation is not None:
         return f"allocated {total} = {total}"
     requests = (claim.spec.devices.requests if claim.spec and claim.spec.devices else None) or ()
-    amounts = [(each.name, compute_requested_devices([each], by_name).get(name, 0)) for each in requests]
+    amounts = [(request.name, compute_requested_devices([request], by_name).get(name, 0)) for request in requests]
     terms = " + ".join(f'request "{request}" {amount}' for request, amount in amounts if amount)
     return f"{terms} = {total}"
 

@@ -294,7 +294,7 @@ def sum_lines(lines: Iterable[UsageLine]) -> list[UsageTotal]:
 
 def _sum_known(amounts: Iterable[int | None]) -> int | None:
     known = list(amounts)
-    return None if None in known else sum(each for each in known if each is not None)
+    return None if None in known else sum(amount for amount in known if amount is not None)
 
 
 def _create_report(
@@ -445,7 +445,7 @@ def _list_lines_without_caps(cluster: ObservedCluster, choice: LedgerChoice) -> 
 
 
 def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger: Ledger) -> Iterator[UsageLine]:
-    for name in sorted(ledger.hard.keys() | {each for each in ledger.resources if SOURCE_MARK not in each}):
+    for name in sorted(ledger.hard.keys() | {resource for resource in ledger.resources if SOURCE_MARK not in resource}):
         yield UsageLine(
             cap=get_cap_name(key.cap) or key.cap,
             namespace=key.namespace,

@@ -40,7 +40,7 @@ def render_lines(lines: Sequence[UsageLine]) -> RenderableType:
 def format_totals(totals: Sequence[UsageTotal]) -> list[str]:
     """Return one row per sum, for pipes and terminals."""
     header = ("TOTAL", "LEDGERS", "RESOURCE", "HARD", "USED", "RESERVED", "FREE")
-    return align_rows(header, [_format_total(each) for each in totals])
+    return align_rows(header, [_format_total(total) for total in totals])
 
 
 def _format_total(total: UsageTotal) -> list[str]:
@@ -53,16 +53,16 @@ def convert_totals(totals: Sequence[UsageTotal]) -> list[dict[str, Any]]:
     """Return the sums as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
     return [
         {
-            "cap": each.cap,
-            "resource": each.name,
-            "unit": "milli" if is_milli(each.name) else "whole",
-            "ledgers": each.ledgers,
-            "hard": each.hard,
-            "used": each.used,
-            "reserved": each.reserved,
-            "free": each.free,
+            "cap": total.cap,
+            "resource": total.name,
+            "unit": "milli" if is_milli(total.name) else "whole",
+            "ledgers": total.ledgers,
+            "hard": total.hard,
+            "used": total.used,
+            "reserved": total.reserved,
+            "free": total.free,
         }
-        for each in totals
+        for total in totals
     ]
 
 

@@ -107,7 +107,7 @@ def find_incomparable(cluster: ObservedCluster, chosen: ChosenLedger) -> dict[st
     reasons: dict[str, str] = {}
     if cap.device_meters:
         claims = cluster.stores.list_claims(cap, chosen.members, ledger)
-        unknown = frozenset[str]().union(*(each.allocated.unknown for each in claims))
+        unknown = frozenset[str]().union(*(claim.allocated.unknown for claim in claims))
         reasons |= dict.fromkeys(unknown, "the attributes and capacities of some devices are unknown")
         if SLICES in unread:
             reasons |= dict.fromkeys(cap.device_meters, unread[SLICES])
@@ -247,21 +247,21 @@ def _add_claims(
     """Add the claims that the ledger has counted, or may have."""
     ledger, created_before = ledger_record.ledger, _get_creation_limit(cluster, ledger_record)
     pods_revision, claims_revision = (ledger.pods_revision, ledger.claims_revision) if ledger else (0, 0)
-    for each in cluster.stores.list_claims(chosen.active_cap, chosen.members, ledger):
-        uid, is_unchanged = each.claim.uid, each.claim.revision <= claims_revision
-        is_pod_known = not each.pod_uid or (each.pod is not None and each.pod.revision <= pods_revision)
-        are_devices_known = is_unchanged and _is_countable(each.allocated)
-        (counted.certain if are_devices_known else counted.uncertain).update(each.allocated.amounts)
+    for claim in cluster.stores.list_claims(chosen.active_cap, chosen.members, ledger):
+        uid, is_unchanged = claim.claim.uid, claim.claim.revision <= claims_revision
+        is_pod_known = not claim.pod_uid or (claim.pod is not None and claim.pod.revision <= pods_revision)
+        are_devices_known = is_unchanged and _is_countable(claim.allocated)
+        (counted.certain if are_devices_known else counted.uncertain).update(claim.allocated.amounts)
         if is_unchanged and is_pod_known:
             if are_devices_known:
-                counted.by_uid[uid] = each.counted
-            counted.certain.update(each.counted - each.allocated.amounts)
+                counted.by_uid[uid] = claim.counted
+            counted.certain.update(claim.counted - claim.allocated.amounts)
             continue
-        largest = _compute_largest(chosen.active_cap, each)
+        largest = _compute_largest(chosen.active_cap, claim)
         is_old = cluster.stores.creation_times.get(uid, created_before) < created_before
-        if is_old and not each.pod_uid and _is_allocated(each):
-            counted.certain.update(each.charge)
-            largest = largest.find_shortfall(each.charge)
+        if is_old and not claim.pod_uid and _is_allocated(claim):
+            counted.certain.update(claim.charge)
+            largest = largest.find_shortfall(claim.charge)
         counted.uncertain.update(largest)
 
 

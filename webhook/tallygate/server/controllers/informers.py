@@ -140,7 +140,7 @@ class InformerPodDefaults:
 
     def find_pod_defaults(self, namespace: str) -> PodDefaults:
         """Return the values that built-in admission gives new pods of a namespace."""
-        stale = [each.stale for each in self.list_statuses()]
+        stale = [status.stale for status in self.list_statuses()]
         reason = "; ".join(filter(None, stale))
         self._unsynced_log.update(f"forecasts have no defaults of new pods: {reason}" if reason else "")
         return self._store.find(
@@ -268,9 +268,9 @@ class InformerSnapshotProvider:
 
         Without the right, the nodes alone show which pools there are.
         """
-        stale = [each for each in statuses if each.name in _POOL_RESOURCES and each.stale]
-        self._pools_unread_log.update("; ".join(each.stale or "" for each in stale))
-        return all(ApiErrorReason.FORBIDDEN in each.restarts for each in stale)
+        stale = [status for status in statuses if status.name in _POOL_RESOURCES and status.stale]
+        self._pools_unread_log.update("; ".join(status.stale or "" for status in stale))
+        return all(ApiErrorReason.FORBIDDEN in status.restarts for status in stale)
 
     def _find_devices(self, statuses: Sequence[InformerStatus]) -> DeviceIndex | None:
         """Return the devices of the cluster; None until a pod has needed them, and while they are stale."""
@@ -284,7 +284,7 @@ class InformerSnapshotProvider:
         """Return why the objects about devices are stale; empty if they are not."""
         has_rules = self._scheduler_cache.scheduler_version.applies_taint_rules
         resources = (*_DEVICE_RESOURCES, DEVICE_TAINT_RULE_CODEC.name) if has_rules else _DEVICE_RESOURCES
-        known = {each.name: each for each in statuses}
+        known = {status.name: status for status in statuses}
         missing = [name for name in resources if name not in known]
         stale = [each.stale for name in resources if (each := known.get(name)) is not None and each.stale]
         return "; ".join((*(f"{name} are not watched" for name in missing), *stale))
@@ -333,15 +333,15 @@ class InformerDeviceLister:
 
 def _describe_staleness(statuses: Sequence[InformerStatus], name: str) -> str:
     """Return why the objects of a resource are stale, an empty text if they are not."""
-    return next((each.stale or "" for each in statuses if each.name == name), "they are not watched")
+    return next((status.stale or "" for status in statuses if status.name == name), "they are not watched")
 
 
 def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[str, float]:
     """Return why nodes, and pods if asked for, are stale ("" if they are not), and their largest age in seconds."""
     resources = {"nodes", "pods"} if pods else {"nodes"}
-    needed_statuses = [each for each in statuses if each.name in resources]
-    age = max((each.age for each in needed_statuses if each.age is not None), default=0.0)
-    return "; ".join(each.stale for each in needed_statuses if each.stale), age
+    needed_statuses = [status for status in statuses if status.name in resources]
+    age = max((status.age for status in needed_statuses if status.age is not None), default=0.0)
+    return "; ".join(status.stale for status in needed_statuses if status.stale), age
 
 
 _POOL_RESOURCES: Final = frozenset({NODE_POOL_CODEC.name, NODE_CLAIM_CODEC.name})
@@ -442,8 +442,8 @@ class GateInformers:
         Stale stores stay ready, and the detail reports them: a gate with stale stores is better than no gate.
         """
         statuses = self.list_statuses()
-        is_ready = all(each.revision is not None for each in statuses if each.name in _CAP_RESOURCES)
-        return ReadinessStatus("watches", is_ready, {each.name: _format_status(each) for each in statuses})
+        is_ready = all(status.revision is not None for status in statuses if status.name in _CAP_RESOURCES)
+        return ReadinessStatus("watches", is_ready, {status.name: _format_status(status) for status in statuses})
 
     def _get_synced_at(self, resources: Collection[str] = _CAP_RESOURCES) -> float | None:
         """Return the monotonic time at which these resources were last known to be current.
@@ -451,7 +451,7 @@ class GateInformers:
         Return None while the age of a part is unknown. Ages go on while the machine sleeps, this clock may not: then
         the returned time is too early, which is safe.
         """
-        ages = [each.age for each in self._informers.list_statuses() if each.name in resources]
+        ages = [status.age for status in self._informers.list_statuses() if status.name in resources]
         known_ages = [age for age in ages if age is not None]
         return time.monotonic() - max(known_ages) if len(known_ages) == len(ages) else None
 

@@ -176,7 +176,9 @@ class LedgerController:
     def _log_invalid_annotations(self, caps: CapIndex) -> None:
         """Log each annotation that sets no limit because it is not valid, once as long as it stays so."""
         annotations = self._informers.namespace_store.get_limit_annotations()
-        invalid = frozenset(each for cap in caps.list_caps() for each in find_invalid(cap.definition, annotations))
+        invalid = frozenset(
+            annotation for cap in caps.list_caps() for annotation in find_invalid(cap.definition, annotations)
+        )
         for each in sorted(invalid - self._invalid_annotations):
             self._log.warning("limit-annotation-invalid", namespace=each.namespace, cap=each.cap, message=str(each))
         self._invalid_annotations = invalid

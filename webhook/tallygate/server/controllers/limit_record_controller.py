@@ -45,15 +45,15 @@ class LimitRecordController:
         stored = self._admissions.list_stored(self._find_namespace)
         if not stored:
             return False
-        known = {each.namespace: each for each in self._store.list_records()}
+        known = {record.namespace: record for record in self._store.list_records()}
         by_namespace = sorted(stored, key=_get_namespace)  # stable: the last change of a cap stays the last
         for namespace, members in groupby(by_namespace, key=_get_namespace):
             changes = list(members)
             before = known.get(namespace) or LimitRecord("", namespace, {})
             if self._store.write(_apply(before, changes)):
                 self._admissions.remove(changes)
-                for each in changes:
-                    self._log.info("limit-recorded", namespace=namespace, cap=each.cap, set=each.text is not None)
+                for change in changes:
+                    self._log.info("limit-recorded", namespace=namespace, cap=change.cap, set=change.text is not None)
         return True
 
 

@@ -169,17 +169,21 @@ class RegistrationController:
     def _empty_configurations(self, deadline: float) -> None:
         for _ in range(_MAX_ATTEMPTS):
             stored = self._store.read_configurations(max(0.0, deadline - self._monotonic()))
-            registered = [each for each in stored if is_left_to_gate(each) and each.get("webhooks")]
+            registered = [
+                configuration
+                for configuration in stored
+                if is_left_to_gate(configuration) and configuration.get("webhooks")
+            ]
             if not registered:
                 return
-            for each in registered:
-                if self._store.replace_webhooks(each, [], "", max(0.0, deadline - self._monotonic())):
-                    self._log.info("registration-withdrawn", kind=each["kind"])
+            for configuration in registered:
+                if self._store.replace_webhooks(configuration, [], "", max(0.0, deadline - self._monotonic())):
+                    self._log.info("registration-withdrawn", kind=configuration["kind"])
 
     def _describe(self) -> dict[str, object]:
         details: dict[str, object] = {"reason": self._reason}
         if self._state is RegistrationState.COMPLETE:
-            details["workloads"] = [str(each) for each in self._resources]
+            details["workloads"] = [str(resource) for resource in self._resources]
             details["discovery"] = self._discovery_failures.failure
         return {"state": self._state, **{name: detail for name, detail in details.items() if detail}}
 
@@ -199,7 +203,7 @@ class RegistrationController:
             self._set_state(RegistrationState.STANDBY, "the leader registers the gate")
             return True
         stored = self._store.read_configurations(_TIMEOUT_SECONDS)
-        ours = [each for each in stored if is_left_to_gate(each)]
+        ours = [configuration for configuration in stored if is_left_to_gate(configuration)]
         if not ours:
             self._set_state(RegistrationState.NOT_OURS if stored else RegistrationState.ABSENT)
             return True
@@ -208,7 +212,7 @@ class RegistrationController:
                 self._set_state(RegistrationState.WAITING, obstacle)
                 return True
             served = self._read_served(ours)
-            completed = {each["kind"]: self._complete(each, stored, installation, served) for each in ours}
+            completed = {our["kind"]: self._complete(our, stored, installation, served) for our in ours}
         except TallygateError as error:
             self._set_state(RegistrationState.WAITING, str(error))
             raise
@@ -216,7 +220,9 @@ class RegistrationController:
         if incomplete:
             self._set_state(RegistrationState.WAITING, f"another client has changed the {' and the '.join(incomplete)}")
         else:
-            self._resources = tuple(dict.fromkeys(each for resources in completed.values() for each in resources or ()))
+            self._resources = tuple(
+                dict.fromkeys(resource for resources in completed.values() for resource in resources or ())
+            )
             self._set_state(RegistrationState.COMPLETE)
         return True
 
@@ -227,7 +233,7 @@ class RegistrationController:
             return f"this replica is not ready: {', '.join(unready)}"
         if self._is_removed(installation):
             return "the gate is being removed"
-        if all(each.get("webhooks") or parse_choices(each).url for each in ours):
+        if all(our.get("webhooks") or parse_choices(our).url for our in ours):
             return ""
         if not installation.ready_replicas:
             self._ready_since = None
@@ -252,8 +258,8 @@ class RegistrationController:
         now, present = self._monotonic(), {(group, plural) for group, _, plural in served}
         missing = {
             key: is_namespaced
-            for each in ours
-            for key, is_namespaced in read_registered(each).items()
+            for our in ours
+            for key, is_namespaced in read_registered(our).items()
             if (key[0], key[2]) not in present
         }
         self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
@@ -300,7 +306,7 @@ class RegistrationController:
 def _list_changes(registered: ServedResources, resources: Iterable[WorkloadResource]) -> dict[str, list[str]]:
     """Return the added and the removed resources of other projects, without empty lists."""
     before = {f"{plural}.{version}.{group}" for group, version, plural in registered}
-    after = {str(each) for each in resources}
+    after = {str(resource) for resource in resources}
     changes = {"added": sorted(after - before), "removed": sorted(before - after)}
     return {name: names for name, names in changes.items() if names}
 
@@ -344,8 +350,8 @@ class _BundleChoice:
 
 
 def _list_bundles(configurations: Iterable[Configuration]) -> Iterable[str]:
-    for each in configurations:
-        for webhook in each.get("webhooks") or ():
+    for configuration in configurations:
+        for webhook in configuration.get("webhooks") or ():
             if bundle := webhook.get("clientConfig", {}).get("caBundle"):
                 yield bundle
 

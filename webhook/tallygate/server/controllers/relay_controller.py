@@ -169,7 +169,7 @@ class RelayController:
         current = x509.load_pem_x509_certificates(chain)[0].fingerprint(hashes.SHA256()).hex().upper()
         path = self._directory / _PEERS_FILE
         known = path.read_text("ascii").split() if path.exists() else []
-        return [current, *(each for each in known if each != current)][:_MAX_PEER_CERTIFICATES]
+        return [current, *(part for part in known if part != current)][:_MAX_PEER_CERTIFICATES]
 
     def _replace_peers(self, peers: Sequence[str]) -> None:
         """Give a relay that runs the certificates of peers."""
@@ -266,4 +266,4 @@ def _join_lines(lines: Iterable[str]) -> bytes:
 def _compute_fingerprints(pem: bytes) -> list[str]:
     """Return the SHA-1 of each certificate, by which HAProxy names them."""
     digest = hashes.SHA1()  # noqa: S303  a name, which protects nothing
-    return [each.fingerprint(digest).hex().upper() for each in x509.load_pem_x509_certificates(pem)]
+    return [certificate.fingerprint(digest).hex().upper() for certificate in x509.load_pem_x509_certificates(pem)]

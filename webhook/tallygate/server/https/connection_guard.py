@@ -220,20 +220,23 @@ class ConnectionGuard:
             return []
         idle_timeout = 0.0 if self._is_draining else self._limits.idle_timeout
         return [
-            each
-            for each in connections
-            if (each.receiving_since is not None and now - each.receiving_since > self._limits.request_timeout)
-            or each.info.seconds_since_sent > idle_timeout + self._limits.request_timeout
+            connection
+            for connection in connections
+            if (
+                connection.receiving_since is not None
+                and now - connection.receiving_since > self._limits.request_timeout
+            )
+            or connection.info.seconds_since_sent > idle_timeout + self._limits.request_timeout
         ]
 
     def _find_late(self, connections: Iterable[_Connection], load: RequestLoad, now: float) -> list[_Connection]:
         """Return the connections on which a request, the first one or a later one, has not arrived in time."""
         late = []
-        for each in connections:
-            since = each.receiving_since if each.is_answered else each.accepted_at
+        for connection in connections:
+            since = connection.receiving_since if connection.is_answered else connection.accepted_at
             limit = self._limits.first_request_timeout
-            if since is not None and now - since > limit and not self._is_served(each, load, now):
-                late.append(each)
+            if since is not None and now - since > limit and not self._is_served(connection, load, now):
+                late.append(connection)
         return late
 
     def _find_crowding(self, connections: Iterable[_Connection], load: RequestLoad, now: float) -> list[_Connection]:
@@ -244,9 +247,9 @@ class ConnectionGuard:
         if sum(now - began_at > _SETTLED_SECONDS for began_at in load.reads) <= self._limits.waiting_threads:
             return []
         crowding = [
-            each
-            for each in connections
-            if now - each.accepted_at > _SETTLED_SECONDS and self._is_served(each, load, now)
+            connection
+            for connection in connections
+            if now - connection.accepted_at > _SETTLED_SECONDS and self._is_served(connection, load, now)
         ]
         ordered = sorted(crowding, key=lambda each: (each.is_answered, each.accepted_at))
         return ordered[: max(0, len(ordered) - self._limits.waiting_threads)]
@@ -256,38 +259,44 @@ class ConnectionGuard:
     ) -> list[_Connection]:
         """Return the connections of each address that exceed its limit, of those that had time to send."""
         by_address: defaultdict[str, list[_Connection]] = defaultdict(list)
-        for each in connections:
-            if not each.is_cut:
-                by_address[each.address].append(each)
+        for connection in connections:
+            if not connection.is_cut:
+                by_address[connection.address].append(connection)
         excess: list[_Connection] = []
         for each_address in by_address.values():
             count = len(each_address) - self._limits.connections_per_address
             if count > 0:
                 closable = self._sort_closable(each_address, load, now)[:count]
-                excess += [each for each in closable if now - each.accepted_at > _SETTLED_SECONDS]
+                excess += [connection for connection in closable if now - connection.accepted_at > _SETTLED_SECONDS]
         return excess
 
     def _find_excess(self, connections: Iterable[_Connection], load: RequestLoad, now: float) -> list[_Connection]:
         """Return the connections that exceed the limit of all."""
-        rest = [each for each in connections if not each.is_cut]
+        rest = [connection for connection in connections if not connection.is_cut]
         return self._sort_closable(rest, load, now)[: max(0, len(rest) - self._limits.connections)]
 
     def _sort_closable(self, connections: Iterable[_Connection], load: RequestLoad, now: float) -> list[_Connection]:
         """Return the connections that may be closed for others, in the order in which they are."""
-        unanswered = sorted((each for each in connections if not each.is_answered), key=lambda each: each.rank)
-        idle = [each for each in connections if each.is_answered and not self._is_served(each, load, now)]
+        unanswered = sorted(
+            (connection for connection in connections if not connection.is_answered), key=lambda each: each.rank
+        )
+        idle = [
+            connection
+            for connection in connections
+            if connection.is_answered and not self._is_served(connection, load, now)
+        ]
         new_count = max(1, self._limits.connections // _SHARE_OF_NEW)
         newest = sorted(unanswered, key=lambda each: each.accepted_at)[-new_count:]
-        new_descriptors = {each.descriptor for each in newest}
-        old = [each for each in unanswered if each.descriptor not in new_descriptors]
+        new_descriptors = {connection.descriptor for connection in newest}
+        old = [connection for connection in unanswered if connection.descriptor not in new_descriptors]
         return [*old, *sorted(idle, key=lambda each: each.rank), *newest]
 
     def _cut(self, reason: str, connections: Iterable[_Connection]) -> int:
         count = 0
-        for each in connections:
-            if not each.is_cut:
-                each.is_cut = True
-                count += _shut_down(each.descriptor, each.inode)
+        for connection in connections:
+            if not connection.is_cut:
+                connection.is_cut = True
+                count += _shut_down(connection.descriptor, connection.inode)
         if count:
             self._count_closed(reason, count)
         return count

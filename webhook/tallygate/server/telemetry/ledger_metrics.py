@@ -63,7 +63,7 @@ class ObservedLedgers:
     def retain_caps(self, caps: Collection[str]) -> None:
         """Drop the ledgers of all caps except those with the given keys, and their groups."""
         with self._lock:
-            self._ledgers = {key: each for key, each in self._ledgers.items() if get_policy_key(key.cap) in caps}
+            self._ledgers = {key: ledger for key, ledger in self._ledgers.items() if get_policy_key(key.cap) in caps}
             self._pending = {key for key in self._pending if get_policy_key(key.cap) in caps}
 
     def list_all(self) -> Mapping[LedgerKey, ObservedLedger]:
@@ -129,10 +129,11 @@ class LedgerMetrics(Collector):
         for name, help_text, count in self._list_counts():
             yield _create_family(name, help_text, ("cap",), {(cap,): count(sum_) for cap, sum_ in sums.items()})
         utilizations = find_fullest(
-            (each for each in ledgers if each.cap != OTHER), MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
+            (ledger for ledger in ledgers if ledger.cap != OTHER), MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
         )
         ratios: dict[LabelValues, float] = {
-            (each.cap, each.resource, each.namespace, each.group): each.ratio for each in utilizations
+            (utilization.cap, utilization.resource, utilization.namespace, utilization.group): utilization.ratio
+            for utilization in utilizations
         }
         help_text = "Charged amount of the fullest ledgers, divided by the hard limit: 1 is full."
         yield _create_family("utilization_ratio", help_text, ("cap", "resource", "cap_namespace", "cap_group"), ratios)

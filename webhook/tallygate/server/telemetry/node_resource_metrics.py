@@ -39,7 +39,7 @@ class NodeResourceMetrics(Collector):
         )
         if self._is_leader():
             results = list(self.results.values())
-            amounts.add_metric(["published"], sum(each.published for each in results))
-            amounts.add_metric(["retained"], sum(len(each.retained) for each in results))
-            amounts.add_metric(["problem"], sum(len(each.problems) for each in results))
+            amounts.add_metric(["published"], sum(result.published for result in results))
+            amounts.add_metric(["retained"], sum(len(result.retained) for result in results))
+            amounts.add_metric(["problem"], sum(len(result.problems) for result in results))
         yield amounts

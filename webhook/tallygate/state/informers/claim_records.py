@@ -65,9 +65,9 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
         Raises:
             QuantityError: if a consumed quantity is invalid.
         """
-        for each in self.devices:
-            consumed = {name: Quantity.parse(text) for name, text in each.consumed}
-            yield each.id, consumed if each.is_shared else None
+        for device in self.devices:
+            consumed = {name: Quantity.parse(text) for name, text in device.consumed}
+            yield device.id, consumed if device.is_shared else None
 
     def to_claim(self) -> ResourceClaim:
         """Return the claim, without devices of admin access, which stay free, and without times and UIDs."""
@@ -78,7 +78,7 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
         allocation = None
         if group.status is not None:
             selector = _SELECTOR_DECODER.decode(self.node_selector) if self.node_selector else None
-            results = [_write_result(each) for each in self.devices]
+            results = [_write_result(device) for device in self.devices]
             allocation = AllocationResult(
                 DeviceAllocation(results), selector, _SOME_TIME if self.is_timestamped else None
             )
@@ -120,10 +120,11 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
         is_terminating=meta.deletion_timestamp is not None,
         group=interner.intern(_ENCODER.encode(_create_group_claim(claim))),
         pod_uid=pod_uid,
-        is_reserved=bool(pod_uid) and any(each.resource == _PODS and each.uid == pod_uid for each in reserved_for),
-        devices=tuple(_share_names(each) for each in list_allocated_devices(claim)),
+        is_reserved=bool(pod_uid)
+        and any(consumer.resource == _PODS and consumer.uid == pod_uid for consumer in reserved_for),
+        devices=tuple(_share_names(device) for device in list_allocated_devices(claim)),
         node_selector="" if selector is None else intern(_ENCODER.encode(selector).decode()),
-        reserved_for=tuple(each.name for each in reserved_for),
+        reserved_for=tuple(consumer.name for consumer in reserved_for),
         is_timestamped=bool(allocation and allocation.allocation_timestamp),
     )
 
@@ -159,7 +160,10 @@ def find_owner_pod(meta: ObjectMeta) -> OwnerReference | None:
     """
     if (meta.annotations or {}).get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
         return None
-    return next((each for each in meta.owner_references or () if each.controller and each.kind == "Pod"), None)
+    return next(
+        (reference for reference in meta.owner_references or () if reference.controller and reference.kind == "Pod"),
+        None,
+    )
 
 
 def _create_group_claim(claim: ResourceClaim) -> ResourceClaim:
@@ -175,5 +179,5 @@ def _create_group_claim(claim: ResourceClaim) -> ResourceClaim:
 def _create_group_allocation(allocation: AllocationResult) -> AllocationResult:
     """Return the allocation with the request of each device only: all claims of a template have the same group."""
     results = (allocation.devices.results if allocation.devices else None) or ()
-    devices = [DeviceResult(each.request, admin_access=each.admin_access) for each in results]
+    devices = [DeviceResult(result.request, admin_access=result.admin_access) for result in results]
     return AllocationResult(DeviceAllocation(devices))

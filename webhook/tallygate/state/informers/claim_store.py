@@ -94,14 +94,14 @@ class ClaimStore(ConsumerStore):
     def list_allocated(self, namespaces: Iterable[str]) -> list[ClaimRecord]:
         """Return the claims of these namespaces that have devices."""
         with self._lock:
-            records = [each for namespace in namespaces for each in self._records.get(namespace, {}).values()]
-        return [each for each in records if each.devices]
+            records = [record for namespace in namespaces for record in self._records.get(namespace, {}).values()]
+        return [record for record in records if record.devices]
 
     def list_devices(self) -> Iterator[DeviceId]:
         """Yield the devices that claims have."""
         with self._lock:
             claims = [each for by_name in self._records.values() for each in by_name.values()]
-        return (device.id for each in claims for device in each.devices)
+        return (device.id for claim in claims for device in claim.devices)
 
     def list_owned(self, cap: ChargeableCap, namespaces: Iterable[str]) -> dict[str, OwnedClaim]:
         """Return the claims of these namespaces that the scheduler seems to have made, by UID.
@@ -132,9 +132,9 @@ class ClaimStore(ConsumerStore):
     def _list_scheduler_claims(self, namespaces: frozenset[str]) -> list[tuple[str, _SchedulerClaim, StoredConsumer]]:
         """Return the claims of these namespaces that the scheduler seems to have made. Hold the lock."""
         return [
-            (uid, each, stored)
-            for uid, each in self._scheduler_claims.items()
-            if each.owner.namespace in namespaces and (stored := self._columns.find(uid)) is not None
+            (uid, claim, stored)
+            for uid, claim in self._scheduler_claims.items()
+            if claim.owner.namespace in namespaces and (stored := self._columns.find(uid)) is not None
         ]
 
     def _charge_owned(

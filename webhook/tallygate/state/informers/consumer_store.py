@@ -340,7 +340,7 @@ class ConsumerStore:
         revision = self._require_revision()
         requested = frozenset(uids)
         holders = self._columns.find_all_named(names)
-        consumers = self._columns.find_stored(requested) | {each.uid: each for each in holders.values()}
+        consumers = self._columns.find_stored(requested) | {holder.uid: holder for holder in holders.values()}
         return UsageInputs(
             revision,
             self._last_change,
@@ -349,7 +349,7 @@ class ConsumerStore:
             self._columns.count_groups(members),
             consumers,
             self._tombstones.find_deleted(requested),
-            {name: each.uid for name, each in holders.items()},
+            {name: holder.uid for name, holder in holders.items()},
         )
 
     def _sum_usage(self, inputs: UsageInputs) -> ConsumerUsage:

@@ -87,8 +87,8 @@ class DeviceCache:
             if self._index is not None:
                 return False
             self._index = DeviceIndex(self._find_template)
-        self._mark_rules([each.name for each in self._taint_rules.list_records()])
-        self._mark_slices([each.name for each in self._devices.list_records()])
+        self._mark_rules([record.name for record in self._taint_rules.list_records()])
+        self._mark_slices([record.name for record in self._devices.list_records()])
         self._mark_claims(None)
         return True
 
@@ -178,6 +178,6 @@ def _replace_claim(index: DeviceIndex, key: ClaimName, record: ClaimRecord | Non
 def _pop(changes: dict[K, None]) -> list[K]:
     """Remove and return some of the changes, the oldest first."""
     keys = list(islice(changes, _BATCH_SIZE))
-    for each in keys:
-        del changes[each]
+    for key in keys:
+        del changes[key]
     return keys

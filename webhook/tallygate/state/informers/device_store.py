@@ -95,9 +95,9 @@ class DeviceStore(ObjectStore[SliceRecord]):
         selected: list[SliceRecord] = []
         for names in self._slice_names.values():
             slices = [self._slices[name] for name in names]
-            generation = max((each.generation for each in slices), default=0)
-            newest = [each for each in slices if each.generation == generation]
-            if any(each.slice_count != len(newest) for each in newest):
+            generation = max((resource_slice.generation for resource_slice in slices), default=0)
+            newest = [resource_slice for resource_slice in slices if resource_slice.generation == generation]
+            if any(resource_slice.slice_count != len(newest) for resource_slice in newest):
                 return None
             selected += newest
         return tuple(selected) if self._revision is not None else None
@@ -143,11 +143,11 @@ class DeviceStore(ObjectStore[SliceRecord]):
 
     def _update_pool(self, pool: _PoolKey) -> None:
         slices = [self._slices[name] for name in sorted(self._slice_names[pool])]
-        newest = max((each.generation for each in slices), default=0)
+        newest = max((resource_slice.generation for resource_slice in slices), default=0)
         devices: dict[str, bytes] = {}
-        for each in slices:
-            if each.generation == newest:
-                devices.update(each.devices)
+        for resource_slice in slices:
+            if resource_slice.generation == newest:
+                devices.update(resource_slice.devices)
         for name, content in self._published.get(pool, {}).items():
             if name not in devices:
                 self._unpublished[DeviceId(*pool, name)] = content
@@ -189,7 +189,7 @@ def create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
     meta, spec = resource_slice.metadata, resource_slice.spec or ResourceSliceSpec()
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a resource slice without uid or name")
-    devices = {intern(_NAME_DECODER.decode(each).name): bytes(each) for each in spec.devices or ()}
+    devices = {intern(_NAME_DECODER.decode(device).name): bytes(device) for device in spec.devices or ()}
     rest = ResourceSliceSpec(
         node_selector=spec.node_selector, all_nodes=spec.all_nodes, shared_counters=spec.shared_counters
     )

@@ -349,7 +349,7 @@ class DeviceClassRecord(msgspec.Struct, frozen=True):
     def to_device_class(self) -> DeviceClass:
         """Create a device class from the stored fields."""
         meta = ObjectMeta(name=self.name, creation_timestamp=self.creation_timestamp)
-        selectors = [DeviceSelector(CelSelector(each) if each else None) for each in self.selectors]
+        selectors = [DeviceSelector(CelSelector(selector) if selector else None) for selector in self.selectors]
         return DeviceClass(meta, DeviceClassSpec(self.resource or None, selectors or None))
 
 

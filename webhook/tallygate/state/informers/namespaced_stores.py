@@ -177,9 +177,9 @@ class PodDefaultsStore:
         priority_classes = self.priority_classes.list_records("") if has_priority_classes else ()
         runtime_classes = self.runtime_classes.list_records("") if has_runtime_classes else ()
         return create_pod_defaults(
-            [each.limit_range for each in limit_ranges],
-            {each.name: each.priority_class for each in priority_classes},
-            {each.name: each.runtime_class for each in runtime_classes},
+            [record.limit_range for record in limit_ranges],
+            {device_class.name: device_class.priority_class for device_class in priority_classes},
+            {device_class.name: device_class.runtime_class for device_class in runtime_classes},
             has_limit_ranges=has_limit_ranges,
             has_priority_classes=has_priority_classes,
             has_runtime_classes=has_runtime_classes,

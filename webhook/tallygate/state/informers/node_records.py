@@ -68,7 +68,7 @@ class OwnedNodeStore:
         with self._lock:
             match event:
                 case Replaced(items, _):
-                    missing = self._nodes.keys() - {each.name for each in items}
+                    missing = self._nodes.keys() - {item.name for item in items}
                     has_changed = any([*map(self._put, items), *map(self._delete, missing)])
                 case Changed(item, _):
                     has_changed = self._put(item)

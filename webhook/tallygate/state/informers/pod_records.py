@@ -143,13 +143,14 @@ def _find_controllers(meta: ObjectMeta) -> list[OwnerReference] | None:
     """Return the controllers of a pod. Pods of one group have them in common, because controllers label their pods."""
     owners = [owner for owner in meta.owner_references or () if owner.controller]
     return [
-        OwnerReference(each.kind, each.name, each.uid, controller=True, api_version=each.api_version) for each in owners
+        OwnerReference(owner.kind, owner.name, owner.uid, controller=True, api_version=owner.api_version)
+        for owner in owners
     ] or None
 
 
 def _create_resize_status(status: PodStatus) -> PodStatus | None:
     """Create the status fields that a resize changes; None if there was no resize and no allocation."""
-    conditions = [each for each in status.conditions or () if each.type == _RESIZE_CONDITION]
+    conditions = [condition for condition in status.conditions or () if condition.type == _RESIZE_CONDITION]
     container_statuses, init_statuses = (
         _select_allocated(status.container_statuses),
         _select_allocated(status.init_container_statuses),
@@ -157,7 +158,8 @@ def _create_resize_status(status: PodStatus) -> PodStatus | None:
     if not (conditions or container_statuses or init_statuses or status.resources or status.allocated_resources):
         return None
     return PodStatus(
-        conditions=[PodCondition(each.type, each.status, each.reason) for each in conditions] or None,
+        conditions=[PodCondition(condition.type, condition.status, condition.reason) for condition in conditions]
+        or None,
         container_statuses=container_statuses,
         init_container_statuses=init_statuses,
         resources=status.resources,
@@ -167,7 +169,7 @@ def _create_resize_status(status: PodStatus) -> PodStatus | None:
 
 def _select_allocated(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:
     """Select the statuses with allocated resources, sorted by name, because the kubelet has no fixed order."""
-    allocated = [each for each in statuses or () if each.resources is not None or each.allocated_resources]
+    allocated = [status for status in statuses or () if status.resources is not None or status.allocated_resources]
     if len(allocated) > 1:
         allocated.sort(key=_get_name)
     return allocated or None

@@ -67,4 +67,6 @@ class PodStore(ConsumerStore):
         return False
 
     def _track_list(self, records: Iterable[PodRecord]) -> None:
-        self._claim_names = {each.uid: each.claim_name for each in records if each.claim_name and not each.has_ended}
+        self._claim_names = {
+            record.uid: record.claim_name for record in records if record.claim_name and not record.has_ended
+        }

@@ -290,7 +290,9 @@ def _decode_status(status: CapLedgerStatus) -> Ledger:
         unconfirmed=_decode_amounts(status.unconfirmed),
         unpublished=MappingProxyType({uid: _decode_amounts(amounts) for uid, amounts in status.unpublished.items()}),
         surge=_decode_surge(status),
-        mappings=frozenset((name, each) for name, resources in status.device_classes.items() for each in resources),
+        mappings=frozenset(
+            (name, resource) for name, resources in status.device_classes.items() for resource in resources
+        ),
         remapping=Remapping(frozenset(status.remapped), status.remapping_mark) if status.remapped else NO_REMAPPING,
         activation=_decode_activation(status),
     )

@@ -82,7 +82,7 @@ class KubernetesLeaseStore:
         if response.status != HTTPStatus.OK:
             raise _create_error(response)
         try:
-            return [_decode_lease(each) for each in _LIST_DECODER.decode(response.body).items]
+            return [_decode_lease(item) for item in _LIST_DECODER.decode(response.body).items]
         except (ValueError, RecursionError) as error:
             raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
 

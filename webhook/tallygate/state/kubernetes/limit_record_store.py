@@ -91,7 +91,7 @@ class LimitRecordStore:
             leases = _LIST_DECODER.decode(response.body).items
         except (ValueError, RecursionError) as error:
             raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
-        return tuple(_decode(each) for each in leases if each.metadata.owner_references)
+        return tuple(_decode(lease) for lease in leases if lease.metadata.owner_references)
 
     def write(self, record: LimitRecord) -> bool:
         """Store a record if it is still at its version, and return whether it is stored; one without texts is deleted.
@@ -127,7 +127,7 @@ def read_limit_records(client: ApiClient, namespace: str) -> LimitRecords:
         ApiError, StoreUnavailableError: if they cannot be read.
     """
     records = LimitRecordStore(client, namespace).list_records()
-    return {each.namespace_uid: each.texts for each in records}
+    return {record.namespace_uid: record.texts for record in records}
 
 
 def encode_record(record: LimitRecord) -> bytes:

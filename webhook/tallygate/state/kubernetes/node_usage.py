@@ -68,7 +68,7 @@ class NodeUsage:
 
     def get_used(self, node: str, resource: str) -> int:
         """Return the used amount of a resource of a node."""
-        return sum(each.amount for each in self._amounts.get((node, resource), ()))
+        return sum(amount.amount for amount in self._amounts.get((node, resource), ()))
 
 
 def list_pod_pages(client: ApiClient, nodes: Collection[str]) -> Iterator[list[msgspec.Raw]]:

@@ -89,7 +89,7 @@ class KubernetesRegistrationStore:
         metadata = configuration["metadata"]
         owner = {"apiVersion": "v1", "kind": "Namespace", "name": self._namespace, "uid": namespace_uid}
         owners = metadata.get("ownerReferences") or []
-        is_owned = not namespace_uid or any(each.get("uid") == namespace_uid for each in owners)
+        is_owned = not namespace_uid or any(owner.get("uid") == namespace_uid for owner in owners)
         for all_owners in (owners,) if is_owned else ([*owners, owner], owners):
             replaced = {**configuration, "webhooks": webhooks, "metadata": {**metadata, "ownerReferences": all_owners}}
             path = self._get_path(configuration["kind"])

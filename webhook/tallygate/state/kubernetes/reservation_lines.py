@@ -160,7 +160,7 @@ def encode_reservations(reservations: Mapping[str, Reservation], ledger_namespac
     for index in [index for index, line in enumerate(lines) if line is _NO_LINE]:
         lines[index] = _remember_line(uids[index], reservations[uids[index]])
     if list(map(_get_uid, lines)) != uids:  # one reservation of several consumers
-        lines = [_encode_reservation(uid, each) for uid, each in reservations.items()]
+        lines = [_encode_reservation(uid, reservation) for uid, reservation in reservations.items()]
     blocks: dict[str, dict[_Block, list[_Line]]] = {}
     for block, group in groupby(lines, _get_block):
         blocks.setdefault(block.heading, {}).setdefault(block, []).extend(group)
@@ -384,10 +384,10 @@ def _split_fields(fields: list[str], known: Container[str]) -> dict[str, str]:
 
 def _decode_amounts(text: str) -> Amounts:
     amounts: dict[str, int] = {}
-    for each in text.split(",") if text else ():
-        name, _, digits = each.rpartition(":")
+    for part in text.split(",") if text else ():
+        name, _, digits = part.rpartition(":")
         if not name or not _DIGITS.fullmatch(digits):
-            raise ValueError(f"an amount of a reservation: {each[:80]!r}")
+            raise ValueError(f"an amount of a reservation: {part[:80]!r}")
         amounts[_unquote(name)] = int(digits)
     return Amounts(amounts)
 

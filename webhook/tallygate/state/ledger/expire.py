@@ -83,13 +83,13 @@ class ReservationAges:
         Then the ledger needs a write, even one that changes nothing.
         """
         return any(
-            each.confirmed_at is None and now >= each.first_seen + self.in_flight_bound
-            for each in self.by_attempt.values()
+            age.confirmed_at is None and now >= age.first_seen + self.in_flight_bound
+            for age in self.by_attempt.values()
         )
 
     def max_age_seconds(self, now: float) -> float:
         """Return the largest age of a reservation in seconds; 0 if the ledger has no reservation."""
-        return max((now - each.first_seen for each in self.by_attempt.values()), default=0.0)
+        return max((now - age.first_seen for age in self.by_attempt.values()), default=0.0)
 
     def is_conclusive(self, uid: str, attempt: str, started_at: float) -> bool:
         """Return whether a read that began at `started_at` shows the final result of that attempt on this pod."""
@@ -194,8 +194,8 @@ def activate(
 def confirm_mappings(ledger: Ledger, ages: ReservationAges, listed_at: float) -> Ledger:
     """Return a recounted ledger that decides allocations as before its mappings were changed, name by name (rule 10).
 
-    A consumer that was admitted by a count without these mappings has passed no guard. Once it is stored or can no longer
-    be stored, and the ledger charges no more than its limit, every consumer in it has room. `listed_at` is the
+    A consumer that was admitted by a count without these mappings has passed no guard. Once it is stored or can no
+    longer be stored, and the ledger charges no more than its limit, every consumer in it has room. `listed_at` is the
     time, by the observer's monotonic clock, at which a list began that the recount is no older than.
     """
     if not ledger.remapping.names or not ages.is_conclusive(REMAPPING, ledger.remapping.mark, listed_at):

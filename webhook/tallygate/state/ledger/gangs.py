@@ -40,7 +40,7 @@ def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]
 
 def find_gang(ledger: Ledger, owner_uids: Sequence[str]) -> str | None:
     """Return the UID of the first of these controllers that has the reservation of a workload."""
-    return next((each for each in owner_uids if _is_gang(ledger.reservations.get(each))), None)
+    return next((uid for uid in owner_uids if _is_gang(ledger.reservations.get(uid))), None)
 
 
 def give_back(ledger: Ledger, reservation: Reservation) -> Ledger:

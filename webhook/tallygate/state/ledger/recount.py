@@ -158,7 +158,7 @@ def _find_changes(ledger: Ledger, snapshot: UsageSnapshot) -> dict[str, Reservat
     """
     concerned = ledger.reservations if ledger.linked else _select_concerned(ledger, snapshot)
     remaining = dict(_select_remaining(concerned, snapshot))
-    return {uid: remaining.get(uid) for uid, each in concerned.items() if remaining.get(uid) is not each}
+    return {uid: remaining.get(uid) for uid, reservation in concerned.items() if remaining.get(uid) is not reservation}
 
 
 def _select_concerned(ledger: Ledger, snapshot: UsageSnapshot) -> Mapping[str, Reservation]:
@@ -191,9 +191,9 @@ def _select_remaining(
 ) -> Iterator[tuple[str, Reservation]]:
     covering: set[str] = set()
     served = {
-        each.pod_uid
-        for uid, each in reservations.items()
-        if each.pod_uid and each.is_of_pod and uid not in snapshot.deleted
+        reservation.pod_uid
+        for uid, reservation in reservations.items()
+        if reservation.pod_uid and reservation.is_of_pod and uid not in snapshot.deleted
     }
     in_flight: set[str] = set()  # UIDs of workloads from which such a pod has taken over amounts
     counted: dict[str, dict[str, str]] = {}  # by UID of the workload, the attempts of such pods by their UIDs

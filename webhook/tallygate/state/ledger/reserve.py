@@ -285,9 +285,9 @@ def _uncover_names(ledger: Ledger, pod_uid: str) -> Ledger:
     The claim may remain next to the next pod of the name. So it takes the part away in the write that reserves for it.
     """
     uncovered = {
-        uid: replace(each, counted=NO_AMOUNTS, pod_uid="")
-        for uid, each in ledger.reservations.items()
-        if each.pod_uid == pod_uid and not each.is_of_pod
+        uid: replace(reservation, counted=NO_AMOUNTS, pod_uid="")
+        for uid, reservation in ledger.reservations.items()
+        if reservation.pod_uid == pod_uid and not reservation.is_of_pod
     }
     return ledger.with_changes(uncovered)
 

@@ -29,8 +29,8 @@ def find_binding_state(claim: ResourceClaim, now: datetime | None) -> BindingSta
     """Return the state of a claim, ready without devices and without conditions."""
     allocation = claim.status.allocation if claim.status else None
     results = (allocation.devices.results if allocation and allocation.devices else None) or ()
-    states = (_find_device_state(claim, each) for each in results)
-    state = next((each for each in states if each is not BindingState.READY), BindingState.READY)
+    states = (_find_device_state(claim, result) for result in results)
+    state = next((state for state in states if state is not BindingState.READY), BindingState.READY)
     if state is not BindingState.WAITING or allocation is None or not allocation.allocation_timestamp:
         return state
     if now is None:
@@ -45,7 +45,7 @@ def _find_device_state(claim: ResourceClaim, result: DeviceResult) -> BindingSta
     status = _find_status(claim, result)
     if status is None:
         return BindingState.WAITING
-    true = {each.type for each in status.conditions or () if each.status == _TRUE}
+    true = {condition.type for condition in status.conditions or () if condition.status == _TRUE}
     if not true.isdisjoint(result.binding_failure_conditions or ()):
         return BindingState.FAILED
     return BindingState.READY if true.issuperset(result.binding_conditions) else BindingState.WAITING

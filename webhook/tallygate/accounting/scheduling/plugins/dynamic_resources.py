@@ -89,7 +89,7 @@ def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
         return
     rejections = _find_rejections(pod, cluster, nodes, of_pod)
     remaining = np.ones(len(nodes), dtype=np.bool_)
-    for rejection in dict.fromkeys(each for each in rejections if each is not None):
+    for rejection in dict.fromkeys(rejection for rejection in rejections if rejection is not None):
         mask = np.array([each == rejection for each in rejections], dtype=np.bool_)
         remaining &= ~mask
         yield FilterStatus(
@@ -97,7 +97,7 @@ def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
         )
     unavailable = _mask_unavailable(of_pod.claims, cluster, nodes)
     yield mark_unresolvable(NOT_AVAILABLE, unavailable & remaining)
-    if any(find_binding_state(each, cluster.now) is BindingState.UNKNOWN for each in of_pod.claims):
+    if any(find_binding_state(claim, cluster.now) is BindingState.UNKNOWN for claim in of_pod.claims):
         remaining &= ~unavailable
         yield FilterStatus(_UNKNOWN_WAIT, remaining, remaining, is_undecided=True)
 
@@ -110,7 +110,9 @@ def filter_published_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
     of_pod = find_devices_of_pod(pod, cluster, devices)
     if of_pod.special is None:
         rejections = _find_rejections(pod, cluster, nodes, of_pod, is_idle=True)
-        is_short = [each is not None and not each.is_undecided and not each.is_error for each in rejections]
+        is_short = [
+            rejection is not None and not rejection.is_undecided and not rejection.is_error for rejection in rejections
+        ]
         yield mark_unresolvable(CANNOT_ALLOCATE, np.array(is_short, dtype=np.bool_))
 
 

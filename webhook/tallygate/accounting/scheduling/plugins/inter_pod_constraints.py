@@ -56,17 +56,17 @@ def _mask_affinity(pod: IncomingPod, cluster: Cluster) -> Mask:
     columns, terms = cluster.nodes, pod.inter_pod.affinity
     selector, namespaces = _combine_terms(terms, cluster)
     occupied = _find_nodes_with_pods(selector, namespaces, cluster)
-    domain_masks = {each.topology_key: find_domains(columns, each.topology_key)[0] >= 0 for each in terms}
+    domain_masks = {term.topology_key: find_domains(columns, term.topology_key)[0] >= 0 for term in terms}
     matches_itself = selector.matches(pod.labels) and (namespaces is None or pod.namespace in namespaces)
-    if matches_itself and not any(each[occupied].any() for each in domain_masks.values()):
+    if matches_itself and not any(mask[occupied].any() for mask in domain_masks.values()):
         return _intersect(domain_masks.values())
     return _intersect(mask_shared_domains(columns, key, occupied) for key in domain_masks)
 
 
 def _combine_terms(terms: Iterable[AffinityTerm], cluster: Cluster) -> tuple[Selector, frozenset[str] | None]:
     """Return the selector and the namespaces of the pods that all terms match; None for all namespaces."""
-    namespace_sets = [names for each in terms if (names := resolve_namespaces(each, cluster)) is not None]
-    selector = reduce(Selector.intersect, (each.selector for each in terms), MATCH_EVERYTHING)
+    namespace_sets = [names for term in terms if (names := resolve_namespaces(term, cluster)) is not None]
+    selector = reduce(Selector.intersect, (term.selector for term in terms), MATCH_EVERYTHING)
     return selector, frozenset.intersection(*namespace_sets) if namespace_sets else None
 
 

@@ -63,7 +63,7 @@ def mask_untolerated_taints(pod: IncomingPod, cluster: Cluster) -> Mask:
     toleration_index = _TolerationIndex(pod.spec.tolerations or ())
     return cluster.nodes.taints.mask_matching(
         lambda taints: (
-            not all(map(toleration_index.has_match, (each for each in taints if each.effect in BLOCKING_EFFECTS)))
+            not all(map(toleration_index.has_match, (taint for taint in taints if taint.effect in BLOCKING_EFFECTS)))
         )
     )
 
@@ -72,7 +72,9 @@ def has_avoided_taints(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -
     """Return whether some nodes have a taint that a pod avoids if it can, and does not tolerate."""
     toleration_index = _TolerationIndex(pod.spec.tolerations or ())
     avoided = cluster.nodes.taints.mask_matching(
-        lambda taints: any(each.effect == _AVOIDED_EFFECT and not toleration_index.has_match(each) for each in taints)
+        lambda taints: any(
+            taint.effect == _AVOIDED_EFFECT and not toleration_index.has_match(taint) for taint in taints
+        )
     )
     return bool(avoided[nodes].any())
 
@@ -114,7 +116,11 @@ def filter_node_declared_features(pod: IncomingPod, cluster: Cluster, nodes: Nod
 
 def _list_required_features(spec: SchedulingPodSpec) -> Iterator[str]:
     containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-    if any(rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules or ()):
+    if any(
+        rule.action == "RestartAllContainers"
+        for container in containers
+        for rule in container.restart_policy_rules or ()
+    ):
         yield "RestartAllContainersOnContainerExits"
     if spec.host_network and spec.host_users is False:
         yield "UserNamespacesHostNetworkSupport"

@@ -75,7 +75,7 @@ def find_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> tupl
 
 def measure_shortfall(pod: IncomingPod, cluster: Cluster, node_index: int) -> float:
     """Return the sum of the shortfalls as parts of the requests; 0 if the pod fits. Use it only to sort nodes."""
-    return sum(each.short / each.requested for each in find_shortfalls(pod, cluster, node_index))
+    return sum(shortfall.short / shortfall.requested for shortfall in find_shortfalls(pod, cluster, node_index))
 
 
 def sort_by_shortfall(pod: IncomingPod, cluster: Cluster, nodes: Iterable[int]) -> list[int]:
@@ -97,7 +97,7 @@ def filter_node_ports(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) ->
             remaining = (
                 addresses.keys()
                 if not free
-                else {each for each in addresses if (node_index, port.with_address(each)) not in free}
+                else {address for address in addresses if (node_index, port.with_address(address)) not in free}
             )
             in_use[node_index] |= any(port.has_conflict(address) for address in remaining)
     yield mark_unschedulable(NO_FREE_PORTS, in_use[nodes])

@@ -243,4 +243,4 @@ def has_migrated_volume(pod: IncomingPod, storage: StorageIndex) -> bool:
     """Return whether a claim of the pod has an in-tree volume while nodes may have migrated to its driver."""
     volume_names = [get_claim_spec(claim).volume_name or "" for claim in list_existing_claims(pod, storage)]
     volumes = [storage.volumes[name] for name in volume_names if name in storage.volumes]
-    return bool(storage.attach_limits) and any(each.spec and find_migrated_driver(each.spec) for each in volumes)
+    return bool(storage.attach_limits) and any(volume.spec and find_migrated_driver(volume.spec) for volume in volumes)

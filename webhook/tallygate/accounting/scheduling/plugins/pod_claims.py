@@ -65,9 +65,9 @@ def pre_filter_volume_binding(pod: IncomingPod, cluster: Cluster) -> str | None:
 def sort_claims(pod: IncomingPod, storage: StorageIndex) -> ClaimsByState:
     """Sort the existing claims of a pod by their binding."""
     claims = list(list_existing_claims(pod, storage))
-    bound = tuple([each for each in claims if is_bound(each)])
-    delayed = tuple([each for each in claims if not is_bound(each) and is_delayed(each, storage)])
-    immediate = tuple([each for each in claims if not is_bound(each) and not is_delayed(each, storage)])
+    bound = tuple([claim for claim in claims if is_bound(claim)])
+    delayed = tuple([claim for claim in claims if not is_bound(claim) and is_delayed(claim, storage)])
+    immediate = tuple([claim for claim in claims if not is_bound(claim) and not is_delayed(claim, storage)])
     return ClaimsByState(bound, delayed, immediate)
 
 
@@ -105,7 +105,7 @@ def get_claim_spec(claim: PersistentVolumeClaim) -> VolumeClaimSpec:
 
 
 def _list_volume_claim_refs(volumes: Sequence[Volume], pod_name: str) -> tuple[ClaimRef, ...]:
-    return tuple([claim for each in volumes if (claim := get_claim_ref(each, pod_name)) is not None])
+    return tuple([claim for volume in volumes if (claim := get_claim_ref(volume, pod_name)) is not None])
 
 
 def _find_claim_error(pod: IncomingPod, storage: StorageIndex, ref: ClaimRef) -> str | None:
@@ -136,5 +136,5 @@ def format_not_found(kind: str, name: str) -> str:
 def _is_owned(claim: PersistentVolumeClaim, uid: str) -> bool:
     """Return whether a UID controls a claim (IsControlledBy in apimachinery pkg/apis/meta/v1/controller_ref.go)."""
     owners = get_claim_meta(claim).owner_references or ()
-    controller = next((each for each in owners if each.controller), None)
+    controller = next((owner for owner in owners if owner.controller), None)
     return controller is not None and controller.uid == uid

@@ -43,7 +43,7 @@ class DevicesOfPod(NamedTuple):
     @property
     def to_allocate(self) -> tuple[ResourceClaim, ...]:
         """The claims without devices."""
-        return tuple(each for each in self.claims if get_allocation(each) is None)
+        return tuple(claim for claim in self.claims if get_allocation(claim) is None)
 
 
 def needs_devices(pod: IncomingPod, cluster: Cluster) -> bool:
@@ -58,7 +58,9 @@ def find_devices_of_pod(pod: IncomingPod, cluster: Cluster, devices: DeviceIndex
         ClaimNotReadyError: if one is not there, or not the claim of this pod.
     """
     claims = tuple(
-        claim for each in pod.spec.resource_claims or () if (claim := find_claim(pod, each, devices)) is not None
+        claim
+        for other_claim in pod.spec.resource_claims or ()
+        if (claim := find_claim(pod, other_claim, devices)) is not None
     )
     classes = dict(_find_classes(pod, cluster))
     return DevicesOfPod(claims, classes, devices.special_claims.get(pod.uid) if classes and pod.uid else None)
@@ -88,12 +90,12 @@ def list_requests(claim: ResourceClaim) -> Sequence[DeviceRequest]:
 def is_idle_claim(claim: ResourceClaim, pod_uid: str) -> bool:
     """Return whether no other pod has reserved a claim, so that its devices can be freed for this one."""
     reserved = list_consumers(claim)
-    return not reserved or [each.uid for each in reserved] == [pod_uid]
+    return not reserved or [consumer.uid for consumer in reserved] == [pod_uid]
 
 
 def is_reserved_for(claim: ResourceClaim, pod_uid: str) -> bool:
     """Return whether a claim is reserved for a pod already."""
-    return any(each.uid == pod_uid for each in list_consumers(claim))
+    return any(consumer.uid == pod_uid for consumer in list_consumers(claim))
 
 
 def list_consumers(claim: ResourceClaim) -> Sequence[ClaimConsumer]:
@@ -121,7 +123,7 @@ def find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceInd
         return _make_claim(pod, reference, devices)
     if is_own:
         statuses = (pod.pod.status.resource_claim_statuses if pod.pod.status else None) or ()
-        made = next((each for each in statuses if each.name == reference.name), None)
+        made = next((status for status in statuses if status.name == reference.name), None)
         if made is None:
             raise ClaimNotReadyError(f'pod "{pod.namespace}/{pod.name}": ResourceClaim not created yet')
         name = made.resource_claim_name

@@ -67,14 +67,15 @@ def _list_requests(spec: SchedulingPodSpec, resource: str) -> Iterator[_Request]
     """Yield the requests for one resource: those of long-running containers, and the largest of init containers."""
     init = spec.init_containers or []
     containers: Sequence[Container] = [*init, *(spec.containers or [])]
-    is_short = [index < len(init) and each.restart_policy != _ALWAYS for index, each in enumerate(containers)]
+    is_short = [index < len(init) and container.restart_policy != _ALWAYS for index, container in enumerate(containers)]
     lasting = [
-        None if is_short[index] else _create_request(index, each, resource, ()) for index, each in enumerate(containers)
+        None if is_short[index] else _create_request(index, container, resource, ())
+        for index, container in enumerate(containers)
     ]
     largest: _Request | None = None
-    for index, each in enumerate(containers):
+    for index, container in enumerate(containers):
         if is_short[index]:
-            request = _create_request(index, each, resource, lasting[index:])
+            request = _create_request(index, container, resource, lasting[index:])
             if request is not None and (largest is None or largest.number < request.number):
                 largest = request
     if largest is not None:
@@ -90,7 +91,7 @@ def _create_request(
     count = read_device_count(requests.get(resource))
     if not count:
         return None
-    reused = sum(each.number for each in reusable if each is not None)
+    reused = sum(request.number for request in reusable if request is not None)
     if reused >= count:
         return None
     return _Request(f"container-{index}-request-{sorted(requests).index(resource)}", count - reused)

@@ -204,7 +204,9 @@ def find_unmatched_nodes(
     taken_volumes: dict[str, Mask] = {}
     for claim in claims:
         volumes = [
-            each for each in _list_volumes_of_class(storage, get_claim_class(claim)) if _is_compatible(claim, each)
+            volume
+            for volume in _list_volumes_of_class(storage, get_claim_class(claim))
+            if _is_compatible(claim, volume)
         ]
         choice = _choose_volumes(claim, volumes, taken_volumes, columns, nodes)
         for number in np.unique(choice[choice >= 0]).tolist():
@@ -266,7 +268,7 @@ def _choose_volumes(
     choice: _ChosenVolumes = np.full(len(nodes), -1, dtype=np.intp)
     no_nodes = np.zeros(len(nodes), dtype=np.bool_)
     is_seeking = ~no_nodes
-    pre_bound = next((number for number, each in enumerate(volumes) if _is_bound_to(each, claim)), None)
+    pre_bound = next((number for number, volume in enumerate(volumes) if _is_bound_to(volume, claim)), None)
     if pre_bound is not None:
         is_seeking = taken_volumes.get(_get_name(volumes[pre_bound]), no_nodes)
         choice[mask_reaching_volume(volumes[pre_bound], columns)[nodes] & ~is_seeking] = pre_bound
@@ -315,7 +317,10 @@ def mask_topologies(terms: Sequence[TopologySelectorTerm], columns: NodeColumns)
         return _mask_all(columns)
     selector_terms = [
         NodeSelectorTerm(
-            [SelectorRequirement(each.key, "In", each.values) for each in term.match_label_expressions or ()]
+            [
+                SelectorRequirement(expression.key, "In", expression.values)
+                for expression in term.match_label_expressions or ()
+            ]
         )
         for term in terms
     ]
@@ -355,7 +360,10 @@ def mask_segment(segment: LabelSelector | None, columns: NodeColumns) -> Mask:
         conditions = parse_selector(segment).conditions
     except SelectorError:
         return ~_mask_all(columns)
-    requirements = [SelectorRequirement(each.key, each.operator, sorted(each.values)) for each in conditions or ()]
+    requirements = [
+        SelectorRequirement(condition.key, condition.operator, sorted(condition.values))
+        for condition in conditions or ()
+    ]
     return (
         match_selector(NodeSelector([NodeSelectorTerm(requirements)]), columns) if requirements else _mask_all(columns)
     )

@@ -37,7 +37,7 @@ def pre_filter_volume_restrictions(pod: IncomingPod, cluster: Cluster) -> str | 
 
 def filter_volume_restrictions(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Reject nodes with a pod that uses a disk of this pod; all nodes if another pod uses an exclusive claim."""
-    disks = [each for each in pod.spec.volumes or () if is_disk(each)]
+    disks = [volume for volume in pod.spec.volumes or () if is_disk(volume)]
     has_conflict = _mask_disk_conflicts(disks, cluster, nodes) if disks else np.zeros(len(nodes), dtype=np.bool_)
     yield mark_unschedulable(_NO_DISK, has_conflict)
     if _has_claim_in_use(pod, cluster, has_disks=bool(disks)):
@@ -47,7 +47,7 @@ def filter_volume_restrictions(pod: IncomingPod, cluster: Cluster, nodes: NodeIn
 def is_disk(volume: Volume) -> bool:
     """Return whether a volume is an inline disk, without a claim."""
     disks = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.rbd, volume.iscsi)
-    return any(each is not None for each in disks)
+    return any(disk is not None for disk in disks)
 
 
 def _mask_disk_conflicts(disks: list[Volume], cluster: Cluster, nodes: NodeIndices) -> Mask:
@@ -117,7 +117,7 @@ def _has_claim_in_use(pod: IncomingPod, cluster: Cluster, *, has_disks: bool) ->
     if not claims:
         return False
     forked_pods = cluster.fork_changes.values()
-    in_use = sum(_count_claimants_before_fork(cluster, pod.namespace, each, forked_pods) > 0 for each in claims)
+    in_use = sum(_count_claimants_before_fork(cluster, pod.namespace, claim, forked_pods) > 0 for claim in claims)
     if not in_use and not has_disks:
         return False
     return in_use + sum(sign * _count_volumes_of_claims(pod_info, claims) for pod_info, sign in forked_pods) > 0
@@ -129,10 +129,10 @@ def _find_exclusive_claims(pod: IncomingPod, cluster: Cluster) -> frozenset[str]
         return frozenset()
     claims = cluster.storage.claims
     return frozenset(
-        each.name
-        for each in list_claim_refs(pod)
-        if not each.is_own
-        and (claim := claims.get((pod.namespace, each.name))) is not None
+        ref.name
+        for ref in list_claim_refs(pod)
+        if not ref.is_own
+        and (claim := claims.get((pod.namespace, ref.name))) is not None
         and _READ_WRITE_ONCE_POD in (get_claim_spec(claim).access_modes or ())
     )
 
@@ -148,6 +148,6 @@ def _count_claimants_before_fork(cluster: Cluster, namespace: str, claim: str, f
 def _count_volumes_of_claims(pod: PodInfo, claims: AbstractSet[str]) -> int:
     """Return the number of a pod's volumes that name one of these claims."""
     return sum(
-        each.persistent_volume_claim is not None and each.persistent_volume_claim.claim_name in claims
-        for each in pod.volumes
+        volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name in claims
+        for volume in pod.volumes
     )

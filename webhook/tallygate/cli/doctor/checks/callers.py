@@ -28,7 +28,7 @@ def _check_callers(facts: GateFacts) -> CheckResult:
         return create_unknown("there is no Deployment of the gate, so its arguments are unknown")
     guards = [noun for name, noun in _ARGUMENTS.items() if _has_argument(deployment.arguments, name)]
     policies = list(_list_network_policies(facts, deployment.spec.template.metadata.labels or {}))
-    names = format_names([each.metadata.name or "" for each in policies])
+    names = format_names([policy.metadata.name or "" for policy in policies])
     if policies and not any(map(_is_open, policies)):
         guards.append(f"the NetworkPolicy {names}")
     if guards:
@@ -45,13 +45,13 @@ def _check_callers(facts: GateFacts) -> CheckResult:
 def _is_open(policy: GateNetworkPolicy) -> bool:
     """Return whether a rule accepts every sender at a port that is not the monitor port."""
     return any(
-        not rule.senders and (not rule.ports or any(each.port not in _MONITOR_PORTS for each in rule.ports))
+        not rule.senders and (not rule.ports or any(port.port not in _MONITOR_PORTS for port in rule.ports))
         for rule in policy.spec.ingress
     )
 
 
 def _has_argument(arguments: tuple[str, ...], name: str) -> bool:
-    return any(each.startswith(f"{name}=") and len(each) > len(name) + 1 for each in arguments)
+    return any(argument.startswith(f"{name}=") and len(argument) > len(name) + 1 for argument in arguments)
 
 
 def _list_network_policies(facts: GateFacts, labels: Mapping[str, str]) -> Iterator[GateNetworkPolicy]:

@@ -28,7 +28,7 @@ def _check_quotas(facts: GateFacts) -> CheckResult:
     if isinstance(facts.cap_limits, Unavailable):
         return create_unknown(f"what caps allow cannot be seen: {facts.cap_limits.reason}")
     unscoped = [candidate for candidate in facts.quotas if _is_unscoped(candidate)]
-    results = [each for quota in unscoped for each in _compare_quota(facts, quota, facts.cap_limits)]
+    results = [result for quota in unscoped for result in _compare_quota(facts, quota, facts.cap_limits)]
     return combine_results(
         results, create_pass(f"{len(facts.quotas)} ResourceQuotas, and none bounds what a cap bounds otherwise")
     )
@@ -95,7 +95,7 @@ def _check_opaque_names(facts: GateFacts) -> CheckResult:
     if not facts.opaque_name_users:
         return create_pass(f"nothing is called {OPAQUE_PREFIX}…")
     return combine_results(
-        [each for kind in ("Node", "Pod") for each in _report_users(facts, kind, facts.opaque_name_users)],
+        [user for kind in ("Node", "Pod") for user in _report_users(facts, kind, facts.opaque_name_users)],
         create_pass(""),
     )
 
@@ -104,8 +104,8 @@ def _report_users(facts: GateFacts, kind: str, users: tuple[OpaqueNameUser, ...]
     users_of_kind = [user for user in users if user.kind == kind]
     if not users_of_kind:
         return
-    counts_by_name = Counter(each.resource.removeprefix(OPAQUE_PREFIX) for each in users_of_kind)
-    user_names = sorted({f"{each.namespace}/{each.name}" if each.namespace else each.name for each in users_of_kind})
+    counts_by_name = Counter(user.resource.removeprefix(OPAQUE_PREFIX) for user in users_of_kind)
+    user_names = sorted({f"{user.namespace}/{user.name}" if user.namespace else user.name for user in users_of_kind})
     names_text = format_names([f"{name} ({count})" for name, count in sorted(counts_by_name.items())])
     verb = "advertise" if kind == "Node" else "ask for"
     reason = (
@@ -114,9 +114,9 @@ def _report_users(facts: GateFacts, kind: str, users: tuple[OpaqueNameUser, ...]
         f"{format_names(user_names)}; `tallygate migrate opaque-resources` renames them in steps"
     )
     # A name that pods request stays: without it, their successors would find no node.
-    requested = {each.resource for each in users if each.kind == "Pod"}
-    patched = [each for each in users_of_kind if kind == "Node" and each.resource not in requested]
-    yield create_warning(reason, *(_format_node_patch(facts, each) for each in patched))
+    requested = {user.resource for user in users if user.kind == "Pod"}
+    patched = [user for user in users_of_kind if kind == "Node" and user.resource not in requested]
+    yield create_warning(reason, *(_format_node_patch(facts, user) for user in patched))
 
 
 def _format_node_patch(facts: GateFacts, user: OpaqueNameUser) -> str:

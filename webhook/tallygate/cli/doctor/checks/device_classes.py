@@ -29,7 +29,7 @@ def _check_devices(facts: GateFacts) -> CheckResult:
             "--policies"
         )
     caps = facts.policies.caps
-    results = [each for cap in caps for each in _check_cap(facts, cap, classes)]
+    results = [result for cap in caps for result in _check_cap(facts, cap, classes)]
     results += _check_slices(facts, caps)
     counted = {name for cap in caps for name in _list_counted_classes(cap, classes)}
     uncounted = sorted(classes.keys() - counted)
@@ -40,7 +40,7 @@ def _check_devices(facts: GateFacts) -> CheckResult:
 def _check_slices(facts: GateFacts, caps: Iterable[NamespaceCap]) -> Iterator[CheckResult]:
     """Yield the result for caps that count devices by attributes or capacities, if no slice shows these."""
     by_allocation = (
-        f"{cap.name} ({name})" for cap in caps for name, each in cap.devices.items() if each.is_by_allocation
+        f"{cap.name} ({name})" for cap in caps for name, device in cap.devices.items() if device.is_by_allocation
     )
     names = format_names(sorted(by_allocation))
     if isinstance(facts.published_devices, Unavailable):
@@ -74,9 +74,9 @@ def _list_counted_classes(cap: NamespaceCap, classes: Mapping[str, str]) -> froz
 
 def _find_sources(cap: NamespaceCap, classes: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
     """Return the classes that count under each name of a cap."""
-    mapped = {name: each.classes for name, each in cap.devices.items()}
+    mapped = {name: device.classes for name, device in cap.devices.items()}
     sources = find_device_sources(cap.list_requested_names(), classes, mapped)
-    return {name: each.classes for name, each in sources.items()}
+    return {name: source.classes for name, source in sources.items()}
 
 
 CHECKS = (

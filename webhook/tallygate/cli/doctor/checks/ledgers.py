@@ -69,7 +69,9 @@ def _report_missing_definition(facts: GateFacts) -> CheckResult:
 
 
 def _check_version(facts: GateFacts, stored_definition: CustomResourceDefinition) -> Iterator[CheckResult]:
-    stored_version = next((each for each in stored_definition.spec.versions if each.name == cap_ledger.VERSION), None)
+    stored_version = next(
+        (version for version in stored_definition.spec.versions if version.name == cap_ledger.VERSION), None
+    )
     if stored_version is None or not stored_version.served or not stored_version.storage:
         state = (
             "is not there"
@@ -81,7 +83,8 @@ def _check_version(facts: GateFacts, stored_definition: CustomResourceDefinition
         yield create_failure(f"version {cap_ledger.VERSION} of {_CRD_NAME} {state}", _format_apply(facts))
         return
     if not any(
-        each.type == "Established" and each.status == "True" for each in stored_definition.status.conditions or ()
+        condition.type == "Established" and condition.status == "True"
+        for condition in stored_definition.status.conditions or ()
     ):
         yield create_failure(
             f"{_CRD_NAME} is not established: the API server does not serve it",
@@ -221,10 +224,12 @@ def _list_log_commands(facts: GateFacts) -> tuple[str, ...]:
 def _check_ledgers(facts: GateFacts) -> CheckResult:
     if isinstance(facts.replicas, Unavailable):
         return create_unknown(facts.replicas.reason)
-    readable = [(each.name, each.metrics) for each in facts.replicas if not isinstance(each.metrics, Unavailable)]
+    readable = [
+        (replica.name, replica.metrics) for replica in facts.replicas if not isinstance(replica.metrics, Unavailable)
+    ]
     if not readable:
         return create_unknown("no replica's metrics can be read")
-    results = [each for name, metrics in readable for each in _check_ledger_metrics(facts, name, metrics)]
+    results = [metric for name, metrics in readable for metric in _check_ledger_metrics(facts, name, metrics)]
     cap_count = max((metrics.get_value("policy_caps") or 0.0 for _, metrics in readable), default=0.0)
     return combine_results(results, create_pass(f"no drift was found since the start; active caps: {cap_count:.0f}"))
 
@@ -250,9 +255,9 @@ def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) 
         yield create_warning(reason, format_tallygate(facts.location, "usage", "--verify", "--policies", "policies/"))
     for state, meaning in _WARNED_STATES:
         caps = [
-            f"{each.labels.get('cap')} ({each.value:.0f})"
-            for each in metrics.list_samples("cap_ledgers")
-            if each.labels.get("state") == state and each.value
+            f"{sample.labels.get('cap')} ({sample.value:.0f})"
+            for sample in metrics.list_samples("cap_ledgers")
+            if sample.labels.get("state") == state and sample.value
         ]
         if caps:
             yield create_warning(
@@ -260,7 +265,9 @@ def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) 
                 format_tallygate(facts.location, "usage", "--policies", "policies/"),
             )
     failures = sum(
-        each.value for each in metrics.list_samples("ledger_reconcile_total") if each.labels.get("result") == "failed"
+        sample.value
+        for sample in metrics.list_samples("ledger_reconcile_total")
+        if sample.labels.get("result") == "failed"
     )
     if failures:
         yield create_warning(

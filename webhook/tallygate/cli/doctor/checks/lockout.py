@@ -158,7 +158,7 @@ def _check_disruption_budgets(facts: GateFacts, deployment: GateDeployment) -> I
     if isinstance(facts.disruption_budgets, Unavailable):
         yield create_unknown(f"PodDisruptionBudgets cannot be read: {facts.disruption_budgets.reason}")
         return
-    matching = [each for each in facts.disruption_budgets if _is_budget_for(each, deployment)]
+    matching = [budget for budget in facts.disruption_budgets if _is_budget_for(budget, deployment)]
     if not matching:
         replicas = deployment.spec.replicas
         reason = f"no PodDisruptionBudget protects the {replicas} replicas: a drain may end all of them at once"
@@ -207,7 +207,7 @@ def _check_exempt_namespaces(facts: GateFacts) -> CheckResult:
         and (selected := [namespace.name for namespace in exempt if is_namespace_selected(webhook, namespace)])
     ]
     return combine_results(
-        results, create_pass(f"the gate is not called for {' and '.join(each.name for each in exempt)}")
+        results, create_pass(f"the gate is not called for {' and '.join(namespace.name for namespace in exempt)}")
     )
 
 
@@ -281,9 +281,9 @@ def _check_excluded_namespaces(facts: GateFacts) -> CheckResult:
         return create_unknown(facts.registration_problem or "the gate's validating configuration cannot be seen")
     configuration = facts.validating
     pod_webhooks = [webhook for webhook in configuration.webhooks if is_called_for_pods(webhook)]
-    exempt = {each.name for each in _list_exempt_namespaces(facts)}
-    other_namespaces = [each for each in facts.namespaces if each.name not in exempt]
-    excluded = sorted(each.name for each in other_namespaces if not _is_evaluated(pod_webhooks, each))
+    exempt = {namespace.name for namespace in _list_exempt_namespaces(facts)}
+    other_namespaces = [namespace for namespace in facts.namespaces if namespace.name not in exempt]
+    excluded = sorted(namespace.name for namespace in other_namespaces if not _is_evaluated(pod_webhooks, namespace))
     if not excluded:
         return create_pass(
             f"all {len(other_namespaces)} namespaces except {' and '.join(sorted(exempt))} are evaluated"
@@ -291,7 +291,7 @@ def _check_excluded_namespaces(facts: GateFacts) -> CheckResult:
     fix_commands = [
         _format_selector_patch(facts, VALIDATING, configuration, webhook)
         for webhook in pod_webhooks
-        if not all(is_namespace_selected(webhook, each) for each in other_namespaces)
+        if not all(is_namespace_selected(webhook, namespace) for namespace in other_namespaces)
     ]
     return create_warning(
         f"{len(excluded)} of {len(other_namespaces)} namespaces are excluded by namespaceSelector: "

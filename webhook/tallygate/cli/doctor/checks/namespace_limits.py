@@ -28,14 +28,17 @@ from tallygate.policy.model import NamespaceCap
 def _check_limit_annotations(facts: GateFacts) -> CheckResult:
     if isinstance(facts.namespaces, Unavailable):
         return create_unknown(f"namespaces cannot be listed: {facts.namespaces.reason}")
-    annotations = {each.name: each.limit_texts for each in facts.namespaces if each.limit_texts}
+    annotations = {namespace.name: namespace.limit_texts for namespace in facts.namespaces if namespace.limit_texts}
     if not annotations:
         return create_pass("no namespace has an annotation that sets limits")
     if isinstance(facts.policies, Unavailable):
         names = ", ".join(sorted(annotations))
         return create_unknown(f"the annotations of {names} cannot be read without policies: {facts.policies.reason}")
     readers = {cap.name: cap for cap in facts.policies.caps if cap.annotation}
-    results = [create_warning(str(each), _format_removal(facts, each)) for each in _list_invalid(annotations, readers)]
+    results = [
+        create_warning(str(annotation), _format_removal(facts, annotation))
+        for annotation in _list_invalid(annotations, readers)
+    ]
     results += _check_admission(facts, readers.values())
     count = sum(map(len, annotations.values()))
     passed = "1 annotation sets limits" if count == 1 else f"{count} annotations set limits"
@@ -46,12 +49,12 @@ def _check_limit_annotations(facts: GateFacts) -> CheckResult:
 def _check_admission(facts: GateFacts, readers: Iterable[NamespaceCap]) -> Iterator[CheckResult]:
     """Check that a gate admitted each annotation that sets limits."""
     namespaces = () if isinstance(facts.namespaces, Unavailable) else facts.namespaces
-    annotations = {each.name: each.limit_texts for each in namespaces if each.limit_texts}
-    uids = {each.name: each.uid for each in namespaces}
+    annotations = {namespace.name: namespace.limit_texts for namespace in namespaces if namespace.limit_texts}
+    uids = {namespace.name: namespace.uid for namespace in namespaces}
     for cap in readers:
         if not isinstance(facts.limit_records, Unavailable):
-            for each in find_unadmitted(cap, annotations, uids, facts.limit_records, facts.now):
-                yield create_warning(str(each), _format_removal(facts, each))
+            for annotation in find_unadmitted(cap, annotations, uids, facts.limit_records, facts.now):
+                yield create_warning(str(annotation), _format_removal(facts, annotation))
         elif read_overrides(cap, annotations):
             reason = facts.limit_records.reason
             yield create_unknown(f"the gate's records of admitted annotations cannot be read: {reason}")

@@ -23,7 +23,7 @@ def _check_node_resources(facts: GateFacts) -> CheckResult:
         if isinstance(policies, Unavailable) or policies.node_resources:
             return create_unknown(facts.replicas.reason)
         return create_pass("no policy publishes amounts on nodes")
-    entries = [entry for each in facts.replicas if (entry := each.find_check(_ENTRY)) is not None]
+    entries = [entry for replica in facts.replicas if (entry := replica.find_check(_ENTRY)) is not None]
     if not entries:
         return _check_disabled(facts)
     results = [result for entry in entries for result in _check_entry(facts, entry)]
@@ -38,7 +38,9 @@ def _check_node_resources(facts: GateFacts) -> CheckResult:
 
 def _check_disabled(facts: GateFacts) -> CheckResult:
     """Return the result for replicas that publish nothing."""
-    names = [] if isinstance(facts.policies, Unavailable) else [each.name for each in facts.policies.node_resources]
+    names = (
+        [] if isinstance(facts.policies, Unavailable) else [resource.name for resource in facts.policies.node_resources]
+    )
     if names and facts.replicas:
         return create_warning(
             f"no replica publishes amounts on nodes (publish_nodes is off), and these policies define some: "

@@ -35,8 +35,8 @@ def _check_reachable(facts: GateFacts) -> CheckResult:
             )
     proofs = [dry_run for dry_run in facts.dry_runs if _is_proof(facts, dry_run, names)]
     if proofs:
-        return create_pass("; ".join(_format_proof(each) for each in proofs))
-    return create_unknown("; ".join(_format_inconclusive(each) for each in facts.dry_runs))
+        return create_pass("; ".join(_format_proof(proof) for proof in proofs))
+    return create_unknown("; ".join(_format_inconclusive(run) for run in facts.dry_runs))
 
 
 def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:

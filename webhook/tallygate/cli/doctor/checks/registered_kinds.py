@@ -37,20 +37,20 @@ def _check_served(facts: GateFacts) -> Iterator[CheckResult]:
     if isinstance(served, Unavailable):
         yield create_unknown(f"the served kinds cannot be read: {served.reason}")
         return
-    for each in served:
-        if each.resource is None:
+    for found in served:
+        if found.resource is None:
             yield create_warning(
-                f"{each} is served in {', '.join(each.versions)}, and read in {', '.join(each.kind.versions)} only: "
+                f"{found} is served in {', '.join(found.versions)}, and read in {', '.join(found.kind.versions)} only: "
                 "pod templates in its objects are not evaluated"
             )
     for kind, configuration in facts.list_configurations():
-        missing = [each for each in served if each.resource and not _is_registered(configuration, each)]
+        missing = [kind for kind in served if kind.resource and not _is_registered(configuration, kind)]
         if missing:
             yield create_warning(
-                f"{format_names([str(each) for each in missing])} {'is' if len(missing) == 1 else 'are'} served and "
+                f"{format_names([str(kind) for kind in missing])} {'is' if len(missing) == 1 else 'are'} served and "
                 f"not registered in the {_PHASES[kind]} phase: pod templates in such objects are not evaluated"
                 f"{_format_discovery_failure(facts)}",
-                *_list_fixes(facts, kind, configuration, [each.resource for each in served if each.resource]),
+                *_list_fixes(facts, kind, configuration, [kind.resource for kind in served if kind.resource]),
             )
 
 
@@ -107,7 +107,7 @@ def _list_fixes(
         for field, value in fields.items():
             yield format_webhook_patch(location, kind, configuration, present, field, value)
         return
-    creations = next((each for each in configuration.webhooks if each.name == f"{phase}.tallygate.dev"), None)
+    creations = next((webhook for webhook in configuration.webhooks if webhook.name == f"{phase}.tallygate.dev"), None)
     if creations is not None:
         yield format_webhook_copy(location, kind, configuration, creations, {"name": name, **fields})
 

@@ -181,7 +181,11 @@ def _check_timeouts(facts: GateFacts) -> CheckResult:
                 )
             )
     timeouts = sorted(
-        {each.timeout_seconds for _, configuration in facts.list_configurations() for each in configuration.webhooks}
+        {
+            webhook.timeout_seconds
+            for _, configuration in facts.list_configurations()
+            for webhook in configuration.webhooks
+        }
     )
     return _require_registration(facts, combine_results(results, create_pass(f"{', '.join(map(str, timeouts))} s")))
 
@@ -240,7 +244,7 @@ def _list_rule_fixes(facts: GateFacts, kind: str, configuration: WebhookConfigur
                 facts.location, kind, configuration, webhook, "rules", expected.get_field(kind, webhook.name, "rules")
             )
     names = {webhook.name for webhook in configuration.webhooks}
-    if any(each.name not in names for each in expected.get_configuration(kind).webhooks):
+    if any(webhook.name not in names for webhook in expected.get_configuration(kind).webhooks):
         yield _format_register(facts)
 
 
@@ -295,18 +299,20 @@ def _check_permissions(facts: GateFacts) -> CheckResult:
     account = f"{facts.location.namespace}/tallygate"
     if not needed:
         return create_pass(f"ServiceAccount {account} needs none: the gate watches no cluster")
-    missing = [str(each.permission) for each in needed if not each.allowed]
+    missing = [str(permission.permission) for permission in needed if not permission.allowed]
     if not missing:
         return create_pass(f"ServiceAccount {account} has all {len(needed)} permissions that it needs")
     create_result = create_warning if features is None else create_failure
     reason = f"ServiceAccount {account} lacks {len(missing)} of {len(needed)} permissions: {format_names(missing)}"
-    return create_result(reason, *_list_grants(facts, [each.permission for each in needed if not each.allowed]))
+    return create_result(
+        reason, *_list_grants(facts, [permission.permission for permission in needed if not permission.allowed])
+    )
 
 
 def _list_grants(facts: GateFacts, missing: Sequence[Permission]) -> Iterator[str]:
     """Yield commands that grant permissions: those that deploy/ grants, and those on kinds that policies define."""
     location = facts.location
-    files = dict.fromkeys(each.feature.manifest_path for each in missing if each in PERMISSIONS)
+    files = dict.fromkeys(permission.feature.manifest_path for permission in missing if permission in PERMISSIONS)
     if files and location.namespace != DEFAULT_NAMESPACE:  # only the user's overlay has this namespace
         yield format_kubectl(location, "apply", "-k", _OVERLAY)
     else:

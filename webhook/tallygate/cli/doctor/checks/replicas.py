@@ -48,7 +48,7 @@ def _check_replicas(facts: GateFacts) -> CheckResult:
     results += _check_versions(facts.replicas, facts.version)
     count_text = _format_count(len(facts.replicas))
     return combine_results(
-        results, create_pass(f"{count_text} ready: {format_names([each.name for each in facts.replicas])}")
+        results, create_pass(f"{count_text} ready: {format_names([replica.name for replica in facts.replicas])}")
     )
 
 
@@ -161,11 +161,11 @@ def _check_watches(facts: GateFacts) -> CheckResult:
     if not facts.replicas:
         return create_unknown(_NO_REPLICA)
     watching = [replica for replica in facts.replicas if replica.find_check("watches") is not None]
-    if not watching and any(tuple(each.list_checks()) for each in facts.replicas):
+    if not watching and any(tuple(replica.list_checks()) for replica in facts.replicas):
         return create_pass(
             "the gate follows no cluster: caps are charged and never given back while it runs (docs/concepts/caps.md)"
         )
-    results = [each for replica in facts.replicas for each in _check_watch_ages(facts, replica)]
+    results = [age for replica in facts.replicas for age in _check_watch_ages(facts, replica)]
     return combine_results(results, create_pass(f"what is seen by {_format_count(len(facts.replicas))} is current"))
 
 
@@ -190,7 +190,8 @@ def _check_watch_ages(facts: GateFacts, replica: Replica) -> Iterator[CheckResul
 def _get_watch_ages(replica: Replica) -> dict[str, float]:
     if not isinstance(replica.metrics, Unavailable):
         return {
-            each.labels.get("resource", ""): each.value for each in replica.metrics.list_samples("watch_age_seconds")
+            sample.labels.get("resource", ""): sample.value
+            for sample in replica.metrics.list_samples("watch_age_seconds")
         }
     statuses = (replica.find_check("watches") or {}).items()
     ages = {name: each.get("ageSeconds") for name, each in statuses if isinstance(each, dict)}
