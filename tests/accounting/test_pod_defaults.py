@@ -118,7 +118,7 @@ def test_one_container_without_a_limit_leaves_the_pod_level_without_it() -> None
 
 
 def test_a_pod_without_containers_keeps_its_pod_level() -> None:
-    """The API server rejects such a pod; it must not stop the command that explains it."""
+    """Complete it as written, although the API server rejects such a pod: it stopped the command that explains it."""
     spec = complete(find_defaults(), containers=[], resources={"requests": {"cpu": "3"}})
     assert spec["resources"] == {"requests": {"cpu": "3"}}
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from tallygate.accounting.validation.pods import validate_pod
-from tallygate.admission.merged_values import UnknownPatchError, merge_values
 from tallygate.admission.pod_view import Completeness, PodView
+from tallygate.admission.workflow_templates import UnknownPatchError, merge_values
 from tests.admission.test_known_kinds import locate_amounts, read_views
 from tests.admission.test_pod_sets import GPU
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from prometheus_client import generate_latest
 
-from tallygate.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
-from tallygate.server.telemetry.ledger_sums import LedgerState
+from tallygate.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, LedgerState
 from tallygate.server.telemetry.metrics import MAX_CAPS, REASONS
 from tallygate.state.ledger.reserve import MAX_RESERVATIONS
 from tallygate.state.ports import WriteResult

@@ -6,8 +6,7 @@ import pytest
 
 from tallygate.accounting.problem import Reason
 from tallygate.accounting.quantity import Quantity
-from tallygate.accounting.validation.containers import is_whole_pages
-from tallygate.accounting.validation.pods import validate_pod
+from tallygate.accounting.validation.pods import is_whole_pages, validate_pod
 from tests.accounting.objects import container, pod
 from tests.accounting.validation.problem_views import INTEGER, list_causes, list_details
 

@@ -17,12 +17,11 @@ from tallygate.accounting.devices.device_meter import (
     count_devices,
 )
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.gate import allocated_usage, charge_transitions, claims_usage, ledger_reconciler, usage_lister
+from tallygate.gate import allocated_usage, charge_transitions, ledger_reconciler, usage_lister
 from tallygate.gate.allocated_usage import AllocatedUsage
 from tallygate.gate.charge_transitions import ReserveTransition
-from tallygate.gate.claims_usage import ClaimsUsage
 from tallygate.gate.counted_claims import ClaimSources
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.gate.usage_lister import ClaimsUsage, UsageLister
 from tallygate.objects.devices import DeviceRequest
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.pod_store import ClaimPod, PodStore
@@ -34,7 +33,7 @@ from tests.schedules import Mutant
 from tests.state.simulation.mutant_claim_rules import expire_as_pods, settle_allowed
 
 _apply = ReserveTransition._apply
-_count_allocated = claims_usage._count_allocated
+_count_allocated = usage_lister._count_allocated
 _take_snapshot = UsageLister.take_snapshot
 
 
@@ -68,7 +67,7 @@ def _count_claims_once(
 ) -> ClaimsUsage | None:
     usage = sources.claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
     allocated = _count_allocated(cap, namespaces, ledger, sources.claims, sources.devices)
-    return None if allocated.is_behind else claims_usage._sum_claims(cap, ledger, sources.pods, usage, allocated)
+    return None if allocated.is_behind else usage_lister._sum_claims(cap, ledger, sources.pods, usage, allocated)
 
 
 def _count_with_old_slices(*arguments: Any) -> AllocatedUsage:
@@ -167,7 +166,7 @@ CLAIM_MUTANTS: Mapping[str, Mutant] = {
     "counts_by_old_slices": create_mutant(
         10,
         "counts the devices of claims by slices that are older than the claims",
-        patch.object(claims_usage, "_count_allocated", _count_with_old_slices),
+        patch.object(usage_lister, "_count_allocated", _count_with_old_slices),
         "devices",
         seed=50,
     ),

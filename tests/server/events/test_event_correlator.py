@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tallygate.server.events.event_correlator import (
+from tallygate.server.events.event_message import EventMessage, Owner
+from tallygate.server.events.event_recorder import (
     NAMESPACE_RATE,
     OWNER_RATE,
     TOTAL_RATE,
@@ -15,7 +16,6 @@ from tallygate.server.events.event_correlator import (
     TokenBuckets,
     TokenRate,
 )
-from tallygate.server.events.event_message import EventMessage, Owner
 
 _MESSAGE = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Rejected", "TG201", "no room")
 

@@ -11,9 +11,8 @@ from tallygate.admission.kinds import REVIEW_TARGETS
 from tallygate.admission.request import Phase
 from tallygate.gate.decisions import Decision
 from tallygate.kube.api_errors import ApiError, ApiErrorReason
-from tallygate.server.events.event_correlator import Event
 from tallygate.server.events.event_message import Owner
-from tallygate.server.events.event_recorder import EventError, EventRecorder, OwnerVerifier
+from tallygate.server.events.event_recorder import Event, EventError, EventRecorder, OwnerVerifier
 from tests.server.app_harness import Log
 from tests.server.events.reviews import OWNER, create_decision, create_review
 from tests.server.process import eventually

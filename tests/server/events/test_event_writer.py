@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from tallygate.server.events.event_correlator import Event
 from tallygate.server.events.event_message import EventMessage, Owner
-from tallygate.server.events.event_recorder import EventError, KubernetesEventWriter
+from tallygate.server.events.event_recorder import Event, EventError, KubernetesEventWriter
 from tests.state.kubernetes.scripted_api_server import hang_up, respond_json, server
 
 _MESSAGE = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Rejected", "TG201", "no room")

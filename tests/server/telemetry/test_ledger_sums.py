@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallygate.accounting.amounts import Amounts
-from tallygate.server.telemetry.ledger_sums import (
+from tallygate.server.telemetry.ledger_metrics import (
     LabelledLedger,
     LedgerState,
     LedgerUtilization,

@@ -38,8 +38,8 @@ from tallygate.admission.implied_requests import ImpliedIndex, ImpliedRequests, 
 from tallygate.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.admission.pod_view import PodView, ReplicaCount
 from tallygate.admission.rule_index import Labels
+from tallygate.cli.check.checker import collect_labels
 from tallygate.cli.check.created_pods import PodDefaultsFinder, describe_limit_ranger
-from tallygate.cli.check.namespace_manifests import collect_labels
 from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.cli.manifests.claim_manifests import (
     ClaimTemplates,

@@ -12,7 +12,6 @@ from tallygate.policy.coverage import (
     match_covers,
 )
 from tallygate.policy.formats import quote_text
-from tallygate.policy.implied_codes import BAD_IMPLIED, IMPLIED_TWICE
 from tallygate.policy.lint_findings import (
     FieldProblem,
     LintFinding,
@@ -21,7 +20,7 @@ from tallygate.policy.lint_findings import (
     create_warning,
 )
 from tallygate.policy.model import ImpliedRequest
-from tallygate.policy.policy_codes import MATCHES_NOTHING, SHADOWED
+from tallygate.policy.policy_codes import BAD_IMPLIED, IMPLIED_TWICE, MATCHES_NOTHING, SHADOWED
 from tallygate.policy.suggest import suggest_resource
 
 _RESOURCE_FIELD, _AMOUNT_FIELD = "spec.resource", "spec.perPod"

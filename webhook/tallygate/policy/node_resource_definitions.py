@@ -16,10 +16,9 @@ from tallygate.documents.syntax_tree import Entry, Mapping, Node, Scalar, join_p
 from tallygate.policy.formats import quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import SourceLocation
-from tallygate.policy.node_resource_codes import BAD_PUBLISHED, PUBLISHED_TWICE
 from tallygate.policy.node_resources import AmountDefinition, AmountField, NodeResource
 from tallygate.policy.policy_builder import Fields
-from tallygate.policy.policy_codes import BAD_COUNTED_NAME
+from tallygate.policy.policy_codes import BAD_COUNTED_NAME, BAD_PUBLISHED, PUBLISHED_TWICE
 from tallygate.policy.suggest import suggest_resource
 
 _Problem = tuple[Node, str, str]

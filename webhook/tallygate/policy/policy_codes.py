@@ -1,6 +1,6 @@
 """The codes of findings about policy files, with the texts of `tallygate explain`.
 
-TG30x to TG31x concern the form of a file, TG33x and TG34x its meaning.
+TG30x to TG32x concern the form of a file, TG33x to TG35x its meaning.
 """
 
 from tallygate.accounting.problem import Code
@@ -48,6 +48,10 @@ BAD_OVERRIDE = "TG346"
 OVERRIDE_ENDED = "TG347"
 ODD_UNIT = "TG348"
 UNKNOWN_ANNOTATION = "TG349"
+BAD_IMPLIED = "TG353"
+IMPLIED_TWICE = "TG354"
+BAD_PUBLISHED = "TG355"
+PUBLISHED_TWICE = "TG356"
 
 CODES: tuple[Code, ...] = (
     Code(
@@ -400,5 +404,41 @@ CODES: tuple[Code, ...] = (
         "It has no effect. The annotation with the reason that messages show is `tallygate.dev/why`.",
         "metadata: {name: a, annotations: {tallygate.dev/wy: bought for this team}}",
         "metadata: {name: a, annotations: {tallygate.dev/why: bought for this team}}",
+    ),
+    Code(
+        BAD_IMPLIED,
+        "policy-bad-implied",
+        "An ImpliedRequest names something that no pod can be given.",
+        "Only extended resources are counted by nodes and by nothing else: Kubernetes and the container runtime act on "
+        "cpu and memory, and every container needs its own. A counted amount is a whole number from 1 on.",
+        "spec: {resource: cpu, perPod: 1}",
+        "spec: {resource: example.com/ip, perPod: 1}",
+    ),
+    Code(
+        IMPLIED_TWICE,
+        "policy-implied-twice",
+        "Two ImpliedRequests for one resource may match the same pod.",
+        "A pod gets one request for a resource: that of the first ImpliedRequest in the order of the files.",
+        "spec: {resource: example.com/ip, perPod: 2}\n# beside\nspec: {resource: example.com/ip, perPod: 1}",
+        "spec: {resource: example.com/ip, perPod: 2, match: {objectSelector: {matchLabels: {net: dual}}}}\n# beside\n"
+        "spec: {resource: example.com/ip, match: {objectSelector: {matchExpressions: [{key: net, operator: NotIn, "
+        "values: [dual]}]}}}",
+    ),
+    Code(
+        BAD_PUBLISHED,
+        "policy-bad-published",
+        "A NodeResource has an amount that no node can get.",
+        "An amount is a whole number, or one field of the node in chunks of `unit`, less the whole number `minus`.",
+        "resources: {example.com/ip: {from: podCIDR, fromLabel: ips}}",
+        "resources: {example.com/ip: {from: podCIDR, minus: 3}}",
+    ),
+    Code(
+        PUBLISHED_TWICE,
+        "policy-published-twice",
+        "Two NodeResources may give one node different amounts of a resource.",
+        "On a node that both select, neither amount is published, since it is unknown which one is meant.",
+        "spec: {resources: {example.com/port: 8}}\n# beside\nspec: {resources: {example.com/port: 16}}",
+        "spec: {nodes: {selector: {matchLabels: {nic: small}}}, resources: {example.com/port: 8}}\n# beside\n"
+        "spec: {nodes: {selector: {matchLabels: {nic: large}}}, resources: {example.com/port: 16}}",
     ),
 )

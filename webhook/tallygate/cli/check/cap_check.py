@@ -4,6 +4,11 @@ It uses the charging of the gate, with ledgers in memory whose used amounts are 
 for devices. Without a snapshot nothing is used: each finding is then true at any time, and others may be missing.
 
 The claims that templates make for a pod are forecast as by the gate, and then charged with it if they fit.
+
+The comparison of claims with caps by allocated devices: with the least that they get of a snapshot's devices.
+
+It uses the forecasts of the gate, with the ResourceSlices and claims of the snapshot. Nothing is reserved under such a
+cap before kube-scheduler allocates devices, so each object is compared with the used amounts of the snapshot alone.
 """
 
 import math
@@ -16,16 +21,17 @@ import msgspec
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
+from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.accounting.problem import Problem
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap, CapIndex, MatchingCaps
 from tallygate.admission.implied_requests import NO_IMPLIED
+from tallygate.admission.kinds import BUILT_IN_TARGETS, DecodedRequest
 from tallygate.admission.pod_view import PodView, ReplicaCount
 from tallygate.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.admission.rule_index import Labels
-from tallygate.cli.check.allocation_check import AllocationChecker, select_comparable
 from tallygate.cli.check.merge import ReportedProblem
 from tallygate.cli.check.snapshot_usage import SnapshotUsage, compute_used_by_pod, get_metadata
 from tallygate.cli.manifests.claim_manifests import ClaimTemplates, index_classes
@@ -38,6 +44,7 @@ from tallygate.gate.applied_workload import (
     ForecastWorkload,
     count_daemon_pods,
     create_workload,
+    multiply,
     sum_pod_sets,
 )
 from tallygate.gate.cap_messages import (
@@ -50,19 +57,21 @@ from tallygate.gate.charge_transitions import CapCharge, ChargedConsumer, ReadTr
 from tallygate.gate.charging import ChargeResult, charge_consumer
 from tallygate.gate.claim_forecast import (
     NO_CLAIMS,
+    LedgerReader,
     PodClaims,
     describe_unknown,
     find_pod_claims,
+    forecast_devices,
     forecast_impossible_claims,
     forecast_waiting_claims,
 )
-from tallygate.gate.device_forecast import compute_least
+from tallygate.gate.device_forecast import compute_least, is_counted
 from tallygate.gate.gpu_annotation_review import find_uncounted_annotations
 from tallygate.gate.usage_lister import get_ledger_key
 from tallygate.gate.whole_workloads import create_whole_problems, read_none, select_whole_caps
 from tallygate.gate.workload_forecast import describe_unknown_defaults, forecast_cap, list_unlimited
 from tallygate.objects.core import Pod
-from tallygate.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from tallygate.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, list_expressions
 from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.model import ForecastEnforcement, PolicySet
 from tallygate.state.in_memory import MemoryLedgers
@@ -447,3 +456,56 @@ def _get_severity(cap: ActiveCap, name: str) -> FindingSeverity:
 
 def _create_cap_problem(problem: Problem, severity: FindingSeverity) -> ReportedProblem:
     return ReportedProblem(problem, f"cap {problem.rule}", severity)
+
+
+class AllocationChecker:
+    """A checker of claims under names that count allocated devices. `read_ledger` states which names it counts."""
+
+    def __init__(self, usage: SnapshotUsage, classes: Iterable[DeviceClass]) -> None:
+        selectors = {
+            device_class.metadata.name: list_expressions(device_class.spec.selectors if device_class.spec else None)
+            for device_class in classes
+            if device_class.metadata is not None and device_class.metadata.name
+        }
+        self._usage = usage
+        self._least_amounts = LeastAmounts(usage.list_slices, selectors.get)
+
+    def start_review(self) -> LeastAmountsReview:
+        """Return the least amounts for the claims of one object."""
+        return self._least_amounts.start_review()
+
+    def forecast(self, typed: TypedObject, caps: Sequence[ActiveCap], read_ledger: LedgerReader) -> Iterator[Problem]:
+        """Yield a problem for each cap that has no room for a claim or template, as the gate warns its creator."""
+        return forecast_devices(DecodedRequest(typed.request, BUILT_IN_TARGETS), caps, self._least_amounts, read_ledger)
+
+    def describe(
+        self, namespace: str, claim: ResourceClaim, caps: Iterable[ActiveCap], read_ledger: LedgerReader
+    ) -> Iterator[str]:
+        """Yield a message for each cap with names under which a claim was not compared with the limit."""
+        review = self.start_review()
+        for cap in caps:
+            if not cap.counts_allocation(claim, is_owned=False):
+                continue
+            ledger = read_ledger(cap)
+            compared = {
+                name
+                for name in compute_least(cap, (claim,), review)
+                if name in cap.hard and ledger is not None and is_counted(ledger, cap, name)
+            }
+            names = sorted(cap.device_meters.keys() - compared)
+            if names:
+                used = self._usage.describe_allocated(cap, get_ledger_key(cap, namespace), names)
+                some = "" if self._usage.list_slices() is None else "some "
+                yield (
+                    f"cap {cap.definition.name} counts {', '.join(names)} when devices are allocated, so {some}claims "
+                    f"of namespace {namespace} were not compared with it; {used}"
+                )
+
+
+def select_comparable(claims: PodClaims, cap: ActiveCap, stored: Sequence[ResourceClaim], pod_count: int) -> PodClaims:
+    """Return the claims of each pod of a workload, without the least amounts if its stored pods have other claims.
+
+    Those may have got more than their least, so the increase is unknown, as in the gate (`add_claims`).
+    """
+    is_alike = compute_least(cap, stored, claims.review) == multiply(claims.compute_least(cap), pod_count)
+    return claims if is_alike else msgspec.structs.replace(claims, review=None)

@@ -2,6 +2,8 @@
 
 It reports duplicate keys and numbers that reach the API server as other numbers, evaluates the rules and applies their
 patches before the API server's validation, and converts a problem of a field to a finding at a line.
+
+The namespaces among the manifests: their labels, and their annotations that set limits of caps.
 """
 
 import json
@@ -14,7 +16,7 @@ import msgspec
 
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.accounting.pod_defaults import PodDefaults
-from tallygate.accounting.problem import Problem
+from tallygate.accounting.problem import Problem, Reason
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.validation.claims import ADMIN_ACCESS_LABEL, requests_admin_access
@@ -25,6 +27,7 @@ from tallygate.admission.kinds import DecodedRequest, ReviewTargets, list_review
 from tallygate.admission.object_checks import MAX_VIOLATIONS
 from tallygate.admission.request import ALLOWED, Phase, Verdict
 from tallygate.admission.resource_fields import list_resource_fields
+from tallygate.admission.rule_codes import LIMIT_ANNOTATION
 from tallygate.admission.rule_index import Labels, RuleIndex, RuleSelection
 from tallygate.cli.check import api_validation
 from tallygate.cli.check.api_validation import apply_patch
@@ -36,12 +39,6 @@ from tallygate.cli.check.merge import (
     LocatedProblem,
     ReportedProblem,
     merge_problems,
-)
-from tallygate.cli.check.namespace_manifests import (
-    check_limit_annotations,
-    collect_labels,
-    is_namespace,
-    merge_limit_annotations,
 )
 from tallygate.cli.check.snapshot_usage import store_devices
 from tallygate.cli.manifests.claim_manifests import ClaimTemplates, collect_classes, collect_templates
@@ -68,6 +65,7 @@ from tallygate.documents.syntax_tree import DocumentError, Entry, Limits, Scalar
 from tallygate.documents.syntax_tree import Mapping as MappingNode
 from tallygate.gate.advertised_devices import KnownDevices
 from tallygate.gate.applied_workload import DaemonPodCounter
+from tallygate.gate.limit_annotation_review import format_subjects
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import (
     DeviceClass,
@@ -76,7 +74,15 @@ from tallygate.objects.devices import (
     ResourceClaimTemplate,
     list_expressions,
 )
-from tallygate.policy.model import Enforcement, Equality, PolicySet
+from tallygate.policy.limit_annotations import (
+    ANNOTATION_PREFIX,
+    LimitAnnotationError,
+    LimitAnnotations,
+    describe_unread,
+    parse_annotation,
+    select_texts,
+)
+from tallygate.policy.model import Enforcement, Equality, NamespaceCap, PolicySet
 from tallygate.policy.suggest import suggest_well_known
 
 
@@ -467,3 +473,62 @@ def _validate(rule_result: RuleResult, labels: Labels | None, defaults: PodDefau
     accepted = typed if is_pod else written
     for problem in api_validation.find_accepted_problems(accepted.content, accepted.views):
         yield ReportedProblem(problem, ACCEPTED_BY_KUBERNETES, FindingSeverity.WARNING)
+
+
+def is_namespace(manifest: Manifest) -> bool:
+    """Return whether a manifest is that of a namespace."""
+    return (manifest.group, manifest.kind) == ("", "Namespace")
+
+
+def collect_labels(manifests: Iterable[Manifest]) -> Mapping[str, Labels]:
+    """Return the labels of the namespaces among the manifests."""
+    return {manifest.name: _read_texts(manifest, "labels") for manifest in manifests if is_namespace(manifest)}
+
+
+def merge_limit_annotations(stored: LimitAnnotations, manifests: Iterable[Manifest]) -> dict[str, Mapping[str, str]]:
+    """Return the annotations that set limits after the manifests are applied: those that they omit stay."""
+    merged = dict(stored)
+    for manifest in filter(is_namespace, manifests):
+        if texts := _select_limit_texts(manifest):
+            merged[manifest.name] = {**merged.get(manifest.name, {}), **texts}
+    return merged
+
+
+def check_limit_annotations(manifest: Manifest, caps: Sequence[NamespaceCap]) -> Iterator[ReportedProblem]:
+    """Yield an error for each annotation of a namespace that sets no limit, and a note on the users of each other one.
+
+    The gate knows the user, and denies the change by another one; here the limits count in any case.
+    """
+    readers = {cap.name: (cap, cap.annotation) for cap in caps if cap.annotation}
+    for name, text in sorted(_select_limit_texts(manifest).items()):
+        field = f"metadata.annotations[{ANNOTATION_PREFIX}{name}]"
+        severity = FindingSeverity.ERROR
+        if name not in readers:
+            rule, message = "", describe_unread(name, readers)
+        else:
+            cap, definition = readers[name]
+            rule = cap.name
+            try:
+                parse_annotation(cap, definition, text)
+                message = f"it is counted, and the gate accepts it from {format_subjects(definition.set_by)} only"
+                severity = FindingSeverity.NOTE
+            except LimitAnnotationError as error:
+                message = str(error)
+        problem = Problem(field, LIMIT_ANNOTATION.number, Reason.FORBIDDEN, message, rule=rule, policy_kind="cap")
+        yield ReportedProblem(problem, f"cap {rule}" if rule else "tallygate", severity)
+
+
+def _select_limit_texts(manifest: Manifest) -> Mapping[str, str]:
+    return select_texts(_read_texts(manifest, "annotations"))
+
+
+def _read_texts(manifest: Manifest, field: str) -> Mapping[str, str]:
+    """Return a mapping of the metadata; a value that is no text is empty, which an API server rejects."""
+    metadata = manifest.node.get("metadata")
+    node = metadata.get(field) if isinstance(metadata, MappingNode) else None
+    entries = node.entries if isinstance(node, MappingNode) else []
+    return {entry.name: _get_text(entry.value) for entry in entries}
+
+
+def _get_text(node: object) -> str:
+    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""

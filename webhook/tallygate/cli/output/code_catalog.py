@@ -11,8 +11,6 @@ from tallygate.admission import implied_requests
 from tallygate.admission import rule_codes as admission
 from tallygate.errors import TallygateError
 from tallygate.policy import policy_codes as policy
-from tallygate.policy.implied_codes import IMPLIED_CODES
-from tallygate.policy.node_resource_codes import NODE_RESOURCE_CODES
 
 NOT_YAML = Code(
     "TG401",
@@ -159,8 +157,6 @@ ALL_CODES: tuple[Code, ...] = tuple(
             *admission.CODES,
             *implied_requests.CODES,
             *policy.CODES,
-            *IMPLIED_CODES,
-            *NODE_RESOURCE_CODES,
             *MANIFEST_CODES,
         ),
         key=lambda code: code.number,

@@ -3,13 +3,20 @@
 A claim that is allocated fits the nodes from which its devices can be reached. Any other claim fits the nodes whose
 devices suffice for all claims of the pod. Source: plugins/dynamicresources/dynamicresources.go and
 extendeddynamicresources.go, resourceclaim in dynamic-resource-allocation, v1.36 and v1.37.
+
+Conditions under which the devices of a claim are bound to a node: their driver reports them after the allocation.
+
+A pod with such a claim waits for the conditions. A device whose binding has failed, or takes too long, is available on
+no node. Source: isClaimReadyForBinding and isClaimTimeout in plugins/dynamicresources/dynamicresources.go, v1.36.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -29,7 +36,6 @@ from tallygate.accounting.scheduling.diagnosis import (
     mark_unresolvable,
 )
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.scheduling.plugins.binding_conditions import BindingState, find_binding_state
 from tallygate.accounting.scheduling.plugins.node_eligibility import match_selector
 from tallygate.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
 from tallygate.accounting.scheduling.plugins.resource_claims import (
@@ -43,7 +49,7 @@ from tallygate.accounting.scheduling.plugins.resource_claims import (
     needs_devices,
 )
 from tallygate.accounting.scheduling.plugins.special_claim import create_special_claim
-from tallygate.objects.devices import DeviceClass, DeviceRequest, ResourceClaim
+from tallygate.objects.devices import AllocatedDeviceStatus, DeviceClass, DeviceRequest, DeviceResult, ResourceClaim
 from tallygate.objects.meta import NodeSelector, ObjectMeta
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
@@ -300,3 +306,54 @@ def _mask_unavailable(claims: Iterable[ResourceClaim], cluster: Cluster, nodes: 
         if allocation is not None and allocation.node_selector is not None:
             unavailable |= ~match_selector(allocation.node_selector, cluster.nodes)[nodes]
     return unavailable
+
+
+_TIMEOUT: Final = timedelta(seconds=600)  # DynamicResourcesBindingTimeoutDefault
+_TRUE: Final = "True"
+
+
+class BindingState(Enum):
+    """Whether the devices of an allocated claim can be bound: `UNKNOWN` needs the time, which is not known."""
+
+    READY = auto()
+    WAITING = auto()
+    FAILED = auto()
+    UNKNOWN = auto()
+
+
+def find_binding_state(claim: ResourceClaim, now: datetime | None) -> BindingState:
+    """Return the state of a claim, ready without devices and without conditions."""
+    allocation = claim.status.allocation if claim.status else None
+    results = (allocation.devices.results if allocation and allocation.devices else None) or ()
+    states = (_find_device_state(claim, result) for result in results)
+    state = next((state for state in states if state is not BindingState.READY), BindingState.READY)
+    if state is not BindingState.WAITING or allocation is None or not allocation.allocation_timestamp:
+        return state
+    if now is None:
+        return BindingState.UNKNOWN
+    is_late = _read_time(allocation.allocation_timestamp) + _TIMEOUT < now
+    return BindingState.FAILED if is_late else BindingState.WAITING
+
+
+def _find_device_state(claim: ResourceClaim, result: DeviceResult) -> BindingState:
+    if not result.binding_conditions:
+        return BindingState.READY
+    status = _find_status(claim, result)
+    if status is None:
+        return BindingState.WAITING
+    true = {condition.type for condition in status.conditions or () if condition.status == _TRUE}
+    if not true.isdisjoint(result.binding_failure_conditions or ()):
+        return BindingState.FAILED
+    return BindingState.READY if true.issuperset(result.binding_conditions) else BindingState.WAITING
+
+
+def _find_status(claim: ResourceClaim, result: DeviceResult) -> AllocatedDeviceStatus | None:
+    """Return the first status of a device; parts of a shared device have one (getAllocatedDeviceStatus)."""
+    reported = (claim.status.devices if claim.status else None) or ()
+    device = result.driver, result.pool, result.device
+    return next((each for each in reported if (each.driver, each.pool, each.device) == device), None)
+
+
+def _read_time(text: str) -> datetime:
+    read = datetime.fromisoformat(text)
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
