@@ -19,11 +19,11 @@ from e2e.tcp_proxy import TcpProxy, fail_once, fail_randomly
 from e2e.waiting import until
 from tallygate.accounting.amounts import Amounts
 from tallygate.admission.cap_index import CapIndex
-from tallygate.gate.charge_transitions import CapCharge, ChargedConsumer
-from tallygate.gate.charging import ChargeResult, charge_consumer
+from tallygate.gate.charging import charge_consumer
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.config import load_kubeconfig
 from tallygate.policy.parse import parse
+from tallygate.review.cap_charge import CapCharge, ChargedConsumer, ChargeResult
 from tallygate.state.batched_ledgers import BatchedLedgers
 from tallygate.state.kubernetes.cap_ledger import (
     MAX_OBJECT_BYTES,

@@ -21,7 +21,7 @@ _VISITS = 3.0  # seconds, for the leader to reconcile
 _QUIET = 0.5  # seconds in which a client of ledgers sends something under load, and a watch does not
 _EACH, _STALL_SECONDS = 0.4, 3.0  # seconds between two cuts, and for which nothing comes
 _CUTS = 4  # for each time that they are stalled
-_UNHEARD = 20.0 + SLACK  # seconds in which a refused request has a silent watch replaced (gate.usage_lister)
+_UNHEARD = 20.0 + SLACK  # seconds in which a refused request has a silent watch replaced (cluster.usage_lister)
 _KNOWN = 10.0  # seconds in which a watch has reported all that was created before
 
 

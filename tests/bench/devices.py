@@ -28,9 +28,9 @@ from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.schedule import schedule_one
 from tallygate.admission.kinds import DecodedRequest
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.gate.cluster_snapshot import FixedSnapshot
-from tallygate.gate.schedulability import check_schedulability
 from tallygate.objects.scheduling import SchedulingPod
+from tallygate.review.cluster_snapshot import FixedSnapshot
+from tallygate.review.schedulability import check_schedulability
 from tests.admission.case import parse_policies
 from tests.bench.headroom import RUNS, run_command
 from tests.bench.schedulability import RULE, RequestedPod, create_request

@@ -16,7 +16,7 @@ import msgspec
 from tallygate.admission.kinds import DecodedRequest
 from tallygate.admission.request import decode_review
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.gate.schedulability import check_schedulability
+from tallygate.review.schedulability import check_schedulability
 from tests.accounting.scheduling.devices import claim, claim_template, device_class, request
 from tests.admission.case import parse_policies
 from tests.bench.devices import create_slice, list_claims, read_memory

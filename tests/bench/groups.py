@@ -7,9 +7,9 @@ import time
 import msgspec
 
 from tallygate.admission.request import Phase
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.gate import Gate
 from tallygate.gate.ledger_reconciler import LedgerReconciler
-from tallygate.gate.usage_lister import UsageLister
 from tallygate.kube.resource_codec import Replaced
 from tallygate.policy.model import PolicySet
 from tallygate.state.in_memory import MemoryLedgers

@@ -15,8 +15,8 @@ from tallygate.accounting.node_shape import ZONE
 from tallygate.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.admission.request import AdmissionRequest, decode_review
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.gate.cluster_snapshot import FixedSnapshot
-from tallygate.gate.schedulability import check_schedulability
+from tallygate.review.cluster_snapshot import FixedSnapshot
+from tallygate.review.schedulability import check_schedulability
 from tests.accounting.scheduling.clusters import create_cluster
 from tests.admission.case import parse_policies
 from tests.bench.schedulability import RULE

@@ -15,8 +15,8 @@ from tallygate.accounting.cluster.pod_info import PodInfo
 from tallygate.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.admission.request import AdmissionRequest, Verdict, decode_review
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.gate.cluster_snapshot import FixedSnapshot
-from tallygate.gate.schedulability import check_schedulability
+from tallygate.review.cluster_snapshot import FixedSnapshot
+from tallygate.review.schedulability import check_schedulability
 from tests.admission.case import parse_policies
 from tests.bench.scheduling import (
     HOST,

@@ -17,10 +17,10 @@ from tallygate.accounting.validation.pods import validate_pod
 from tallygate.admission.created_pods import find_rejections
 from tallygate.admission.implied_requests import ImpliedRequests
 from tallygate.admission.pod_view import PodView, ReplicaCount
-from tallygate.gate.applied_workload import ForecastPods, ForecastWorkload, add_affinities
-from tallygate.gate.quota_forecast import QuotaForecaster
 from tallygate.objects.core import LimitRange, Pod, PodSpec, ResourceQuota
 from tallygate.objects.scheduling import PriorityClass, RuntimeClass
+from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, add_affinities
+from tallygate.review.quota_forecast import QuotaForecaster
 from tallygate.state.informers.namespaced_stores import QuotaStore
 from tests.conformance.case import Case, Outcome
 from tests.conformance.typed_objects import decode_object

@@ -7,12 +7,12 @@ from typing import Any
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.admission.cap_index import CapIndex
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.decisions import Decision
 from tallygate.gate.gate import Gate
 from tallygate.gate.ledger_reconciler import LedgerReconciler
-from tallygate.gate.usage_lister import UsageLister
-from tallygate.gate.whole_workloads import read_workload_state
 from tallygate.kube.resource_codec import Bookmark
+from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.informers.claim_store import ClaimStore
 from tallygate.state.informers.device_store import DeviceStore, SliceRecord
 from tallygate.state.ledger.ledger import Ledger

@@ -13,17 +13,17 @@ from msgspec import structs
 from tallygate.accounting.claim_charge import NO_CLASSES
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from tallygate.admission.request import Phase
-from tallygate.gate.advertised_devices import DeviceLister
-from tallygate.gate.advertised_names import may_be_advertised
-from tallygate.gate.claim_forecast import ClaimTemplateLister
-from tallygate.gate.cluster_snapshot import SnapshotProvider
 from tallygate.gate.decisions import Decision
 from tallygate.gate.gate import Gate
 from tallygate.gate.limit_admissions import LimitAdmissions
-from tallygate.gate.quota_forecast import QuotaLister
-from tallygate.gate.scale_requests import WorkloadReader
-from tallygate.gate.schedulability import check_schedulability, count_pods_on_nodes
 from tallygate.policy.model import PolicySet
+from tallygate.review.advertised_devices import DeviceLister
+from tallygate.review.advertised_names import may_be_advertised
+from tallygate.review.claim_forecast import ClaimTemplateLister
+from tallygate.review.cluster_snapshot import SnapshotProvider
+from tallygate.review.quota_forecast import QuotaLister
+from tallygate.review.scale_requests import WorkloadReader
+from tallygate.review.schedulability import check_schedulability, count_pods_on_nodes
 from tallygate.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey, Ledgers, NamespaceLister

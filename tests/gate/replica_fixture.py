@@ -9,14 +9,14 @@ from typing import Any
 
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import CapIndex
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.cap_activation import CapActivation
 from tallygate.gate.gate import Gate
 from tallygate.gate.ledger_reconciler import LedgerReconciler
 from tallygate.gate.top_consumers import TopConsumers
-from tallygate.gate.usage_lister import UsageLister
-from tallygate.gate.whole_workloads import read_workload_state
 from tallygate.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 from tallygate.state.informers.pod_store import PodStore

@@ -10,8 +10,8 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.ingest import ingest
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.admission.evaluate import SCHEDULER_USER
-from tallygate.gate.advertised_devices import KnownDevices
-from tallygate.gate.cluster_snapshot import FixedSnapshot
+from tallygate.review.advertised_devices import KnownDevices
+from tallygate.review.cluster_snapshot import FixedSnapshot
 from tallygate.state.informers.device_store import DeviceStore
 from tests.accounting.claims import Object, claim_object, exactly, first_available, result
 from tests.gate.gate_fixture import GateFixture, pod, response

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from tallygate.accounting.amounts import Amounts
-from tallygate.gate.decisions import UndecidedError
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.gate import Gate
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.review.context import UndecidedError
 from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey

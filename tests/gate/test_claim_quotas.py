@@ -8,8 +8,8 @@ import pytest
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.admission.request import Phase
-from tallygate.gate.advertised_names import may_be_advertised
-from tallygate.gate.cluster_snapshot import ClusterSnapshot, FixedSnapshot
+from tallygate.review.advertised_names import may_be_advertised
+from tallygate.review.cluster_snapshot import ClusterSnapshot, FixedSnapshot
 from tests.accounting.claims import CLASS, claim_object, exactly, first_available
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.test_claim_forecast import CONTROLLED, claiming, claiming_workload, read_denial, read_warnings

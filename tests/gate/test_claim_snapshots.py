@@ -1,7 +1,7 @@
 """Snapshots of claims: their amounts and their revision, while their watch goes on and other replicas list them."""
 
 from tallygate.accounting.amounts import Amounts
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.state.informers.claim_store import ClaimStore
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.gate.cluster_snapshot import FixedSnapshot, SnapshotProvider
+from tallygate.review.cluster_snapshot import FixedSnapshot, SnapshotProvider
 from tests.calls import count_calls
 from tests.gate.gate_fixture import GateFixture, pod, response
 from tests.gate.test_schedulability import NOT_NOW, RULE, cluster

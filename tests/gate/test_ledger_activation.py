@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.state.informers.named_stores import NamespaceStore
 from tallygate.state.ports import LedgerKey
 from tests.gate.gate_fixture import pod, raise_missing, response

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tallygate.gate.membership import Membership
+from tallygate.cluster.membership import Membership
 from tallygate.kube.resource_codec import Bookmark
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey

@@ -8,7 +8,7 @@ import pytest
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.ingest import ingest
 from tallygate.accounting.node_shape import ZONE
-from tallygate.gate.cluster_snapshot import FixedSnapshot
+from tallygate.review.cluster_snapshot import FixedSnapshot
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import GPU, GateFixture, pod, response
 from tests.gate.test_schedulability import ADVERTISED, NEVER, NOT_NOW, RULE, cluster, get_message, place_pod

@@ -6,7 +6,7 @@ import pytest
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.ingest import ingest
-from tallygate.gate.cluster_snapshot import FixedSnapshot
+from tallygate.review.cluster_snapshot import FixedSnapshot
 from tests.gate.gate_fixture import GateFixture, pod
 from tests.gate.test_schedulability import ADVERTISED, NEVER, NOT_NOW, RULE, get_message
 from tests.gate.test_workload_forecast import workload

@@ -9,7 +9,7 @@ import pytest
 from tallygate.admission.request import Phase
 from tallygate.errors import TallygateError
 from tallygate.gate.decisions import Decision
-from tallygate.gate.scale_requests import WorkloadReader
+from tallygate.review.scale_requests import WorkloadReader
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.test_quotas import NO_CAPS, gpus, quotas
 

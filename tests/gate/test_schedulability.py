@@ -10,8 +10,8 @@ import pytest
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.ingest import ingest, settle_devices
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, UNKNOWN_POD_DEFAULTS, PodDefaults
-from tallygate.gate.cluster_snapshot import ClusterSnapshot, FixedSnapshot
 from tallygate.objects.scheduling import RuntimeClass, RuntimeClassScheduling, Toleration
+from tallygate.review.cluster_snapshot import ClusterSnapshot, FixedSnapshot
 from tests.accounting.scheduling.devices import claim, device_slice, request
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.test_workload_forecast import list_warnings, workload

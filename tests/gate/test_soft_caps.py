@@ -8,8 +8,8 @@ import pytest
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.admission.request import Phase
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.gate import Gate
-from tallygate.gate.usage_lister import UsageLister
 from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.state.ledger.reserve import MAX_RESERVATIONS

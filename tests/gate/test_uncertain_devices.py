@@ -1,7 +1,7 @@
 """Devices of claims whose amounts no slice shows: how they are named, and which claims are top consumers."""
 
-from tallygate.gate.counted_claims import describe_uncertain
-from tallygate.gate.usage_lister import get_ledger_key
+from tallygate.cluster.counted_claims import describe_uncertain
+from tallygate.cluster.usage_lister import get_ledger_key
 from tests.gate.claim_replica import ClaimReplica
 from tests.gate.gate_fixture import CAP
 from tests.gate.test_allocated_devices import BY_MODEL, create_replica, h100s, publish, store

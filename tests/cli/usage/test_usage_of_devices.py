@@ -12,8 +12,8 @@ from tallygate.cli.app import root
 from tallygate.cli.sources.cap_ledger_list import CapLedgerList, CapLedgerRecord
 from tallygate.cli.usage.usage_report import ChosenLedger, LedgerChoice, compute_usage
 from tallygate.cli.usage.verify import find_drift, find_incomparable
-from tallygate.gate.top_consumers import PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
-from tallygate.gate.usage_lister import get_ledger_key
+from tallygate.cluster.consumer_sums import PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
+from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 from tests.admission.case import parse_policies
 from tests.cli.usage.clusters import GPU, Object, load_snapshot, namespace, pod

@@ -17,11 +17,12 @@ from tallygate.accounting.devices.device_meter import (
     count_devices,
 )
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.gate import allocated_usage, charge_transitions, ledger_reconciler, usage_lister
-from tallygate.gate.allocated_usage import AllocatedUsage
+from tallygate.cluster import allocated_usage, usage_lister
+from tallygate.cluster.allocated_usage import AllocatedUsage
+from tallygate.cluster.counted_claims import ClaimSources
+from tallygate.cluster.usage_lister import ClaimsUsage, UsageLister
+from tallygate.gate import charge_transitions, ledger_reconciler
 from tallygate.gate.charge_transitions import ReserveTransition
-from tallygate.gate.counted_claims import ClaimSources
-from tallygate.gate.usage_lister import ClaimsUsage, UsageLister
 from tallygate.objects.devices import DeviceRequest
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.pod_store import ClaimPod, PodStore

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.gate import charged_requests, ledger_reconciler
-from tallygate.gate.charge_transitions import CapCharge
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.cluster.usage_lister import UsageLister
+from tallygate.gate import ledger_reconciler
+from tallygate.review import charged_requests
+from tallygate.review.cap_charge import CapCharge
 from tallygate.state.ledger.expire import ReservationAges
 from tallygate.state.ledger.ledger import NO_REMAPPING, Ledger
 from tallygate.state.ports import LedgerKey

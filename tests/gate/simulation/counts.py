@@ -13,7 +13,7 @@ import msgspec
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.state.informers.claim_store import ClaimStore, OwnedClaim
 from tallygate.state.informers.consumer_store import ChargeableCap, ConsumerName, ConsumerUsage
 from tallygate.state.informers.device_store import DeviceStore

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.kinds import ReviewTargets
 from tallygate.gate import charge_transitions, ledger_reconciler
-from tallygate.gate.owner_chain import Controller, OwnerChains, find_controller
 from tallygate.objects.meta import ObjectMeta
+from tallygate.review.owner_chain import Controller, OwnerChains, find_controller
 from tallygate.state.ledger import expire as expiry
 from tallygate.state.ledger import recount as counting
 from tallygate.state.ledger import reserve as reserving

@@ -6,9 +6,9 @@ from typing import Any
 
 from tallygate.admission.cap_index import CapIndex
 from tallygate.admission.request import CREATE, UPDATE, Phase
-from tallygate.gate.decisions import UndecidedError
+from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.gate.gate import Gate
-from tallygate.gate.usage_lister import get_ledger_key
+from tallygate.review.context import UndecidedError
 from tallygate.state.ledger.ledger import Operation
 from tallygate.state.ports import RetryLaterError
 from tests.gate.simulation.attempts import Attempt, Attempts

@@ -238,5 +238,5 @@ class GroundTruth:
 
 
 def hash_members(names: Collection[str]) -> str:
-    """Return the hash of member namespaces as a ledger has it (`tallygate.gate.usage_lister`)."""
+    """Return the hash of member namespaces as a ledger has it (`tallygate.cluster.usage_lister`)."""
     return sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]

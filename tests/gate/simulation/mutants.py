@@ -11,11 +11,11 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from tallygate.admission.cap_index import ActiveCap, CapIndex, Labels, MatchingCaps
+from tallygate.cluster.membership import Membership, MembershipFinder
+from tallygate.cluster.usage_lister import CountedRevisions, UsageLister
 from tallygate.gate import charge_transitions, ledger_reconciler
 from tallygate.gate.charge_transitions import ReserveTransition
 from tallygate.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
-from tallygate.gate.membership import Membership, MembershipFinder
-from tallygate.gate.usage_lister import CountedRevisions, UsageLister
 from tallygate.state.batched_ledgers import BatchedLedgers, CachedLedger
 from tallygate.state.informers.named_stores import MemberNamespaces
 from tallygate.state.ledger.expire import ReservationAges

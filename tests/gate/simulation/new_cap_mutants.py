@@ -7,7 +7,8 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from tallygate.gate.cap_activation import CapActivation
-from tallygate.gate.charge_transitions import CapChargeResult, ReserveTransition
+from tallygate.gate.charge_transitions import ReserveTransition
+from tallygate.review.cap_charge import CapChargeResult
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import TransitionResult
 from tests.gate.simulation.runner import create_mutant

@@ -14,17 +14,17 @@ from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.admission.request import AdmissionRequest
+from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.gate.cap_activation import CapActivation
-from tallygate.gate.charge_transitions import CapCharge, ChargedConsumer
-from tallygate.gate.charged_requests import UndecidedChargeError, compute_request_charges
 from tallygate.gate.charging import charge_consumer
 from tallygate.gate.ledger_reconciler import LedgerReconciler
-from tallygate.gate.owner_chain import OwnerChains, UnreadableOwnerError
-from tallygate.gate.usage_lister import UsageLister, get_ledger_key
-from tallygate.gate.whole_workloads import read_workload_state
 from tallygate.kube.reflector import Freshness
 from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
 from tallygate.objects.meta import ObjectMeta, OwnerReference
+from tallygate.review.cap_charge import CapCharge, ChargedConsumer
+from tallygate.review.charged_requests import UndecidedChargeError, compute_request_charges
+from tallygate.review.owner_chain import OwnerChains, UnreadableOwnerError
+from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.batched_ledgers import BatchedLedgers
 from tallygate.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 from tallygate.state.informers.pod_store import PodStore

@@ -11,12 +11,12 @@ from tallygate.admission import cap_index
 from tallygate.admission.cap_index import CapIndex
 from tallygate.admission.kinds import ReviewTargets
 from tallygate.gate import charge_transitions, rolling_pods
-from tallygate.gate.charging import ChargeResult
-from tallygate.gate.owner_chain import Controller, OwnerChains, StoredController, find_controller
 from tallygate.gate.rolling_pods import Charger, Revision, SurgeCharger
 from tallygate.objects.meta import ObjectMeta, OwnerReference
 from tallygate.policy.limit_annotations import LimitAnnotations, read_overrides
 from tallygate.policy.model import LimitOverride, NamespaceCap
+from tallygate.review.cap_charge import ChargeResult
+from tallygate.review.owner_chain import Controller, OwnerChains, StoredController, find_controller
 from tallygate.state.informers.named_stores import NamespaceStore
 from tallygate.state.ledger import recount as counting
 from tallygate.state.ledger import reserve as reserving

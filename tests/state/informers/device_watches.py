@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.gate.cluster_snapshot import ClusterSnapshot
 from tallygate.kube.resource_codec import Changed, Replaced, ResourceCodec
+from tallygate.review.cluster_snapshot import ClusterSnapshot
 from tallygate.state.informers.claim_store import ClaimStore
 from tallygate.state.informers.device_cache import DeviceCache
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore

@@ -28,23 +28,17 @@ from tallygate.audit.listing import (
     index_groups,
     list_kinds_in_order,
 )
-from tallygate.gate.advertised_devices import DeviceLister
-from tallygate.gate.applied_workload import DaemonPodCounter
-from tallygate.gate.cap_messages import describe_scope, find_consumer_words
-from tallygate.gate.cluster_snapshot import SnapshotProvider
-from tallygate.gate.counted_claims import CountedClaim, describe_uncertain
-from tallygate.gate.membership import Membership
-from tallygate.gate.top_consumers import (
-    Consumer,
-    PodOwners,
-    describe_consumers,
-    sum_by_namespace,
-    sum_by_workload,
-)
-from tallygate.gate.usage_lister import UsageLister, get_ledger_key
+from tallygate.cluster.consumer_sums import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
+from tallygate.cluster.counted_claims import CountedClaim, describe_uncertain
+from tallygate.cluster.membership import Membership
+from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.objects.meta import PartialObjectMetadata
 from tallygate.policy.limit_annotations import LimitRecords, find_invalid, find_unadmitted, read_overrides
 from tallygate.policy.model import Enforcement, PolicySet
+from tallygate.review.advertised_devices import DeviceLister
+from tallygate.review.applied_workload import DaemonPodCounter
+from tallygate.review.cap_messages import describe_scope, find_consumer_words
+from tallygate.review.cluster_snapshot import SnapshotProvider
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.named_stores import NamespaceStore
 from tallygate.state.informers.pod_store import PodStore

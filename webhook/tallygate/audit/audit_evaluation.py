@@ -27,23 +27,23 @@ from tallygate.admission.request import CREATE, AdmissionRequest, Phase, ReviewE
 from tallygate.admission.rule_index import Labels, RuleIndex
 from tallygate.audit.audit_findings import AuditCoverage, AuditFinding, AuditFindings, ObjectRef
 from tallygate.audit.listing import POD, format_api_version
-from tallygate.gate.advertised_devices import DeviceLister
-from tallygate.gate.applied_workload import (
+from tallygate.objects.core import Pod
+from tallygate.objects.devices import ResourceClaim
+from tallygate.objects.meta import ObjectMeta, OwnerReference
+from tallygate.policy.model import CLAIM_KINDS, Enforcement, ForecastEnforcement, PolicySet
+from tallygate.review.advertised_devices import DeviceLister
+from tallygate.review.applied_workload import (
     DaemonPodCounter,
     ForecastWorkload,
     count_daemon_pods,
     create_workload,
 )
-from tallygate.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
-from tallygate.gate.cluster_snapshot import SnapshotProvider
-from tallygate.gate.gpu_annotation_review import find_uncounted_annotations
-from tallygate.gate.rejected_pods import find_rejected_pods
-from tallygate.gate.schedulability import check_schedulability
-from tallygate.gate.workload_forecast import describe_unknown_count, describe_unknown_defaults, forecast_cap
-from tallygate.objects.core import Pod
-from tallygate.objects.devices import ResourceClaim
-from tallygate.objects.meta import ObjectMeta, OwnerReference
-from tallygate.policy.model import CLAIM_KINDS, Enforcement, ForecastEnforcement, PolicySet
+from tallygate.review.cap_messages import create_missing_limit_problem, create_unknown_product_problem
+from tallygate.review.cluster_snapshot import SnapshotProvider
+from tallygate.review.gpu_annotation_review import find_uncounted_annotations
+from tallygate.review.rejected_pods import find_rejected_pods
+from tallygate.review.schedulability import check_schedulability
+from tallygate.review.workload_forecast import describe_unknown_count, describe_unknown_defaults, forecast_cap
 from tallygate.state.informers.claim_records import find_pod_uid
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.pod_records import ChargeGroup

@@ -19,11 +19,11 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, GroupKind, ReviewTargets
 from tallygate.admission.workload_resources import WorkloadResource, find_resource
 from tallygate.errors import TallygateError
-from tallygate.gate.cluster_snapshot import FixedSnapshot
 from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import ApiClient
 from tallygate.kube.discovery import Discovery
 from tallygate.kube.pagination import WaitFunction, list_raw_pages
+from tallygate.review.cluster_snapshot import FixedSnapshot
 
 POD: Final = ("", "Pod")
 NODE: Final = ("", "Node")

@@ -57,11 +57,11 @@ from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
 from tallygate.cli.sources.options import combine_files, load_usable_policies, snapshot_option
 from tallygate.cli.sources.snapshot_reader import SnapshotContents, read_snapshot
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
-from tallygate.gate.applied_workload import ForecastPods, ForecastWorkload
-from tallygate.gate.claim_forecast import find_pod_claims
-from tallygate.gate.workload_forecast import describe_unknown_defaults
 from tallygate.objects.core import Pod, PodSpec
 from tallygate.policy.model import PolicySet
+from tallygate.review.applied_workload import ForecastPods, ForecastWorkload
+from tallygate.review.claim_forecast import find_pod_claims
+from tallygate.review.workload_forecast import describe_unknown_defaults
 
 _POD = "pod"
 _DEFAULT_NAMESPACE = "default"

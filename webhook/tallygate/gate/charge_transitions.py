@@ -1,18 +1,16 @@
 """The ledger transitions of a charge under one cap: reserve, release and read."""
 
-from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
-from tallygate.admission.cap_index import ActiveCap
-from tallygate.gate.membership import Membership
-from tallygate.gate.usage_lister import CountedRevisions, UsageLister, get_ledger_key
-from tallygate.objects.core import Pod
+from tallygate.cluster.membership import Membership
+from tallygate.cluster.usage_lister import CountedRevisions, UsageLister, get_ledger_key
+from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.state.ledger.ledger import Activation, Ledger, Operation, Surge
 from tallygate.state.ledger.recount import NO_POD, CountedPod, UsageSnapshot, recount
 from tallygate.state.ledger.reserve import (
@@ -25,125 +23,14 @@ from tallygate.state.ledger.reserve import (
     Prerequisite,
     ReservationRequest,
     Reserved,
-    WorkloadTerms,
     release,
     reserve,
 )
-from tallygate.state.ledger.surges import NO_TERMS, SurgeTerms
+from tallygate.state.ledger.surges import NO_TERMS
 from tallygate.state.ports import LedgerKey, TransitionResult
 
-_NO_EXCESS = Amounts()
 _MANY_RESERVATIONS = 8
 _NO_REQUIREMENT = CountedRevisions(0, 0)
-
-
-class ChargedConsumer(msgspec.Struct, frozen=True):
-    """The pod or claim to charge, and the nonce of this attempt; a dry run charges nothing.
-
-    `allocates_at` is the revision of the stored claim if its devices are allocated, else 0. `pod_uid` and `pod_name`
-    are those of the pod for which kube-scheduler creates a claim, or empty (rule 10). `workload` has what caps need
-    that admit workloads as a whole (rule 11).
-    """
-
-    uid: str
-    namespace: str
-    name: str
-    attempt: str
-    operation: Operation
-    is_dry_run: bool = False
-    kind: ConsumerKind = ConsumerKind.POD
-    allocates_at: int = 0
-    pod_uid: str = ""
-    pod_name: str = ""
-    workload: WorkloadTerms = NO_WORKLOAD
-
-
-class FixedAmounts(msgspec.Struct, frozen=True):
-    """The part of an allocation that counts the same whatever devices the claim gets, as a charge."""
-
-    current: Amounts = _NO_EXCESS
-    requested: Amounts = _NO_EXCESS
-
-
-_NOTHING_FIXED = FixedAmounts()
-
-
-class CapCharge(msgspec.Struct, frozen=True):
-    """The amounts of one consumer under one cap: `current` of the stored object, `requested` of the new one.
-
-    `fixed` are the amounts of an allocation that its claim was charged for when it was created: they are decided only
-    if the ledger had other mappings of device classes then (rule 10). `charge_under` returns the charge under a cap
-    with former mappings; None if they do not matter.
-
-    `may_exceed` is True if this user may exceed the cap. `pod` is the pod whose derived amounts messages explain.
-    `rolls_at` is the time, in seconds of the Unix epoch, at which the controller of the pod was found to roll; 0 if it
-    was not.
-    """
-
-    cap: ActiveCap
-    current: Amounts
-    requested: Amounts
-    may_exceed: bool
-    pod: Pod | None = None
-    rolls_at: int = 0
-    fixed: FixedAmounts = _NOTHING_FIXED
-    charge_under: Callable[[ActiveCap], "CapCharge"] | None = None
-
-    def adapt_to_ledger(self, ledger: Ledger) -> "CapCharge":
-        """Return the charge by the mappings of device classes that the ledger was counted with.
-
-        Amounts are decided again if the ledger may count consumers under their names that passed no guard, or must be
-        counted first.
-        """
-        charge, cap = self, self.cap.with_former(ledger.mappings)
-        if cap is not self.cap:
-            charge = self if self.charge_under is None else self.charge_under(cap)
-            charge = msgspec.structs.replace(charge, cap=cap, rolls_at=self.rolls_at)
-        names = charge.fixed.requested.keys()
-        undecided = {
-            name
-            for name in names
-            if name in ledger.remapping.names or not ledger.resources >= cap.list_sources((name,))
-        }
-        if not undecided or ledger.initializer:
-            return charge
-        current, requested = (
-            amounts + {name: amount for name, amount in fixed.items() if name in undecided}
-            for amounts, fixed in (
-                (charge.current, charge.fixed.current),
-                (charge.requested, charge.fixed.requested),
-            )
-        )
-        return msgspec.structs.replace(charge, current=current, requested=requested)
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether the consumer has, or requests, a name with a hard limit: else no state of the ledger rejects it.
-
-        It may do so by a former mapping that only the ledger has.
-        """
-        hard = self.cap.hard
-        if self.charge_under is not None:
-            return True
-        return any(name in hard for name in self.requested) or any(name in hard for name in self.current)
-
-    @property
-    def surge_terms(self) -> SurgeTerms:
-        """The surge for a pod of a controller that rolls."""
-        surge = self.cap.definition.surge
-        return SurgeTerms(self.cap.surge, surge.seconds, self.rolls_at) if self.rolls_at and surge else NO_TERMS
-
-
-class CapChargeResult(msgspec.Struct, frozen=True):
-    """The result under one cap: the stored ledger (`before`), the ledger after the charge, and the amounts in excess.
-
-    If the cap rejects the consumer, `ledger` is the ledger without the charge.
-    """
-
-    charge: CapCharge
-    before: Ledger
-    ledger: Ledger
-    excess: Amounts
 
 
 class _Recount(NamedTuple):
@@ -191,9 +78,9 @@ class ReserveTransition(msgspec.Struct):
             self._prepare_standalone(stored) if self.is_standalone else self._prepare_shared(stored)
         )
         membership = self._find_membership()
-        covered, charge = _NO_EXCESS, self.charge.adapt_to_ledger(ledger)
+        covered, charge = NO_AMOUNTS, self.charge.adapt_to_ledger(ledger)
         if self.consumer.allocates_at and not charge.requested:
-            result = CapChargeResult(charge, ledger, ledger, _NO_EXCESS)
+            result = CapChargeResult(charge, ledger, ledger, NO_AMOUNTS)
             return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
         if self.consumer.pod_uid:
             ledger, covered = self._count_pod(ledger)
@@ -231,7 +118,7 @@ class ReserveTransition(msgspec.Struct):
                     else rejected_amounts,
                 )
             case Reserved(needs_no_write=needs_no_write):
-                result = CapChargeResult(charge, ledger, outcome.ledger, _NO_EXCESS)
+                result = CapChargeResult(charge, ledger, outcome.ledger, NO_AMOUNTS)
                 # store the recount that decides an allocation: no older count may decide a later creation
                 needs_write = not needs_no_write or (bool(self.consumer.allocates_at) and ledger is not stored)
                 if self.mode is ChargeMode.RESERVE and needs_write:
@@ -330,7 +217,7 @@ class ReserveTransition(msgspec.Struct):
         """
         counted = self._recount(ledger)
         if counted is None:
-            return ledger, _NO_EXCESS
+            return ledger, NO_AMOUNTS
         return counted.ledger, counted.snapshot.find_covering_part(self.consumer.pod_uid)
 
     def _create_request(self, charge: CapCharge, membership: Membership | None, covered: Amounts) -> ReservationRequest:

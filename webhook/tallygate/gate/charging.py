@@ -12,52 +12,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-import msgspec
-
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.cap_activation import CapActivation
-from tallygate.gate.charge_transitions import (
-    CapCharge,
-    CapChargeResult,
-    ChargedConsumer,
-    ChargeMode,
-    ReleaseTransition,
-    ReserveTransition,
-)
-from tallygate.gate.usage_lister import UsageLister
-from tallygate.state.ledger.ledger import NO_ACTIVATION, Activation
+from tallygate.gate.charge_transitions import ChargeMode, ReleaseTransition, ReserveTransition
+from tallygate.review.cap_charge import CapCharge, CapChargeResult, CapObstacle, ChargedConsumer, ChargeResult
 from tallygate.state.ledger.reserve import Deferred, Prerequisite
 from tallygate.state.ports import Ledgers, RetryLaterError, StoreUnavailableError
 
 _GRACE_SECONDS = 1.0  # after the deadline, to release a reservation that would otherwise block others until it expires
-
-
-class CapObstacle(msgspec.Struct, frozen=True):
-    """The reason why there is no result under one cap: a prerequisite of the ledger, or the error of a store.
-
-    `activation` is the state of a ledger that is not active.
-    """
-
-    cap: str
-    cause: Prerequisite | RetryLaterError | StoreUnavailableError
-    activation: Activation = NO_ACTIVATION
-
-
-class ChargeResult(msgspec.Struct, frozen=True):
-    """The results under all caps: `reserved` under every cap, or nothing is reserved.
-
-    One cap in `exceeded` rejects the consumer. Otherwise one of `obstacles` leaves it undecided. `unevaluated` are
-    caps that gave no result and cannot reject the consumer: nothing is known to be reserved under them.
-    """
-
-    reserved: tuple[CapChargeResult, ...] = ()
-    exceeded: tuple[CapChargeResult, ...] = ()
-    obstacles: tuple[CapObstacle, ...] = ()
-    unevaluated: tuple[CapObstacle, ...] = ()
-
-    @property
-    def is_final(self) -> bool:
-        """True if a cap rejects the consumer or leaves it undecided."""
-        return bool(self.exceeded or self.obstacles)
 
 
 def charge_consumer(  # noqa: PLR0913  # ports, each by its name

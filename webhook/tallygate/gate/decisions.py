@@ -8,17 +8,15 @@ from msgspec.structs import replace
 
 from tallygate.accounting.problem import Problem
 from tallygate.admission import response
-from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
-from tallygate.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
-from tallygate.errors import TallygateError
-from tallygate.gate.active_policies import ActivePolicySet
-from tallygate.gate.cap_messages import (
+from tallygate.admission.request import ALLOWED, Phase, Verdict
+from tallygate.review.cap_charge import CapObstacle, ChargeResult
+from tallygate.review.cap_messages import (
     create_new_cap_warning,
     create_soft_limit_warnings,
     describe_prerequisite,
     is_newly_exceeded,
 )
-from tallygate.gate.charging import CapObstacle, ChargeResult
+from tallygate.review.context import ReviewContext, UndecidedError, add_warnings, describe_unevaluated
 from tallygate.state.ledger.reserve import Prerequisite
 from tallygate.state.ports import StoreUnavailableError, StoreUnreachableError
 
@@ -61,32 +59,6 @@ class Decision(msgspec.Struct, frozen=True):
     record: DecisionRecord
 
 
-class UndecidedError(TallygateError):
-    """No decision was possible, for a reason other than the user's request: the cluster's failurePolicy decides.
-
-    `uid` is that of the review. `obstacles` are the caps that gave no result; empty for a dry run. `is_transient` is
-    set if another replica, or this one a second later, may decide.
-    """
-
-    def __init__(
-        self, message: str, uid: str = "", obstacles: tuple[CapObstacle, ...] = (), *, is_transient: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.uid = uid
-        self.obstacles = obstacles
-        self.is_transient = is_transient
-
-
-class ReviewContext(msgspec.Struct, frozen=True):
-    """One review under the active policies; `implied` are the implied requests in its namespace."""
-
-    request: AdmissionRequest
-    phase: Phase
-    policy_set: ActivePolicySet
-    verdict: Verdict
-    implied: ImpliedRequests = NO_IMPLIED
-
-
 def _create_message_context(context: ReviewContext) -> response.ResponseSubject:
     return response.ResponseSubject(context.request, context.policy_set.reasons)
 
@@ -122,15 +94,6 @@ def decide_with_warnings(context: ReviewContext, problems: Iterable[Problem], un
     return decide_by_rules(add_warnings(context, problems, unknown))
 
 
-def add_warnings(context: ReviewContext, problems: Iterable[Problem], unknown: str = "") -> ReviewContext:
-    """Return the context with more warnings; `unknown` is a message on what was not evaluated, or empty."""
-    warnings = (*context.verdict.warnings, *problems)
-    if warnings == context.verdict.warnings and not unknown:
-        return context
-    unknowns = (*context.verdict.unknown, unknown) if unknown else context.verdict.unknown
-    return replace(context, verdict=dataclasses.replace(context.verdict, warnings=warnings, unknown=unknowns))
-
-
 def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
     """Return the decision that every cap allows the pod; with a warning above a soft limit.
 
@@ -152,11 +115,6 @@ def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
         context = replace(context, verdict=verdict)
     body = response.encode_response(_create_message_context(context), context.verdict, context.phase, None)
     return Decision(body, _create_record(context, "allow"))
-
-
-def describe_unevaluated(cap: str, reason: str) -> str:
-    """Return the message about a cap that cannot reject a request, and was not evaluated for this reason."""
-    return f"cap {cap} was not evaluated, and has no hard limit on this request: {reason}"
 
 
 def _create_record(context: ReviewContext, verdict: str, problems: tuple[Problem, ...] = ()) -> DecisionRecord:

@@ -17,12 +17,30 @@ from tallygate.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_req
 from tallygate.admission.implied_requests import creates_pod
 from tallygate.admission.kinds import DecodedRequest, ReviewTargets
 from tallygate.admission.request import ALLOWED, CREATE, Phase, decode_review
-from tallygate.gate.active_policies import ActivePolicies
-from tallygate.gate.applied_workload import DaemonPodCounter
+from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.gate.cap_activation import CapActivation
-from tallygate.gate.cap_messages import create_excess_problems
-from tallygate.gate.charge_transitions import CapCharge, CapChargeResult, ReadTransition
-from tallygate.gate.charged_requests import (
+from tallygate.gate.charge_transitions import ReadTransition
+from tallygate.gate.charging import charge_consumer
+from tallygate.gate.decisions import (
+    Decision,
+    allow_under_caps,
+    decide_by_rules,
+    decide_with_warnings,
+    decide_without_result,
+    deny_by_caps,
+    retry_later,
+)
+from tallygate.gate.limit_admissions import LimitAdmissions
+from tallygate.gate.rolling_pods import SurgeCharger
+from tallygate.gate.top_consumers import TopConsumers
+from tallygate.objects.core import Pod
+from tallygate.policy.limit_annotations import NO_LIMIT_ANNOTATIONS, LimitAnnotations
+from tallygate.policy.model import PolicySet
+from tallygate.review.active_policies import ActivePolicies
+from tallygate.review.applied_workload import DaemonPodCounter
+from tallygate.review.cap_charge import CapCharge, CapChargeResult, CapObstacle
+from tallygate.review.cap_messages import create_excess_problems
+from tallygate.review.charged_requests import (
     RequestCharges,
     UndecidedChargeError,
     compute_request_charges,
@@ -30,8 +48,7 @@ from tallygate.gate.charged_requests import (
     find_no_device,
     is_charged,
 )
-from tallygate.gate.charging import CapObstacle, charge_consumer
-from tallygate.gate.claim_forecast import (
+from tallygate.review.claim_forecast import (
     ClaimTemplateLister,
     counts_devices,
     describe_unknown,
@@ -41,40 +58,21 @@ from tallygate.gate.claim_forecast import (
     forecast_impossible_claims,
     forecast_waiting_claims,
 )
-from tallygate.gate.decisions import (
-    Decision,
-    ReviewContext,
-    UndecidedError,
-    add_warnings,
-    allow_under_caps,
-    decide_by_rules,
-    decide_with_warnings,
-    decide_without_result,
-    deny_by_caps,
-    describe_unevaluated,
-    retry_later,
-)
-from tallygate.gate.limit_admissions import LimitAdmissions
-from tallygate.gate.limit_annotation_review import check_limit_annotations, is_namespace_write
-from tallygate.gate.namespace_moves import check_namespace_move, is_namespace_update
-from tallygate.gate.owner_chain import OwnerChains, UnreadableOwnerError
-from tallygate.gate.quota_forecast import (
+from tallygate.review.context import ReviewContext, UndecidedError, add_warnings, describe_unevaluated
+from tallygate.review.limit_annotation_review import check_limit_annotations, is_namespace_write
+from tallygate.review.namespace_moves import check_namespace_move, is_namespace_update
+from tallygate.review.owner_chain import OwnerChains, UnreadableOwnerError
+from tallygate.review.quota_forecast import (
     NO_EXPECTED_CLAIMS,
     ExpectedClaims,
     QuotaForecaster,
     QuotaLister,
     find_expected_claims,
 )
-from tallygate.gate.rejected_pods import find_rejected_pods
-from tallygate.gate.rolling_pods import SurgeCharger
-from tallygate.gate.scale_requests import UnreadableWorkloadError, WorkloadReader, is_scale_request
-from tallygate.gate.top_consumers import TopConsumers
-from tallygate.gate.usage_lister import UsageLister, get_ledger_key
-from tallygate.gate.whole_workloads import add_owners, create_whole_problems
-from tallygate.gate.workload_review import WorkloadReviewer
-from tallygate.objects.core import Pod
-from tallygate.policy.limit_annotations import NO_LIMIT_ANNOTATIONS, LimitAnnotations
-from tallygate.policy.model import PolicySet
+from tallygate.review.rejected_pods import find_rejected_pods
+from tallygate.review.scale_requests import UnreadableWorkloadError, WorkloadReader, is_scale_request
+from tallygate.review.whole_workloads import add_owners, create_whole_problems
+from tallygate.review.workload_review import WorkloadReviewer
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import (
     LedgerKey,

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.gate.cap_activation import CapActivation
 from tallygate.gate.charge_transitions import ReadTransition
 from tallygate.gate.leader_election import Leadership, Standalone
-from tallygate.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.state.ledger.expire import (
     GANG_BOUND_SECONDS,
     REMAPPING,

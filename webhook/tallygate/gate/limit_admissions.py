@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
 from tallygate.admission.request import AdmissionRequest
-from tallygate.gate.limit_annotation_review import list_changed_limits
-from tallygate.gate.namespace_moves import decode_namespace
+from tallygate.review.limit_annotation_review import list_changed_limits
+from tallygate.review.namespace_moves import decode_namespace
 from tallygate.state.informers.named_stores import NamespaceRecord
 
 _MAX_PENDING: Final = 1000  # changes, so that forged reviews take little memory; the oldest is dropped

@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.kinds import ReviewTargets
-from tallygate.gate.charge_transitions import CapCharge, ChargedConsumer
-from tallygate.gate.charged_requests import RequestCharges
-from tallygate.gate.charging import ChargeResult
-from tallygate.gate.owner_chain import OwnerChains, find_controller
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.objects.meta import ObjectMeta, OwnerReference
+from tallygate.review.cap_charge import CapCharge, ChargedConsumer, ChargeResult
+from tallygate.review.charged_requests import RequestCharges
+from tallygate.review.owner_chain import OwnerChains, find_controller
 from tallygate.state.informers.consumer_store import NotSyncedError
 from tallygate.state.informers.pod_records import ChargeGroup
 

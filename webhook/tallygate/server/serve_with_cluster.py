@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
 
-from tallygate.gate.advertised_names import may_be_advertised
 from tallygate.gate.cap_activation import CapActivation, create_lease_reader, create_process_reader
 from tallygate.gate.gate import Gate
 from tallygate.gate.leader_election import LeaderElector
 from tallygate.gate.ledger_reconciler import LedgerReconciler
 from tallygate.gate.limit_admissions import LimitAdmissions
-from tallygate.gate.schedulability import check_schedulability, count_pods_on_nodes
 from tallygate.gate.top_consumers import TopConsumers
-from tallygate.gate.whole_workloads import read_workload_state
 from tallygate.kube.client import ClientConfig
+from tallygate.review.advertised_names import may_be_advertised
+from tallygate.review.schedulability import check_schedulability, count_pods_on_nodes
+from tallygate.review.whole_workloads import read_workload_state
 from tallygate.server.controllers.audit_controller import AuditController, AuditSchedule
 from tallygate.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from tallygate.server.controllers.ledger_controller import LeaseController, LedgerController

@@ -39,14 +39,14 @@ from tallygate.cli.sources.resource_lists import list_resource
 from tallygate.cli.sources.snapshot_items import LIMIT_RECORDS_LISTED_KIND
 from tallygate.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
 from tallygate.errors import TallygateError
-from tallygate.gate.advertised_devices import KnownDevices
-from tallygate.gate.cluster_snapshot import FixedSnapshot, SnapshotProvider
-from tallygate.gate.schedulability import count_pods_on_nodes
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.pagination import PAGE_SIZE, WaitFunction
 from tallygate.kube.resource_codec import Replaced, ResourceCodec
 from tallygate.objects.core import Namespace, Pod
 from tallygate.policy.limit_annotations import LimitRecords
+from tallygate.review.advertised_devices import KnownDevices
+from tallygate.review.cluster_snapshot import FixedSnapshot, SnapshotProvider
+from tallygate.review.schedulability import count_pods_on_nodes
 from tallygate.state.informers import named_stores as namespaces_read
 from tallygate.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord
 from tallygate.state.informers.pod_records import PodRecord

@@ -38,7 +38,14 @@ from tallygate.cli.manifests.claim_manifests import ClaimTemplates, index_classe
 from tallygate.cli.manifests.typed_objects import TypedObject
 from tallygate.cli.output.findings import FindingSeverity
 from tallygate.cli.sources.snapshot_reader import SnapshotContents
-from tallygate.gate.applied_workload import (
+from tallygate.cluster.usage_lister import get_ledger_key
+from tallygate.gate.charge_transitions import ReadTransition
+from tallygate.gate.charging import charge_consumer
+from tallygate.objects.core import Pod
+from tallygate.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, list_expressions
+from tallygate.objects.meta import ObjectMeta
+from tallygate.policy.model import ForecastEnforcement, PolicySet
+from tallygate.review.applied_workload import (
     DaemonPodCounter,
     ForecastPods,
     ForecastWorkload,
@@ -47,15 +54,14 @@ from tallygate.gate.applied_workload import (
     multiply,
     sum_pod_sets,
 )
-from tallygate.gate.cap_messages import (
+from tallygate.review.cap_charge import CapCharge, ChargedConsumer, ChargeResult
+from tallygate.review.cap_messages import (
     create_excess_problems,
     create_missing_limit_problem,
     create_soft_limit_warnings,
     create_unknown_product_problem,
 )
-from tallygate.gate.charge_transitions import CapCharge, ChargedConsumer, ReadTransition
-from tallygate.gate.charging import ChargeResult, charge_consumer
-from tallygate.gate.claim_forecast import (
+from tallygate.review.claim_forecast import (
     NO_CLAIMS,
     LedgerReader,
     PodClaims,
@@ -65,15 +71,10 @@ from tallygate.gate.claim_forecast import (
     forecast_impossible_claims,
     forecast_waiting_claims,
 )
-from tallygate.gate.device_forecast import compute_least, is_counted
-from tallygate.gate.gpu_annotation_review import find_uncounted_annotations
-from tallygate.gate.usage_lister import get_ledger_key
-from tallygate.gate.whole_workloads import create_whole_problems, read_none, select_whole_caps
-from tallygate.gate.workload_forecast import describe_unknown_defaults, forecast_cap, list_unlimited
-from tallygate.objects.core import Pod
-from tallygate.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, list_expressions
-from tallygate.objects.meta import ObjectMeta
-from tallygate.policy.model import ForecastEnforcement, PolicySet
+from tallygate.review.device_forecast import compute_least, is_counted
+from tallygate.review.gpu_annotation_review import find_uncounted_annotations
+from tallygate.review.whole_workloads import create_whole_problems, read_none, select_whole_caps
+from tallygate.review.workload_forecast import describe_unknown_defaults, forecast_cap, list_unlimited
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.claim_records import find_pod_uid
 from tallygate.state.ledger.ledger import Ledger, Operation

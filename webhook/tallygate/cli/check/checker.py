@@ -63,9 +63,6 @@ from tallygate.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.documents.scalars import format_float
 from tallygate.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.documents.syntax_tree import Mapping as MappingNode
-from tallygate.gate.advertised_devices import KnownDevices
-from tallygate.gate.applied_workload import DaemonPodCounter
-from tallygate.gate.limit_annotation_review import format_subjects
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import (
     DeviceClass,
@@ -84,6 +81,9 @@ from tallygate.policy.limit_annotations import (
 )
 from tallygate.policy.model import Enforcement, Equality, NamespaceCap, PolicySet
 from tallygate.policy.suggest import suggest_well_known
+from tallygate.review.advertised_devices import KnownDevices
+from tallygate.review.applied_workload import DaemonPodCounter
+from tallygate.review.limit_annotation_review import format_subjects
 
 
 def find_duplicate_keys(manifest: Manifest) -> Iterator[ManifestError]:

@@ -33,9 +33,9 @@ from tallygate.cli.progress import track, track_files
 from tallygate.cli.sources import snapshot_reader as snapshots
 from tallygate.cli.sources.options import combine_files, files_options, load_usable_policies, snapshot_option
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
-from tallygate.gate.applied_workload import DaemonPodCounter
 from tallygate.kube.kubeconfig import find_default_namespace
 from tallygate.policy.model import PolicySet, Schedulable
+from tallygate.review.applied_workload import DaemonPodCounter
 
 
 @click.command(
@@ -168,8 +168,8 @@ def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck
     """Return the check of node rules by a snapshot, None without its cluster: only this check needs numpy."""
     if contents is None or contents.cluster is None:
         return None
-    from tallygate.gate.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  see the docstring
-    from tallygate.gate.schedulability import check_schedulability  # noqa: PLC0415  see the docstring
+    from tallygate.review.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  see the docstring
+    from tallygate.review.schedulability import check_schedulability  # noqa: PLC0415  see the docstring
 
     cluster = contents.cluster
     return lambda decoded, selection, devices, has_pods: check_schedulability(
@@ -186,8 +186,8 @@ def _create_daemon_counter(contents: snapshots.SnapshotContents | None) -> Daemo
     """Return the function that counts the pods of a DaemonSet by the nodes of a snapshot; None if it has none."""
     if contents is None or contents.cluster is None or not len(contents.cluster.nodes):
         return None
-    from tallygate.gate.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  numpy takes long to import
-    from tallygate.gate.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
+    from tallygate.review.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  numpy takes long to import
+    from tallygate.review.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
 
     return partial(count_pods_on_nodes, snapshots=FixedSnapshot(contents.cluster, has_pods=False))
 

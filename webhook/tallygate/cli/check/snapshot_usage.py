@@ -15,12 +15,12 @@ from tallygate.accounting.devices.slice_devices import PublishedSlice
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
-from tallygate.gate.charged_requests import list_counted_devices
-from tallygate.gate.usage_lister import get_ledger_key
+from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.kube.resource_codec import Replaced
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.meta import ObjectMeta
+from tallygate.review.charged_requests import list_counted_devices
 from tallygate.state.informers.claim_records import find_pod_uid
 from tallygate.state.informers.device_store import DeviceStore, create_slice_record
 from tallygate.state.ledger.ledger import Ledger
@@ -82,7 +82,7 @@ class SnapshotUsage:
         return used + found.amounts
 
     def _compute_used_by_claim(self, cap: ActiveCap, claim: ResourceClaim) -> Amounts:
-        """Return what a claim counts besides its pod, if kube-scheduler made it (`tallygate.gate.counted_claims`)."""
+        """Return what a claim counts besides its pod, if kube-scheduler made it (`cluster.counted_claims`)."""
         charge, pod = cap.compute_claim_charge(claim), _find_pod(claim, self._pods_by_uid)
         if pod is None:
             return charge

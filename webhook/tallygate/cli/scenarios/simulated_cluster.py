@@ -32,15 +32,15 @@ from tallygate.cli.scenarios.node_publication import NodePublication
 from tallygate.cli.scenarios.pod_set_controller import PodSetController
 from tallygate.cli.scenarios.scenario import Annotate, JsonObject, PublishedNode, Scenario
 from tallygate.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.charge_transitions import ReadTransition
 from tallygate.gate.gate import Gate
 from tallygate.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
 from tallygate.gate.top_consumers import TopConsumers
-from tallygate.gate.usage_lister import UsageLister
-from tallygate.gate.whole_workloads import read_workload_state
 from tallygate.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.objects.core import Namespace
 from tallygate.policy.limit_annotations import read_overrides, select_texts
+from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.claim_store import ClaimStore
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore, SliceRecord
@@ -69,7 +69,7 @@ from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
 if TYPE_CHECKING:
-    from tallygate.gate.cluster_snapshot import ClusterSnapshot
+    from tallygate.review.cluster_snapshot import ClusterSnapshot
     from tallygate.state.informers.device_cache import DeviceCache
     from tallygate.state.informers.scheduler_cache import SchedulerCache
 
@@ -168,7 +168,7 @@ class SimulatedCluster:
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> "Iterator[ClusterSnapshot | None]":
         """Yield a snapshot of the nodes and the pods with a node name; no scheduler binds the other pods."""
-        from tallygate.gate.cluster_snapshot import ClusterSnapshot  # noqa: PLC0415  see the module's docstring
+        from tallygate.review.cluster_snapshot import ClusterSnapshot  # noqa: PLC0415  see the module's docstring
 
         if self._scheduler_cache is None or self._device_cache is None:
             yield None
@@ -189,8 +189,8 @@ class SimulatedCluster:
             return None
         from tallygate.accounting.cluster.cluster import Cluster  # noqa: PLC0415  see the module's docstring
         from tallygate.accounting.cluster.ingest import ingest  # noqa: PLC0415  likewise
-        from tallygate.gate.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  likewise
-        from tallygate.gate.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
+        from tallygate.review.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  likewise
+        from tallygate.review.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
 
         cluster = Cluster()
         for node in nodes:
@@ -277,8 +277,8 @@ class SimulatedCluster:
         return membership.names if membership else frozenset()
 
     def _create_node_check(self) -> NodeRuleEvaluator:
-        from tallygate.gate.advertised_devices import KnownDevices  # noqa: PLC0415  see the module's docstring
-        from tallygate.gate.schedulability import check_schedulability  # noqa: PLC0415  likewise
+        from tallygate.review.advertised_devices import KnownDevices  # noqa: PLC0415  see the module's docstring
+        from tallygate.review.schedulability import check_schedulability  # noqa: PLC0415  likewise
         from tallygate.state.informers.device_cache import DeviceCache  # noqa: PLC0415  likewise
         from tallygate.state.informers.scheduler_cache import SchedulerCache  # noqa: PLC0415  likewise
 

@@ -14,8 +14,8 @@ from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.cli.sources.snapshot_reader import identify_slice
 from tallygate.cli.sources.unhealthy_store import UnhealthyStore
-from tallygate.gate.counted_claims import ClaimSources, CountedClaim, list_counted_claims
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.cluster.counted_claims import ClaimSources, CountedClaim, list_counted_claims
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient
 from tallygate.kube.resource_codec import Replaced, ResourceCodec, ResourceRecord

@@ -37,8 +37,8 @@ from tallygate.cli.sources.unhealthy_store import (
     UnhealthyNodeRecord,
     create_unhealthy_record,
 )
-from tallygate.gate.membership import Membership
-from tallygate.gate.usage_lister import get_ledger_key
+from tallygate.cluster.membership import Membership
+from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.informer import Informer

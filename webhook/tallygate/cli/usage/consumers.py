@@ -16,7 +16,7 @@ from tallygate.cli.sources.observed_cluster import ObservedCluster
 from tallygate.cli.usage.surge_usage import SurgeUsage, find_surge
 from tallygate.cli.usage.usage_report import ChosenLedger
 from tallygate.cli.usage.usage_table import format_scope
-from tallygate.gate.counted_claims import CountedClaim, CountedDevices
+from tallygate.cluster.counted_claims import CountedClaim, CountedDevices
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
 from tallygate.state.informers.pod_records import ChargeGroup

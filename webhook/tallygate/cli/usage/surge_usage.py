@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from tallygate.accounting.amounts import format_amount
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.gate.surge_limits import find_most
+from tallygate.review.surge_limits import find_most
 from tallygate.state.ledger.ledger import Ledger
 
 

@@ -21,9 +21,9 @@ from tallygate.cli.sources.cluster_stores import CountedUsage
 from tallygate.cli.sources.observed_cluster import ObservedCluster
 from tallygate.cli.usage.surge_usage import SurgeUsage, find_surge, find_surge_of_ledger
 from tallygate.cli.usage.unhealthy_usage import list_unknown_health, select_resources
-from tallygate.gate.cap_messages import describe_activation
-from tallygate.gate.counted_claims import describe_uncertain
+from tallygate.cluster.counted_claims import describe_uncertain
 from tallygate.policy.limit_annotations import find_invalid
+from tallygate.review.cap_messages import describe_activation
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 

@@ -32,7 +32,7 @@ from tallygate.cli.sources.cluster_stores import CLAIMS, CLASSES, SLICES
 from tallygate.cli.sources.observed_cluster import ObservedCluster
 from tallygate.cli.usage.usage_report import SOURCE_MARK, ChosenLedger
 from tallygate.cli.usage.usage_table import format_scope
-from tallygate.gate.counted_claims import CountedClaim, CountedDevices
+from tallygate.cluster.counted_claims import CountedClaim, CountedDevices
 from tallygate.objects.devices import ResourceClaim
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.pod_records import ChargeGroup

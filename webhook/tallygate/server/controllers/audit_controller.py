@@ -14,10 +14,10 @@ from tallygate.audit.audit import Audit, AuditInput, AuditResult, AuditScope, li
 from tallygate.audit.listing import PageReader, list_nodes
 from tallygate.audit.report_writer import NO_REPORT_API, ReportCounts, ReportWriter
 from tallygate.errors import TallygateError
-from tallygate.gate.schedulability import count_pods_on_nodes
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.policy.limit_annotations import LimitRecords
 from tallygate.policy.model import PolicySet
+from tallygate.review.schedulability import count_pods_on_nodes
 from tallygate.server.controllers.informers import GateInformers
 from tallygate.server.telemetry.controller_metrics import AuditMetrics, LastAudit, log_audit
 from tallygate.server.telemetry.json_log import FailureLog, Logger

@@ -16,14 +16,14 @@ from typing import Final
 from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.pod_defaults import PodDefaults
-from tallygate.gate.cluster_snapshot import ClusterSnapshot
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.kube.config import load_in_cluster_config, load_kubeconfig
 from tallygate.kube.informer import Informer, InformerStatus
 from tallygate.objects.core import ResourceQuota
 from tallygate.objects.devices import ResourceClaim
+from tallygate.review.cluster_snapshot import ClusterSnapshot
 from tallygate.server.interfaces import ReadinessStatus
 from tallygate.server.settings.table import Settings
 from tallygate.server.telemetry.json_log import FailureLog, Logger

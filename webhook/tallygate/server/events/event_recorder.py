@@ -31,12 +31,12 @@ from tallygate.admission.kinds import ReviewTargets
 from tallygate.admission.request import Phase
 from tallygate.errors import TallygateError
 from tallygate.gate.decisions import Decision
-from tallygate.gate.owner_chain import OwnerChains, UnreadableOwnerError
-from tallygate.gate.scale_requests import WorkloadReader
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
 from tallygate.kube.transport import Response
 from tallygate.objects.meta import OwnerReference
+from tallygate.review.owner_chain import OwnerChains, UnreadableOwnerError
+from tallygate.review.scale_requests import WorkloadReader
 from tallygate.server.events.event_message import EventMessage, Owner, create_event_message
 from tallygate.server.interfaces import Admit
 from tallygate.server.telemetry.json_log import FailureLog, Logger

@@ -32,8 +32,8 @@ from tallygate.admission.rule_codes import (
     WORKLOAD_OVER_FREE,
     WORKLOAD_ROLLOUT,
 )
-from tallygate.gate.charging import CapObstacle
 from tallygate.gate.decisions import DecisionRecord
+from tallygate.review.cap_charge import CapObstacle
 from tallygate.server.telemetry.json_log import LineWriter, Logger, create_logger, open_standard_error
 from tallygate.state.ledger.reserve import Prerequisite
 from tallygate.state.ports import (

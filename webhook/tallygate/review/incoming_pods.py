@@ -10,10 +10,10 @@ from tallygate.admission.pod_view import PodView, read_template
 from tallygate.admission.request import AdmissionRequest
 from tallygate.admission.resource_fields import list_resource_fields
 from tallygate.errors import TallygateError
-from tallygate.gate.applied_workload import decode_workloads
 from tallygate.objects.core import Pod
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPod, SchedulingPodSpec
+from tallygate.review.applied_workload import decode_workloads
 
 _POD = msgspec.json.Decoder(SchedulingPod)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])

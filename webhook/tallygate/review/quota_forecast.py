@@ -31,17 +31,6 @@ from tallygate.accounting.resource_quota import (
     list_missing_amounts,
 )
 from tallygate.admission.rule_codes import CLAIMS_OVER_QUOTA, WORKLOAD_OVER_QUOTA
-from tallygate.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
-from tallygate.gate.cap_messages import CLAIMS_WAIT
-from tallygate.gate.claim_forecast import (
-    NO_CLAIMS,
-    ClaimTemplateLister,
-    PodClaims,
-    describe_claims_request,
-    find_pod_claims,
-    is_controlled,
-)
-from tallygate.gate.workload_forecast import ChargedPods, ForecastLimit, forecast_resources
 from tallygate.objects.core import (
     Pod,
     PodSpec,
@@ -50,6 +39,17 @@ from tallygate.objects.core import (
     ResourceQuotaSpec,
     ResourceQuotaStatus,
 )
+from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
+from tallygate.review.cap_messages import CLAIMS_WAIT
+from tallygate.review.claim_forecast import (
+    NO_CLAIMS,
+    ClaimTemplateLister,
+    PodClaims,
+    describe_claims_request,
+    find_pod_claims,
+    is_controlled,
+)
+from tallygate.review.workload_forecast import ChargedPods, ForecastLimit, forecast_resources
 
 _CODES = (WORKLOAD_OVER_QUOTA,) * 4
 

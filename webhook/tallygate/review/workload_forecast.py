@@ -23,17 +23,17 @@ from tallygate.admission.rule_codes import (
     WORKLOAD_OVER_FREE,
     WORKLOAD_ROLLOUT,
 )
-from tallygate.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
-from tallygate.gate.cap_messages import (
+from tallygate.objects.core import Pod
+from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
+from tallygate.review.cap_messages import (
     CLAIMS_WAIT,
     create_missing_limit_problem,
     create_unknown_product_problem,
     describe_scope,
     describe_wait,
 )
-from tallygate.gate.claim_forecast import CLAIMS_FIELD
-from tallygate.gate.device_forecast import is_counted
-from tallygate.objects.core import Pod
+from tallygate.review.claim_forecast import CLAIMS_FIELD
+from tallygate.review.device_forecast import is_counted
 from tallygate.state.ledger.ledger import Ledger
 
 _OVERHEAD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})

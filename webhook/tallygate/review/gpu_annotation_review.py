@@ -10,9 +10,9 @@ from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.pod_view import PodView
 from tallygate.admission.rule_codes import GPU_ANNOTATION_NOT_COUNTED
-from tallygate.gate.applied_workload import ForecastPods
 from tallygate.objects.core import Pod
 from tallygate.policy.matching import counts_pod
+from tallygate.review.applied_workload import ForecastPods
 
 _VENDOR = "nvidia.com"
 """The vendor of the GPUs that the annotations request."""

@@ -1,4 +1,4 @@
-"""The claims for devices that count under a cap, one by one, as `tallygate.gate.usage_lister` sums them.
+"""The claims for devices that count under a cap, one by one, as `tallygate.cluster.usage_lister` sums them.
 
 A claim that kube-scheduler made for a pod counts nothing besides its pod, but for devices that the pod does not count.
 Under names that count devices by attributes or capacities every claim counts: a pod has nothing under these.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.devices.device_meter import AllocatedAmounts, AllocatedDevice, DeviceId
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.gate.allocated_usage import list_allocated
+from tallygate.cluster.allocated_usage import list_allocated
 from tallygate.objects.devices import ResourceClaim
 from tallygate.state.informers.claim_records import ClaimGroup, ClaimRecord
 from tallygate.state.informers.claim_store import ClaimStore, OwnedClaim

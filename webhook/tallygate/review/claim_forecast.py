@@ -25,9 +25,14 @@ from tallygate.admission.evaluate import SCHEDULER_USER
 from tallygate.admission.kinds import DecodedRequest
 from tallygate.admission.request import CREATE
 from tallygate.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE
-from tallygate.gate.cap_messages import create_unknown_product_problem, describe_scope, describe_wait
-from tallygate.gate.charge_transitions import CapCharge, CapChargeResult
-from tallygate.gate.device_forecast import (
+from tallygate.objects.core import Pod
+from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
+from tallygate.objects.meta import ObjectMeta
+from tallygate.policy.matching import matches_subjects
+from tallygate.policy.model import ForecastEnforcement
+from tallygate.review.cap_charge import CapCharge, CapChargeResult
+from tallygate.review.cap_messages import create_unknown_product_problem, describe_scope, describe_wait
+from tallygate.review.device_forecast import (
     CLAIM,
     POD,
     TEMPLATE,
@@ -35,11 +40,6 @@ from tallygate.gate.device_forecast import (
     forecast_amounts,
     forecasts_devices,
 )
-from tallygate.objects.core import Pod
-from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
-from tallygate.objects.meta import ObjectMeta
-from tallygate.policy.matching import matches_subjects
-from tallygate.policy.model import ForecastEnforcement
 from tallygate.state.ledger.ledger import Ledger
 
 CLAIMS_FIELD = "spec.resourceClaims"

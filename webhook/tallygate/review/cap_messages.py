@@ -1,6 +1,7 @@
 """Messages of caps: the amounts of a request that exceeds one, advice, and warnings of soft limits."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -18,20 +19,33 @@ from tallygate.admission.rule_codes import (
     OVER_CAP,
     OVER_SOFT_CAP,
 )
-from tallygate.gate.charge_transitions import CapChargeResult
-from tallygate.gate.surge_limits import describe_limit, suggest_end
-from tallygate.gate.top_consumers import ExcessDetails, describe_consumers
+from tallygate.cluster.consumer_sums import Consumer, describe_consumers
 from tallygate.objects.core import Pod, PodSpec
 from tallygate.policy.formats import quote_text
+from tallygate.review.cap_charge import CapChargeResult
+from tallygate.review.surge_limits import describe_limit, suggest_end
 from tallygate.state.ledger.ledger import Activation
 from tallygate.state.ledger.reserve import Prerequisite
 
-_NO_DETAILS = ExcessDetails()
 _NAME_EXISTS = (
     "A pod of this name exists and is counted until it is deleted: a new one needs room for what it requests beyond "
     "that pod, or for all of it if kube-scheduler made a claim for that pod. "
 )
 
+
+@dataclass(frozen=True, slots=True)
+class ExcessDetails:
+    """The top consumers of an exceeded resource, and the seconds until all unused reservations have expired.
+
+    `name_exists` is True if it is a pod that is created next to a counted one of its name.
+    """
+
+    consumers: tuple[Consumer, ...] = ()
+    expires_within: int | None = None
+    name_exists: bool = False
+
+
+_NO_DETAILS = ExcessDetails()
 ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
 """Returns the details of an exceeded resource."""
 

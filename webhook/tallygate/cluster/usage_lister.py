@@ -23,9 +23,9 @@ from tallygate.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.class_view import UnseenClass
-from tallygate.gate.allocated_usage import AllocatedUsage, count_allocated
-from tallygate.gate.counted_claims import ClaimSources, CountedClaim, compute_remainders, list_counted_claims
-from tallygate.gate.membership import Membership, MembershipFinder
+from tallygate.cluster.allocated_usage import AllocatedUsage, count_allocated
+from tallygate.cluster.counted_claims import ClaimSources, CountedClaim, compute_remainders, list_counted_claims
+from tallygate.cluster.membership import Membership, MembershipFinder
 from tallygate.state.informers.claim_records import ClaimGroup
 from tallygate.state.informers.claim_store import ClaimStore, OwnedClaim
 from tallygate.state.informers.consumer_store import ConsumerUsage, GroupUsage, NotSyncedError

@@ -23,11 +23,11 @@ from tallygate.admission.object_checks import RuleViolation
 from tallygate.admission.request import ALLOWED, Verdict
 from tallygate.admission.rule_codes import NOT_ADVERTISED
 from tallygate.admission.rule_index import RuleSelection
-from tallygate.gate.device_messages import describe_condition, describe_missing_class, shorten
-from tallygate.gate.incoming_pods import IncomingPods
 from tallygate.objects.devices import ResourceClaim, list_expressions
 from tallygate.policy.matching import matches_device_class, matches_resource
 from tallygate.policy.model import ResourceRule
+from tallygate.review.device_messages import describe_condition, describe_missing_class, shorten
+from tallygate.review.incoming_pods import IncomingPods
 
 _MAX_REQUESTS = 32  # of a claim, and claims of a pod: Kubernetes accepts no more
 _MAX_UNAVAILABLE = 8  # the search for a similar name takes a millisecond

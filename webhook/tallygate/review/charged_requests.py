@@ -33,15 +33,15 @@ from tallygate.admission.evaluate import SCHEDULER_USER
 from tallygate.admission.kinds import DecodedObject, DecodedRequest, decode_object
 from tallygate.admission.request import AdmissionRequest, ReviewError
 from tallygate.errors import TallygateError
-from tallygate.gate.cap_messages import create_missing_limit_problem, create_unknown_product_problem
-from tallygate.gate.charge_transitions import CapCharge, ChargedConsumer, FixedAmounts
-from tallygate.gate.decisions import ReviewContext, UndecidedError
-from tallygate.gate.gpu_annotation_review import find_uncounted_annotations
 from tallygate.kube.resource_codec import parse_revision
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import AllocationResult, ResourceClaim
 from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.matching import matches_subjects
+from tallygate.review.cap_charge import CapCharge, ChargedConsumer, FixedAmounts
+from tallygate.review.cap_messages import create_missing_limit_problem, create_unknown_product_problem
+from tallygate.review.context import ReviewContext, UndecidedError
+from tallygate.review.gpu_annotation_review import find_uncounted_annotations
 from tallygate.state.informers.claim_records import find_owner_pod, find_pod_uid
 from tallygate.state.ledger.ledger import Operation
 from tallygate.state.ports import RetryLaterError, UnknownDeviceError, UnseenClassError, UnseenTemplateError

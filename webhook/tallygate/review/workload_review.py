@@ -12,7 +12,11 @@ from tallygate.accounting.problem import Problem
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, ReviewTarget, find_review_target
 from tallygate.admission.rule_codes import WORKLOAD_OVER_CAP
-from tallygate.gate.applied_workload import (
+from tallygate.cluster.usage_lister import get_ledger_key
+from tallygate.objects.core import ResourceQuota
+from tallygate.objects.meta import ObjectMeta, PartialObjectMetadata
+from tallygate.policy.model import ForecastEnforcement
+from tallygate.review.applied_workload import (
     DaemonPodCounter,
     ForecastWorkload,
     add_affinities,
@@ -20,31 +24,27 @@ from tallygate.gate.applied_workload import (
     count_daemon_pods,
     decode_workloads,
 )
-from tallygate.gate.charged_requests import RequestCharges, compute_pod_charge
-from tallygate.gate.claim_forecast import (
+from tallygate.review.charged_requests import RequestCharges, compute_pod_charge
+from tallygate.review.claim_forecast import (
     ClaimTemplateLister,
     counts_devices,
     describe_unknown,
     describe_unseen_classes,
     is_controlled,
 )
-from tallygate.gate.decisions import ReviewContext
-from tallygate.gate.gpu_annotation_review import find_uncounted_of_workload
-from tallygate.gate.owner_chain import OwnerChains
-from tallygate.gate.quota_forecast import QuotaForecaster, name_limits
-from tallygate.gate.scale_requests import WorkloadReader, resolve_scale
-from tallygate.gate.usage_lister import get_ledger_key
-from tallygate.gate.whole_workloads import (
+from tallygate.review.context import ReviewContext
+from tallygate.review.gpu_annotation_review import find_uncounted_of_workload
+from tallygate.review.owner_chain import OwnerChains
+from tallygate.review.quota_forecast import QuotaForecaster, name_limits
+from tallygate.review.scale_requests import WorkloadReader, resolve_scale
+from tallygate.review.whole_workloads import (
     compute_workload_charges,
     describe_unwatched,
     drop_counted_by_owners,
     read_none,
     select_whole_caps,
 )
-from tallygate.gate.workload_forecast import describe_unknown_count, describe_unknown_defaults, forecast_cap
-from tallygate.objects.core import ResourceQuota
-from tallygate.objects.meta import ObjectMeta, PartialObjectMetadata
-from tallygate.policy.model import ForecastEnforcement
+from tallygate.review.workload_forecast import describe_unknown_count, describe_unknown_defaults, forecast_cap
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 

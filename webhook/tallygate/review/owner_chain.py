@@ -9,8 +9,8 @@ import msgspec
 
 from tallygate.admission.kinds import ReviewTargets
 from tallygate.errors import TallygateError
-from tallygate.gate.scale_requests import WorkloadReader
 from tallygate.objects.meta import ObjectMeta, OwnerReference, PartialObjectMetadata
+from tallygate.review.scale_requests import WorkloadReader
 
 _MAX_CONTROLLERS = 8  # a worker of a LeaderWorkerSet has four: StatefulSet, leader Pod, StatefulSet, LeaderWorkerSet
 _MAX_CACHED = 4096

@@ -7,7 +7,6 @@ import msgspec
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.request import CREATE, UPDATE, AdmissionRequest, UserInfo
 from tallygate.admission.rule_codes import LIMIT_ANNOTATION
-from tallygate.gate.namespace_moves import decode_namespace
 from tallygate.policy.limit_annotations import (
     ANNOTATION_PREFIX,
     LimitAnnotationError,
@@ -17,6 +16,7 @@ from tallygate.policy.limit_annotations import (
 )
 from tallygate.policy.matching import matches_subjects
 from tallygate.policy.model import AnnotationOverride, NamespaceCap, Subjects
+from tallygate.review.namespace_moves import decode_namespace
 
 _SUBRESOURCES = frozenset({"", "status", "finalize"})
 """The API server stores the metadata of a namespace from requests for these too."""

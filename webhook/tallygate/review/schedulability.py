@@ -54,21 +54,21 @@ from tallygate.admission.rule_codes import (
     PREEMPTS_OTHERS,
 )
 from tallygate.admission.rule_index import RuleSelection
-from tallygate.gate.advertised_devices import (
+from tallygate.objects.scheduling import SchedulingPod
+from tallygate.policy.matching import matches_resource
+from tallygate.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
+from tallygate.review.advertised_devices import (
     DeviceLister,
     check_claim,
     check_pod_claims,
     check_served_names,
 )
-from tallygate.gate.advertised_names import PODS, AdvertisedNames
-from tallygate.gate.cluster_snapshot import ClusterSnapshot, SnapshotProvider
-from tallygate.gate.device_reasons import describe_missing_devices, may_reach_incomplete_pool
-from tallygate.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
-from tallygate.gate.pending_amounts import PendingAmounts
-from tallygate.gate.possible_nodes import PossibleNodes
-from tallygate.objects.scheduling import SchedulingPod
-from tallygate.policy.matching import matches_resource
-from tallygate.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
+from tallygate.review.advertised_names import PODS, AdvertisedNames
+from tallygate.review.cluster_snapshot import ClusterSnapshot, SnapshotProvider
+from tallygate.review.device_reasons import describe_missing_devices, may_reach_incomplete_pool
+from tallygate.review.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
+from tallygate.review.pending_amounts import PendingAmounts
+from tallygate.review.possible_nodes import PossibleNodes
 
 _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 _MAX_COPIES = 200

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from tallygate.accounting.claim_charge import list_device_resources
 from tallygate.admission.cap_index import CapIndex
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.gate.usage_lister import UsageLister
+from tallygate.cluster.usage_lister import UsageLister
 from tallygate.policy.limit_annotations import LimitAnnotations
 from tallygate.policy.model import PolicySet
 

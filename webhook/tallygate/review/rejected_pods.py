@@ -10,7 +10,7 @@ from tallygate.admission.created_pods import find_rejections
 from tallygate.admission.implied_requests import ImpliedRequests
 from tallygate.admission.kinds import DecodedObject, DecodedRequest, ReviewTarget, decode_object
 from tallygate.admission.pod_view import PodView
-from tallygate.gate.claim_forecast import is_controlled
+from tallygate.review.claim_forecast import is_controlled
 
 
 def find_rejected_pods(decoded_request: DecodedRequest) -> Sequence[Problem]:

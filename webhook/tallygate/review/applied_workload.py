@@ -16,15 +16,15 @@ from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.admission.kinds import DecodedObject, GroupKind, ReviewTarget, decode_object
 from tallygate.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.admission.request import AdmissionRequest
-from tallygate.gate.claim_forecast import (
+from tallygate.objects.core import Pod
+from tallygate.objects.scheduling import PodAffinities, PodWithAffinities
+from tallygate.review.claim_forecast import (
     NO_CLAIMS,
     ClaimTemplateLister,
     PodClaims,
     find_pod_claims,
     is_controlled,
 )
-from tallygate.objects.core import Pod
-from tallygate.objects.scheduling import PodAffinities, PodWithAffinities
 
 _AFFINITIES = msgspec.json.Decoder(PodWithAffinities)
 

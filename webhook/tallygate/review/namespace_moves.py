@@ -12,10 +12,10 @@ from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.request import UPDATE, AdmissionRequest, ReviewError
 from tallygate.admission.rule_codes import NAMESPACE_OVER_CAP
-from tallygate.gate.cap_messages import describe_scope, find_consumer_words
-from tallygate.gate.usage_lister import UsageLister, get_ledger_key
+from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.objects.core import Namespace
 from tallygate.objects.meta import ObjectMeta
+from tallygate.review.cap_messages import describe_scope, find_consumer_words
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from tallygate.accounting.amounts import format_amount
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.gate.charge_transitions import CapChargeResult
 from tallygate.policy.periods import format_period
+from tallygate.review.cap_charge import CapChargeResult
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ledger.surges import is_surge_over
 

@@ -15,10 +15,10 @@ from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.evaluate import SCHEDULER_USER
 from tallygate.admission.rule_codes import DEVICES_OVER_CAP, DEVICES_OVER_FREE
-from tallygate.gate.cap_messages import describe_scope, describe_wait
 from tallygate.objects.devices import ResourceClaim
 from tallygate.policy.matching import matches_subjects
 from tallygate.policy.model import ForecastEnforcement
+from tallygate.review.cap_messages import describe_scope, describe_wait
 from tallygate.state.ledger.ledger import Ledger
 
 _SCHEDULER_GROUPS = ("system:authenticated",)

@@ -7,13 +7,13 @@ from itertools import islice
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.gate.cluster_snapshot import SnapshotProvider
-from tallygate.gate.device_messages import describe_missing_class
-from tallygate.gate.pending_amounts import PendingAmounts
-from tallygate.gate.possible_nodes import PossibleNodes, describe_unsized
 from tallygate.policy.matching import matches_resource
 from tallygate.policy.model import ResourceRule, Schedulable
 from tallygate.policy.suggest import suggest_resource
+from tallygate.review.cluster_snapshot import SnapshotProvider
+from tallygate.review.device_messages import describe_missing_class
+from tallygate.review.pending_amounts import PendingAmounts
+from tallygate.review.possible_nodes import PossibleNodes, describe_unsized
 
 PODS = "pods"
 _MAX_NODES = 3

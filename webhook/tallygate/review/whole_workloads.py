@@ -21,16 +21,21 @@ from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.admission.kinds import DecodedRequest, ReviewTarget, ReviewTargets
 from tallygate.admission.request import AdmissionRequest, ReviewError
 from tallygate.admission.rule_codes import WORKLOAD_NOT_WHOLE
+from tallygate.cluster.consumer_sums import describe_consumers
 from tallygate.errors import TallygateError
-from tallygate.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
-from tallygate.gate.cap_messages import (
+from tallygate.kube.resource_codec import parse_revision
+from tallygate.objects.core import Pod
+from tallygate.objects.meta import PartialObjectMetadata
+from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
+from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
+from tallygate.review.cap_messages import (
     ExcessDescriber,
+    ExcessDetails,
     describe_scope,
     describe_wait,
     find_hard,
 )
-from tallygate.gate.charge_transitions import CapCharge, CapChargeResult, ChargedConsumer
-from tallygate.gate.charged_requests import (
+from tallygate.review.charged_requests import (
     RequestCharges,
     UndecidedChargeError,
     UnseenTemplate,
@@ -39,13 +44,9 @@ from tallygate.gate.charged_requests import (
     may_exceed,
     require_seen_class,
 )
-from tallygate.gate.claim_forecast import counts_devices
-from tallygate.gate.owner_chain import Controller, OwnerChains, UnreadableOwnerError
-from tallygate.gate.scale_requests import WorkloadReader
-from tallygate.gate.top_consumers import ExcessDetails, describe_consumers
-from tallygate.kube.resource_codec import parse_revision
-from tallygate.objects.core import Pod
-from tallygate.objects.meta import PartialObjectMetadata
+from tallygate.review.claim_forecast import counts_devices
+from tallygate.review.owner_chain import Controller, OwnerChains, UnreadableOwnerError
+from tallygate.review.scale_requests import WorkloadReader
 from tallygate.state.ledger.ledger import Operation, Reservation
 from tallygate.state.ledger.reserve import WorkloadTerms
 
