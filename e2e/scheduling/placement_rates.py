@@ -108,7 +108,7 @@ def _time_headroom(kubeconfig: Path, pod: Object, expected: int) -> tuple[Cost, 
     functions, commands = [], []
     decoded = msgspec.json.decode(json.dumps(_set_name(pod, "more")), type=SchedulingPod)
     for _ in range(_RUNS):
-        cluster = read_cluster(ClusterSource(Connection(kubeconfig))).cluster
+        cluster = read_cluster(ClusterSource(Connection(kubeconfig))).require_columns()
         begun = _read_clocks()
         total = compute_remaining_capacity(IncomingPod.from_pod(decoded), cluster).total
         functions.append(_compute_cost(begun, _read_clocks()))

@@ -13,6 +13,8 @@ _RUN_BY_NAME = {"webhook/tallygate/server/https/certificate_trial.py"}  # starte
 _LAZY_IMPORTS = {
     "webhook/tallygate/cli/": "tests/cli/test_command.py has the modules that a command does not load",
     "webhook/tallygate/server/serve.py": "tests/server/test_start.py: a gate without a cluster loads no client",
+    "webhook/tallygate/cluster/": "tests/cli/test_command.py: only a state with columns loads numpy",
+    "webhook/tallygate/state/kubernetes/limit_record_store.py": "a snapshot has records: its reader loads no client",
     "webhook/tallygate/kube/config.py": "tests/cli/test_command.py: the official client takes 0.7 s to load",
 }
 

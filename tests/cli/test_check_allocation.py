@@ -33,7 +33,10 @@ def device_class(**spec: Any) -> Object:
 def claim(name: str, count: int = 1, *devices: str, **metadata: Any) -> Object:
     """Return a claim, which has these devices."""
     results = [result(driver=DRIVER, pool=POOL, device=each) for each in devices] or None
-    return {"apiVersion": RESOURCE, **claim_object(exactly(count), results=results, name=name, **metadata)}
+    return {
+        "apiVersion": RESOURCE,
+        **claim_object(exactly(count), results=results, name=name, uid=f"c-{name}", **metadata),
+    }
 
 
 def template(count: int) -> Object:

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from tallygate.cli.app import root
-from tallygate.cli.sources import snapshot_reader
+from tallygate.cli.sources import snapshot_file
 from tallygate.documents.syntax_tree import Limits
 from tests.cli.cap_checks import CAP, check, namespaces, pod, workload
 
@@ -36,8 +36,8 @@ def test_finished_pods_are_not_charged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("shared", "findings"), [(False, 0), (True, 1)])
 def test_shared_caps_add_namespaces_up(tmp_path: Path, *, shared: bool, findings: int) -> None:
     """Charge each namespace by itself unless the cap is shared."""
-    snapshot_reader = [*namespaces(a="yes", b="yes", c="no"), pod("running", 6, "b"), pod("other", 8, "c")]
-    assert len(check(tmp_path, [pod("p", 3)], snapshot_reader, shared=shared)) == findings
+    snapshot_file = [*namespaces(a="yes", b="yes", c="no"), pod("running", 6, "b"), pod("other", 8, "c")]
+    assert len(check(tmp_path, [pod("p", 3)], snapshot_file, shared=shared)) == findings
 
 
 def test_a_stored_pod_is_not_charged_twice(tmp_path: Path) -> None:
@@ -225,13 +225,13 @@ def test_an_invalid_snapshot_is_a_usage_error(tmp_path: Path, text: str | None, 
 
 def test_a_snapshot_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the size before the read."""
-    monkeypatch.setattr(snapshot_reader, "SNAPSHOT_LIMITS", Limits(size=1024 * 1024))
+    monkeypatch.setattr(snapshot_file, "SNAPSHOT_LIMITS", Limits(size=1024 * 1024))
     with (tmp_path / "snapshot").open("wb") as sparse:
         sparse.truncate(1024 * 1024 + 1)
     with pytest.raises(
-        snapshot_reader.SnapshotError, match="snapshot: larger than 1 MiB; write it with `tallygate snapshot`"
+        snapshot_file.SnapshotError, match="snapshot: larger than 1 MiB; write it with `tallygate snapshot`"
     ):
-        snapshot_reader.read_snapshot(tmp_path / "snapshot")
+        snapshot_file.read_snapshot(tmp_path / "snapshot")
 
 
 def test_a_cron_job_without_a_template_is_not_charged(tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ def test_a_claim_of_an_unknown_class_is_not_reported_as_fine(tmp_path: Path) -> 
 
 def test_claims_of_a_snapshot_without_them_are_reported_as_missing(tmp_path: Path) -> None:
     for stored, note in (
-        ([], "claims for devices are not counted for caps: the snapshot has no resourceclaims and no deviceclasses"),
-        ([claim("c", 1)], "claims for devices are not counted for caps: the snapshot has no deviceclasses"),
+        ([], "claims for devices are not counted: the snapshot has no resourceclaims"),
+        ([claim("c", 1)], "only where a cap names its class: the snapshot has no deviceclasses"),
     ):
         check(tmp_path, [pod("p", 1)], [*namespaces(a="yes"), *stored])
         arguments = ["check", "--policies", str(tmp_path / "cap.yaml"), str(tmp_path / "all.json")]

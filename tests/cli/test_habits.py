@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tallygate.cli.app import root
-from tallygate.cli.sources import snapshot_reader
+from tallygate.cli.sources import snapshot_file
 from tallygate.policy.schema import read_schema_text
 from tests.cli.usage.clusters import GPU, Object, namespace, pod, write_snapshot
 
@@ -293,7 +293,7 @@ def test_a_damaged_snapshot_is_a_usage_error(content: bytes, sentence: str) -> N
 
 def test_a_snapshot_is_decompressed_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not decompress a small file into gigabytes."""
-    monkeypatch.setattr(snapshot_reader, "SNAPSHOT_LIMITS", replace(snapshot_reader.SNAPSHOT_LIMITS, size=1 << 20))
+    monkeypatch.setattr(snapshot_file, "SNAPSHOT_LIMITS", replace(snapshot_file.SNAPSHOT_LIMITS, size=1 << 20))
     result = _run("usage", "--policies", "policy.yaml", "--snapshot", "-", text=gzip.compress(b" " * (64 << 20)))
     assert result.stderr.startswith("tallygate: <stdin>: larger than 1 MiB; ")
 

@@ -269,7 +269,7 @@ def test_a_device_that_is_awaited_for_too_long_needs_the_time_of_a_cluster(tmp_p
             id="an API server without devices",
         ),
         *(
-            pytest.param({name: _FORBIDDEN}, f"you may not list {name}", id=f"forbidden {name}")
+            pytest.param({name: _FORBIDDEN}, f"{name} may not be listed", id=f"forbidden {name}")
             for name in _ALL_DEVICES
         ),
         pytest.param(
@@ -322,7 +322,7 @@ def test_taint_rules_are_read_from_a_cluster_and_from_its_snapshot(tmp_path: Pat
 @pytest.mark.parametrize(
     ("version", "unknown"),
     [
-        pytest.param(VERSION, ["you may not list devicetaintrules"], id="1.37"),
+        pytest.param(VERSION, ["devicetaintrules may not be listed"], id="1.37"),
         pytest.param(respond_json(200, gitVersion="v1.36.3"), [], id="1.36, whose scheduler reads none"),
     ],
 )
@@ -342,7 +342,7 @@ def test_a_snapshot_without_taint_rules_is_reported(tmp_path: Path) -> None:
     plays = _ALL_DEVICES | {"devicetaintrules": _FORBIDDEN}
     run(tmp_path, [VERSION, *_create_snapshot_plays([_create_claiming_pod()], **plays)], "snapshot", str(path))
     stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
-    assert stored.stderr == "tallygate: the snapshot has no devicetaintrules: only the taints of drivers count\n"
+    assert stored.stderr == "tallygate: only the taints of drivers count: the snapshot has no devicetaintrules\n"
     assert json.loads(stored.stdout)["items"][0]["verdict"] == "not now"
 
 

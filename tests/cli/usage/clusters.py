@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tallygate.admission.cap_index import CapIndex
-from tallygate.cli.sources.observed_cluster import ObservedCluster, observe_snapshot
+from tallygate.cli.sources.snapshot_file import read_snapshot
+from tallygate.cluster.cluster_state import ClusterState
 from tallygate.policy.parse import parse
 
 GPU = "nvidia.com/gpu"
@@ -45,9 +46,9 @@ def write_snapshot(folder: Path, items: Sequence[Object], revision: int = 100) -
     return path
 
 
-def load_snapshot(folder: Path, items: Sequence[Object], revision: int = 100) -> ObservedCluster:
+def load_snapshot(folder: Path, items: Sequence[Object], revision: int = 100) -> ClusterState:
     """Write a snapshot, and read it as the commands do."""
-    return observe_snapshot(write_snapshot(folder, items, revision))
+    return read_snapshot(write_snapshot(folder, items, revision))
 
 
 def parse_caps(text: str) -> CapIndex:

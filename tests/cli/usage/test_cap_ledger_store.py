@@ -6,8 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.cli.sources.cap_ledger_list import CapLedgerRecord, create_ledger_record
-from tallygate.cli.sources.observed_cluster import CapLedgerStore
+from tallygate.cli.sources.state_watch import CapLedgerStore
+from tallygate.cluster.cap_ledger_list import CapLedgerRecord, create_ledger_record
 from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
 from tallygate.state.kubernetes.cap_ledger import encode_ledger
 from tallygate.state.ports import LedgerKey

@@ -42,7 +42,7 @@ TEAM = namespace("team-a")
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        (pod("p", {GPU: "1"}, meta={"uid": None}), "a pod without uid"),
+        (pod("p", {GPU: "1"}, meta={"name": None}), "a pod without uid"),
         (pod("p", {GPU: "1"}, meta={"resourceVersion": "0x1"}), "a resource version is a whole number above 0"),
         (pod("p", {GPU: "1"}, meta={"creationTimestamp": "soon"}), "Invalid isoformat string"),
         ({**create_ledger_object(), "spec": {}}, "missing required field `cap`"),

@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.cli.app import root
-from tallygate.cli.sources.cap_ledger_list import CapLedgerList, CapLedgerRecord
 from tallygate.cli.usage.usage_report import ChosenLedger, LedgerChoice, compute_usage
 from tallygate.cli.usage.verify import find_drift, find_incomparable
+from tallygate.cluster.cap_ledger_list import CapLedgerList, CapLedgerRecord
 from tallygate.cluster.consumer_sums import PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
 from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
@@ -105,7 +105,7 @@ def test_a_claim_is_named_as_its_pod_or_by_its_name(tmp_path: Path) -> None:
     """Name reservations of claims as claims too."""
     objects = [create_claim("shared", 3), create_claim("p-gpus", 2, owner="p")]
     cluster = load_snapshot(tmp_path, [namespace("team-a"), CLASS, pod("p", {}), *objects])
-    (cap,) = cluster.stores.index_caps(parse_policies(CAP), None).list_caps()
+    (cap,) = cluster.index_caps(parse_policies(CAP), None).list_caps()
     reserved = Reservation(
         "team-a",
         "new",
@@ -117,7 +117,7 @@ def test_a_claim_is_named_as_its_pod_or_by_its_name(tmp_path: Path) -> None:
         kind=ConsumerKind.CLAIM,
     )
     ledger = Ledger(cap.hard).with_reservation("u", reserved)
-    lister = cluster.stores.usage_lister
+    lister = cluster.usage_lister
     key = get_ledger_key(cap, "team-a")
     claims = lister.list_claims(cap, key)
     by_workload = sum_by_workload((), ledger, PodOwners(), lister.list_pod_names, claims)
@@ -134,9 +134,9 @@ def test_allocated_devices_are_not_counted_without_slices_and_that_is_reported(t
     text = CAP.replace("{nvidia.com/gpu: 8}}", f"{{h100: 8}}, {definition}}}")
     cluster = load_snapshot(tmp_path, [namespace("team-a"), create_claim("c", 3)])
     policies = parse_policies(text)
-    caps = cluster.stores.index_caps(policies, None)
+    caps = cluster.index_caps(policies, None)
     assert "allocated devices are not counted under h100: the snapshot has no resourceslices" in [
-        *cluster.stores.list_unread(caps)
+        *cluster.list_unread(caps)
     ]
     (cap,) = caps.list_caps()
     chosen = ChosenLedger(cap, get_ledger_key(cap, "team-a"), frozenset({"team-a"}))
@@ -154,7 +154,7 @@ def test_allocated_devices_are_not_counted_without_slices_and_that_is_reported(t
 
 def test_a_claim_counts_by_the_mapping_of_its_ledger_while_its_class_is_away(tmp_path: Path) -> None:
     cluster = load_snapshot(tmp_path, [namespace("team-a"), create_claim("c", 3)])
-    caps = cluster.stores.index_caps(parse_policies(CAP), None)
+    caps = cluster.index_caps(parse_policies(CAP), None)
     (cap,) = caps.list_caps()
     key, mappings = get_ledger_key(cap, "team-a"), frozenset({("gpu.example.com", GPU)})
     counted = cap.with_former(mappings)

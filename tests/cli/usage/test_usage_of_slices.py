@@ -18,9 +18,11 @@ from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import CapIndex
 from tallygate.cli.app import root
-from tallygate.cli.sources.observed_cluster import ObservedCluster, observe_api_server, watch_cluster
+from tallygate.cli.sources.cluster_source import StateNeeds, read_api_server
+from tallygate.cli.sources.state_watch import watch_state
 from tallygate.cli.usage.usage_report import LedgerChoice, compute_usage
 from tallygate.cli.usage.verify import Drift, find_drift, find_incomparable
+from tallygate.cluster.cluster_state import ClusterState
 from tallygate.kube.config import load_kubeconfig
 from tallygate.state.kubernetes.cap_ledger import encode_ledger
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
@@ -145,9 +147,9 @@ def test_a_watched_cluster_without_a_permission_has_no_amounts(
 def list_watched(cluster: SmallCluster, folder: Path) -> list[tuple[str, int | None]]:
     """Return the first used amounts of a watched cluster."""
     config = load_kubeconfig(write_kubeconfig(folder, cluster.server))
-    with watch_cluster(config, observe_api_server(config, slices=True)) as watched:
+    with watch_state(config, read_api_server(config, StateNeeds(ledgers=True, slices=True))) as watched:
         current, _ = next(watched.iterate_changes())
-        lines = compute_usage(current, current.stores.index_caps(POLICIES, None), LedgerChoice()).lines
+        lines = compute_usage(current, current.index_caps(POLICIES, None), LedgerChoice()).lines
     return [(line.name, line.used) for line in lines]
 
 
@@ -163,11 +165,11 @@ WITHOUT_H1 = create_stored_slice(10, create_device("h-0"), create_device("a-0", 
 KEPT = MappingProxyType({"uid-one": Amounts({"h100": 1, "gpu-memory": 80 * GIB})})
 
 
-def create_ledger(cluster: ObservedCluster) -> Ledger:
+def create_ledger(cluster: ClusterState) -> Ledger:
     """Return the ledger of team-a as a gate counts it."""
-    (cap,) = cluster.stores.index_caps(POLICIES, None).list_caps()
+    (cap,) = cluster.index_caps(POLICIES, None).list_caps()
     empty = Ledger(cap.hard, pods_revision=1)
-    snapshot = cluster.stores.usage_lister.take_snapshot(cap, LedgerKey(cap.key, "team-a"), empty)
+    snapshot = cluster.usage_lister.take_snapshot(cap, LedgerKey(cap.key, "team-a"), empty)
     assert snapshot is not None
     counted = recount(empty, snapshot)
     assert isinstance(counted, Ledger)
@@ -182,7 +184,7 @@ def verify(folder: Path, ledger: Ledger, *items: Object) -> tuple[list[Drift], d
     stored["metadata"] |= {"uid": "l", "resourceVersion": "120"}
     cluster = load_snapshot(folder, [namespace("team-a"), CLASS, stored, *items], 200)
     assert not cluster.ledgers.problems
-    (chosen,) = LedgerChoice().list_ledgers(cluster, cluster.stores.index_caps(POLICIES, None))
+    (chosen,) = LedgerChoice().list_ledgers(cluster, cluster.index_caps(POLICIES, None))
     return list(find_drift(cluster, chosen)), find_incomparable(cluster, chosen)
 
 

@@ -90,7 +90,7 @@ def _list_caps_of_policies(paths: Iterable[Path]) -> list[str]:
 
 
 def _list_caps(client: "ApiClient") -> list[str]:
-    from tallygate.cli.sources.cap_ledger_list import LEDGERS_PATH  # noqa: PLC0415  its import is slow
+    from tallygate.cluster.cap_ledger_list import LEDGERS_PATH  # noqa: PLC0415  its import is slow
 
     return [item.spec.cap.rpartition("-")[0] for item in _list_items(client, LEDGERS_PATH)]
 

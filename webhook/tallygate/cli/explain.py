@@ -37,16 +37,9 @@ from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.implied_requests import ImpliedIndex, ImpliedRequests, describe_amount
 from tallygate.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.admission.pod_view import PodView, ReplicaCount
-from tallygate.admission.rule_index import Labels
-from tallygate.cli.check.checker import collect_labels
-from tallygate.cli.check.created_pods import PodDefaultsFinder, describe_limit_ranger
+from tallygate.cli.check.created_pods import describe_limit_ranger
 from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from tallygate.cli.manifests.claim_manifests import (
-    ClaimTemplates,
-    collect_classes,
-    collect_templates,
-    index_classes,
-)
+from tallygate.cli.manifests.applied_objects import list_applied_objects
 from tallygate.cli.manifests.kind_manifests import find_defined_targets, report_unread_kinds
 from tallygate.cli.manifests.manifest_files import load_manifests
 from tallygate.cli.manifests.manifest_objects import Manifest
@@ -55,7 +48,9 @@ from tallygate.cli.output import code_catalog, tables
 from tallygate.cli.output.tables import create_table, escape_control
 from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
 from tallygate.cli.sources.options import combine_files, load_usable_policies, snapshot_option
-from tallygate.cli.sources.snapshot_reader import SnapshotContents, read_snapshot
+from tallygate.cli.sources.snapshot_file import read_snapshot
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.kinds import LIMIT_RANGES
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
 from tallygate.objects.core import Pod, PodSpec
 from tallygate.policy.model import PolicySet
@@ -104,39 +99,33 @@ class PodCalculation:
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What the manifests and the snapshot have for the pods of a namespace.
+    """What pods depend on: the cluster to which the manifests are applied, the caps, and the implied requests."""
 
-    These are the templates of claims, the extended resource of each class, the caps, the implied requests, the values
-    that built-in admission gives new pods, and the labels of namespaces.
-    """
-
-    templates: ClaimTemplates
-    resources_by_class: Mapping[str, str]
+    state: ClusterState
     caps: CapIndex
     implied: ImpliedIndex
-    defaults: PodDefaultsFinder
-    labels_by_namespace: Mapping[str, Labels]
 
     def find_implied(self, pod: Pod, namespace: str) -> ImpliedRequests:
         """Return what a pod of a namespace gets without writing it; a stored pod has the values of admission."""
-        implied = self.implied.select(namespace, self.labels_by_namespace.get(namespace))
-        return implied if _is_stored(pod) else implied.with_defaults(self.defaults.find(namespace))
+        implied = self.implied.select(namespace, self.state.namespaces.labels(namespace))
+        return implied if _is_stored(pod) else implied.with_defaults(self.state.find_pod_defaults(namespace))
 
     def find_caps(self, namespace: str) -> list[ActiveCap]:
         """Return the caps of a namespace, and those that select it by unknown labels."""
-        matching = self.caps.find_matching(namespace, self.labels_by_namespace.get(namespace))
+        matching = self.caps.find_matching(namespace, self.state.namespaces.labels(namespace))
         keys = {cap.key for cap in matching.caps}
         return [cap for cap in self.caps.list_caps() if cap.key in keys or cap.definition.name in matching.unknown]
 
     def charge_claims(self, pod: Pod, namespace: str) -> tuple[Amounts, tuple[str, ...]]:
         """Return the charge of a ResourceQuota for the claims of a pod, and notes on what it lacks."""
-        claims = find_pod_claims(pod, namespace, self.templates)
+        claims = find_pod_claims(pod, namespace, self.state.claim_templates)
         notes = [f"the claims of templates are not in the sum: {claims.unknown}"] if claims.unknown else []
         keys = {key for claim in claims.claims for key in compute_claim_quota_charge(claim, {})}
         classes = {key.removesuffix(DEVICES_SUFFIX) for key in keys if key.endswith(DEVICES_SUFFIX)}
-        unknown = sorted(classes - self.resources_by_class.keys())
+        known = self.state.device_classes.get_resources_by_class()
+        unknown = sorted(classes - known.keys())
         notes += [f"DeviceClass {name} is not in the files: its extended resource is unknown" for name in unknown]
-        resources_by_class = dict.fromkeys(unknown, "") | dict(self.resources_by_class)
+        resources_by_class = dict.fromkeys(unknown, "") | dict(known)
         charges = (compute_claim_quota_charge(claim, resources_by_class) for claim in claims.claims)
         return sum(charges, Amounts()), tuple(notes)
 
@@ -289,22 +278,15 @@ def calculate_pods(
     loaded = load_manifests(filenames, stdin, DEFAULT_LIMITS, lambda names: names)
     if loaded.findings:
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
-    stored, manifests = read_snapshot(snapshot) if snapshot is not None else SnapshotContents(), loaded.manifests
-    classes = index_classes((*stored.classes, *collect_classes(manifests, DEFAULT_LIMITS)))
-    sources = _Sources(
-        ClaimTemplates((*stored.templates, *collect_templates(manifests, _DEFAULT_NAMESPACE, DEFAULT_LIMITS))),
-        classes,
-        CapIndex(policies, None, classes),
-        ImpliedIndex(policies),
-        PodDefaultsFinder(stored, manifests, _DEFAULT_NAMESPACE, DEFAULT_LIMITS),
-        {**stored.labels_by_namespace, **collect_labels(manifests)},
-    )
+    manifests = loaded.manifests
+    state = read_snapshot(snapshot, list_applied_objects(manifests, _DEFAULT_NAMESPACE, DEFAULT_LIMITS))
+    sources = _Sources(state, state.index_caps(policies, None), ImpliedIndex(policies))
     targets = {**list_review_targets(policies), **find_defined_targets(manifests)}
     unread_count = report_unread_kinds(manifests, "", targets)
     found = [each for manifest in manifests for each in _calculate_manifest(manifest, sources, targets)]
     if not found:
         raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read")
-    knows_limit_ranges = stored.limit_ranges is not None or all(is_stored for _, is_stored in found)
+    knows_limit_ranges = state.knows(LIMIT_RANGES) or all(is_stored for _, is_stored in found)
     return ExplainedPods([each for each, _ in found], unread_count, knows_limit_ranges)
 
 

@@ -8,6 +8,7 @@ import click
 from rich.console import Group
 from rich.text import Text
 
+from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.node_pools import merge_shapes
 from tallygate.accounting.node_fit import format_unhealthy
 from tallygate.accounting.node_shape import NodeShape
@@ -26,7 +27,7 @@ from tallygate.cli.framework import (
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import Paragraph, align_rows, escape_control
 from tallygate.cli.predict import prediction_json
-from tallygate.cli.predict.cluster_input import ClusterInput, read_cluster_input, read_prediction_policies
+from tallygate.cli.predict.cluster_input import read_cluster_input, read_prediction_policies
 from tallygate.cli.predict.new_node_lines import format_capacities
 from tallygate.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
 from tallygate.cli.progress import track
@@ -87,16 +88,16 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     files = combine_files(paths, filenames, snapshot)
     policy_set = read_prediction_policies(source, policies)
     in_files = read_pods_to_place(files, source.connection.choose_namespace(namespace), policy_set, 1)
-    cluster_input = read_cluster_input(source)
-    all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster_input.cluster)]
+    cluster = read_cluster_input(source).require_columns()
+    all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster)]
     written = (*in_files.shapes, *policy_set.node_shapes)
-    shapes = merge_shapes(written, cluster_input.cluster.pools.list_shapes())
-    in_files.put_claims(cluster_input.cluster)
-    capacities = list(_compute_capacities(all_pods, cluster_input, shapes))
+    shapes = merge_shapes(written, cluster.pools.list_shapes())
+    in_files.put_claims(cluster)
+    capacities = list(_compute_capacities(all_pods, cluster, shapes))
     if output == "table":
         _print_capacities(capacities)
     else:
-        tables.print_list("Headroom", prediction_json.convert_capacities(capacities, cluster_input.cluster), output)
+        tables.print_list("Headroom", prediction_json.convert_capacities(capacities, cluster), output)
     ctx.exit(EXIT_FINDINGS if in_files.unread_count else 0)
 
 
@@ -109,9 +110,8 @@ def _print_capacities(capacities: Sequence[tuple[PodsToPlace, RemainingCapacity]
 
 
 def _compute_capacities(
-    all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput, shapes: Sequence[NodeShape]
+    all_pods: Sequence[PodsToPlace], cluster: Cluster, shapes: Sequence[NodeShape]
 ) -> Iterator[tuple[PodsToPlace, RemainingCapacity]]:
-    cluster = cluster_input.cluster
     for pods in track("placing copies", all_pods):
         resolved = pods.with_default_priority(cluster.priority_classes)
         try:

@@ -15,9 +15,9 @@ from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.mounted_policies import find_gate_namespace
 from tallygate.cli.framework import Command, UsageError, connection_options
 from tallygate.cli.sources import snapshot_items
-from tallygate.cli.sources.cap_ledger_list import LEDGER_PAGE_SIZE
 from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
+from tallygate.cluster.cap_ledger_list import LEDGER_PAGE_SIZE
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig, read_git_version

@@ -1,6 +1,7 @@
 """Ingestion of listed objects, given as JSON, into a cluster."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -55,6 +56,18 @@ STORAGE_TYPES: Mapping[str, type[StorageObject]] = {
 
 
 def ingest(cluster: Cluster, kind: str, content: ObjectJson) -> bool:
+    """Put an object into a cluster as `put_object`, from its JSON.
+
+    Raises:
+        QuantityError: if a requested or allocatable quantity is invalid.
+        SliceError: if a slice of devices is invalid.
+        ValueError: if the content does not fit its kind.
+    """
+    decoder = _DECODERS.get(kind)
+    return False if decoder is None else put_object(cluster, kind, decoder.decode(content))
+
+
+def put_object(cluster: Cluster, kind: str, item: Any) -> bool:
     """Put an object into a cluster; return False, and do nothing, for a kind that scheduling does not use.
 
     The first object about volumes creates `cluster.storage`: from then on the objects about volumes count as complete.
@@ -63,12 +76,11 @@ def ingest(cluster: Cluster, kind: str, content: ObjectJson) -> bool:
     Raises:
         QuantityError: if a requested or allocatable quantity is invalid.
         SliceError: if a slice of devices is invalid.
-        ValueError: if the content does not fit its kind.
     """
-    put_object = _HANDLERS.get(kind)
-    if put_object is None:
+    handler = _HANDLERS.get(kind)
+    if handler is None:
         return False
-    put_object(cluster, content)
+    handler.put(cluster, item)
     return True
 
 
@@ -81,49 +93,26 @@ def settle_devices(cluster: Cluster, problems: Sequence[str]) -> None:
         _get_devices(cluster)
 
 
-def _create_storage_handler(object_type: type[StorageObject]) -> Callable[[Cluster, ObjectJson], None]:
-    decoder = msgspec.json.Decoder(object_type)
-
-    def put_storage_object(cluster: Cluster, content: ObjectJson) -> None:
-        if cluster.storage is None:
-            cluster.storage = StorageIndex()
-        cluster.storage.put(decoder.decode(content))
-
-    return put_storage_object
+def _put_storage_object(cluster: Cluster, item: StorageObject) -> None:
+    if cluster.storage is None:
+        cluster.storage = StorageIndex()
+    cluster.storage.put(item)
 
 
-_NODE_DECODER, _POD_DECODER = msgspec.json.Decoder(SchedulingNode), msgspec.json.Decoder(SchedulingPod)
-_NODE_POOL_DECODER, _NODE_CLAIM_DECODER = msgspec.json.Decoder(KarpenterNodePool), msgspec.json.Decoder(NodeClaim)
-_NAMESPACE_DECODER = msgspec.json.Decoder(Namespace)
-_DEVICE_CLASS_DECODER = msgspec.json.Decoder(DeviceClass)
-_PRIORITY_CLASS_DECODER, _BUDGET_DECODER = (
-    msgspec.json.Decoder(PriorityClass),
-    msgspec.json.Decoder(PodDisruptionBudget),
-)
-
-
-def _put_node(cluster: Cluster, content: ObjectJson) -> None:
-    node = _NODE_DECODER.decode(content)
+def _put_node(cluster: Cluster, node: SchedulingNode) -> None:
     cluster.put_node(node)
     cluster.pools.put_node(node)
 
 
-def _put_pod(cluster: Cluster, content: ObjectJson) -> None:
-    pod = create_pod_info(_POD_DECODER.decode(content), cluster.groups)
-    if pod is not None:
-        cluster.put_pod(pod)
+def _put_pod(cluster: Cluster, pod: SchedulingPod) -> None:
+    pod_info = create_pod_info(pod, cluster.groups)
+    if pod_info is not None:
+        cluster.put_pod(pod_info)
 
 
-def _put_namespace(cluster: Cluster, content: ObjectJson) -> None:
-    meta = _NAMESPACE_DECODER.decode(content).metadata or ObjectMeta()
+def _put_namespace(cluster: Cluster, namespace: Namespace) -> None:
+    meta = namespace.metadata or ObjectMeta()
     cluster.namespaces[meta.name or ""] = meta.labels or {}
-
-
-_SLICE_DECODER, _CLAIM_DECODER = msgspec.json.Decoder(ResourceSlice), msgspec.json.Decoder(ResourceClaim)
-_TEMPLATE_DECODER = msgspec.json.Decoder(ResourceClaimTemplate)
-_RUNTIME_CLASS_DECODER = msgspec.json.Decoder(RuntimeClass)
-_LIMIT_RANGE_DECODER = msgspec.json.Decoder(LimitRange)
-_TAINT_RULE_DECODER = msgspec.json.Decoder(DeviceTaintRule)
 
 
 def _get_devices(cluster: Cluster) -> DeviceIndex:
@@ -136,54 +125,69 @@ class _ClusterVersion(msgspec.Struct, rename="camel"):
     git_version: str
 
 
-_VERSION_DECODER = msgspec.json.Decoder(_ClusterVersion)
+class _Mark(msgspec.Struct):
+    """A list without items: the objects of its kind are known."""
 
 
-def _put_priority_class(cluster: Cluster, content: ObjectJson) -> None:
-    priority_class = _PRIORITY_CLASS_DECODER.decode(content)
-    cluster.priority_classes[(priority_class.metadata.name if priority_class.metadata else None) or ""] = priority_class
+def _put_priority_class(cluster: Cluster, priority_class: PriorityClass) -> None:
+    cluster.priority_classes[_get_name(priority_class.metadata)] = priority_class
 
 
-def _put_limit_range(cluster: Cluster, content: ObjectJson) -> None:
-    _put_limit_ranges(cluster, b"")
-    if cluster.limit_ranges is not None:
-        cluster.limit_ranges.put(_LIMIT_RANGE_DECODER.decode(content))
+def _put_limit_range(cluster: Cluster, limit_range: LimitRange) -> None:
+    cluster.limit_ranges = cluster.limit_ranges or LimitRangeIndex()
+    cluster.limit_ranges.put(limit_range)
 
 
-def _put_limit_ranges(cluster: Cluster, _: ObjectJson) -> None:
-    """Make the LimitRanges of a cluster known."""
-    if cluster.limit_ranges is None:
-        cluster.limit_ranges = LimitRangeIndex()
+def _put_limit_ranges(cluster: Cluster, _: _Mark) -> None:
+    cluster.limit_ranges = cluster.limit_ranges or LimitRangeIndex()
 
 
-def _put_runtime_class(cluster: Cluster, content: ObjectJson) -> None:
-    runtime_class = _RUNTIME_CLASS_DECODER.decode(content)
-    name = (runtime_class.metadata.name if runtime_class.metadata else None) or ""
+def _put_runtime_class(cluster: Cluster, runtime_class: RuntimeClass) -> None:
+    name = _get_name(runtime_class.metadata)
     cluster.runtime_classes = {**(cluster.runtime_classes or {}), name: runtime_class}
 
 
-def _put_runtime_classes(cluster: Cluster, _: ObjectJson) -> None:
-    """Make the RuntimeClasses of a cluster known."""
+def _put_runtime_classes(cluster: Cluster, _: _Mark) -> None:
     cluster.runtime_classes = cluster.runtime_classes or {}
 
 
-_HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
-    "Node": _put_node,
-    "NodePool": lambda cluster, content: cluster.pools.put_node_pool(_NODE_POOL_DECODER.decode(content)),
-    "NodeClaim": lambda cluster, content: cluster.pools.put_node_claim(_NODE_CLAIM_DECODER.decode(content)),
-    "Pod": _put_pod,
-    "Namespace": _put_namespace,
-    "PriorityClass": _put_priority_class,
-    "LimitRange": _put_limit_range,
-    "LimitRangeList": _put_limit_ranges,
-    "RuntimeClass": _put_runtime_class,
-    "RuntimeClassList": _put_runtime_classes,
-    VERSION_KIND: lambda cluster, content: cluster.set_version(_VERSION_DECODER.decode(content).git_version),
-    "DeviceClass": lambda cluster, content: cluster.device_classes.put(_DEVICE_CLASS_DECODER.decode(content)),
-    "ResourceSlice": lambda cluster, content: _get_devices(cluster).put(_SLICE_DECODER.decode(content)),
-    "ResourceClaim": lambda cluster, content: _get_devices(cluster).put(_CLAIM_DECODER.decode(content)),
-    "ResourceClaimTemplate": lambda cluster, content: _get_devices(cluster).put(_TEMPLATE_DECODER.decode(content)),
-    "DeviceTaintRule": lambda cluster, content: _get_devices(cluster).put(_TAINT_RULE_DECODER.decode(content)),
-    "PodDisruptionBudget": lambda cluster, content: cluster.budgets.append(_BUDGET_DECODER.decode(content)),
-    **{kind: _create_storage_handler(decoded) for kind, decoded in STORAGE_TYPES.items()},
+def _get_name(metadata: ObjectMeta | None) -> str:
+    return (metadata.name if metadata is not None else None) or ""
+
+
+def _put_device_object(
+    cluster: Cluster, item: ResourceSlice | ResourceClaim | ResourceClaimTemplate | DeviceTaintRule
+) -> None:
+    _get_devices(cluster).put(item)
+
+
+class _Handler(NamedTuple):
+    """How the objects of a kind are decoded, and put into a cluster."""
+
+    type: type[msgspec.Struct]
+    put: Callable[[Cluster, Any], None]
+
+
+_HANDLERS: Final[Mapping[str, _Handler]] = {
+    "Node": _Handler(SchedulingNode, _put_node),
+    "NodePool": _Handler(KarpenterNodePool, lambda cluster, pool: cluster.pools.put_node_pool(pool)),
+    "NodeClaim": _Handler(NodeClaim, lambda cluster, claim: cluster.pools.put_node_claim(claim)),
+    "Pod": _Handler(SchedulingPod, _put_pod),
+    "Namespace": _Handler(Namespace, _put_namespace),
+    "PriorityClass": _Handler(PriorityClass, _put_priority_class),
+    "LimitRange": _Handler(LimitRange, _put_limit_range),
+    "LimitRangeList": _Handler(_Mark, _put_limit_ranges),
+    "RuntimeClass": _Handler(RuntimeClass, _put_runtime_class),
+    "RuntimeClassList": _Handler(_Mark, _put_runtime_classes),
+    VERSION_KIND: _Handler(_ClusterVersion, lambda cluster, version: cluster.set_version(version.git_version)),
+    "DeviceClass": _Handler(DeviceClass, lambda cluster, device_class: cluster.device_classes.put(device_class)),
+    "ResourceSlice": _Handler(ResourceSlice, _put_device_object),
+    "ResourceClaim": _Handler(ResourceClaim, _put_device_object),
+    "ResourceClaimTemplate": _Handler(ResourceClaimTemplate, _put_device_object),
+    "DeviceTaintRule": _Handler(DeviceTaintRule, _put_device_object),
+    "PodDisruptionBudget": _Handler(PodDisruptionBudget, lambda cluster, budget: cluster.budgets.append(budget)),
+    **{kind: _Handler(object_type, _put_storage_object) for kind, object_type in STORAGE_TYPES.items()},
 }
+_DECODERS: Final = {kind: msgspec.json.Decoder(handler.type) for kind, handler in _HANDLERS.items()}
+COLUMN_TYPES: Final[Mapping[str, type[msgspec.Struct]]] = {kind: handler.type for kind, handler in _HANDLERS.items()}
+"""The types of the objects that scheduling uses, by kind."""

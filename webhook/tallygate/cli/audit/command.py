@@ -303,7 +303,7 @@ def _run_audit(
         result = Audit(policies, loaded.audit_input, scope, report_progress).run(loaded.objects)
     return result, [
         *loaded.remarks,
-        *loaded.stores.list_unread(loaded.stores.index_caps(policies, loaded.audit_input.now)),
+        *loaded.state.list_unread(loaded.state.index_caps(policies, loaded.audit_input.now)),
     ]
 
 

@@ -12,7 +12,7 @@ cap before kube-scheduler allocates devices, so each object is compared with the
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -23,27 +23,24 @@ from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, is_extended
-from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.accounting.problem import Problem
 from tallygate.accounting.quantity_parser import QuantityError
-from tallygate.admission.cap_index import ActiveCap, CapIndex, MatchingCaps
+from tallygate.admission.cap_index import ActiveCap, MatchingCaps
 from tallygate.admission.implied_requests import NO_IMPLIED
 from tallygate.admission.kinds import BUILT_IN_TARGETS, DecodedRequest
 from tallygate.admission.pod_view import PodView, ReplicaCount
 from tallygate.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.admission.rule_index import Labels
 from tallygate.cli.check.merge import ReportedProblem
-from tallygate.cli.check.snapshot_usage import SnapshotUsage, compute_used_by_pod, get_metadata
-from tallygate.cli.manifests.claim_manifests import ClaimTemplates, index_classes
+from tallygate.cli.check.snapshot_usage import SnapshotUsage
 from tallygate.cli.manifests.typed_objects import TypedObject
 from tallygate.cli.output.findings import FindingSeverity
-from tallygate.cli.sources.snapshot_reader import SnapshotContents
+from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.gate.charge_transitions import ReadTransition
 from tallygate.gate.charging import charge_consumer
 from tallygate.objects.core import Pod
-from tallygate.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, list_expressions
-from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.policy.model import ForecastEnforcement, PolicySet
 from tallygate.review.applied_workload import (
     DaemonPodCounter,
@@ -76,7 +73,7 @@ from tallygate.review.gpu_annotation_review import find_uncounted_annotations
 from tallygate.review.whole_workloads import create_whole_problems, read_none, select_whole_caps
 from tallygate.review.workload_forecast import describe_unknown_defaults, forecast_cap, list_unlimited
 from tallygate.state.in_memory import MemoryLedgers
-from tallygate.state.informers.claim_records import find_pod_uid
+from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.ledger.ledger import Ledger, Operation
 
 
@@ -89,35 +86,21 @@ class CapCheckResult:
 
 
 class CapChecker:
-    """A checker with the ledgers of all caps at the time `now`, filled from a snapshot.
+    """A checker with the ledgers of all caps at the time `now`, filled from the state of a cluster."""
 
-    `find_pod_defaults` returns the values that new pods of a namespace get, which the checked ones have already.
-    """
-
-    def __init__(  # noqa: PLR0913  # the state of a cluster, part by part
+    def __init__(
         self,
         policies: PolicySet,
-        snapshot: SnapshotContents,
-        classes: Iterable[DeviceClass],
-        templates: Iterable[ResourceClaimTemplate],
-        *,
-        find_pod_defaults: Callable[[str], PodDefaults],
+        state: ClusterState,
         now: datetime,
         count_daemon_pods: DaemonPodCounter | None = None,
     ) -> None:
-        self._find_pod_defaults = find_pod_defaults
+        self._find_pod_defaults = state.find_pod_defaults
         self._count_daemon_pods = count_daemon_pods
-        known_classes = (*snapshot.classes, *classes)
-        self._resources_by_class = index_classes(known_classes)
-        self._templates = ClaimTemplates((*snapshot.templates, *templates))
-        self._index = CapIndex(policies, now, self._resources_by_class, snapshot.limit_annotations)
-        self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
-        self._claims_by_pod_uid = _index_owned_claims(snapshot.claims)
-        self._pods: dict[str, list[Pod]] = {}
-        for pod in snapshot.pods:
-            self._pods.setdefault(get_metadata(pod).namespace or "", []).append(pod)
-        self._usage = SnapshotUsage(self._index, snapshot)
-        self._allocation = AllocationChecker(self._usage, known_classes)
+        self._state = state
+        self._index = state.index_caps(policies, now)
+        self._usage = SnapshotUsage(self._index, state)
+        self._allocation = AllocationChecker(self._usage, state)
         self._ledgers = MemoryLedgers(self._usage.ledgers)
         self._attempts = 0
 
@@ -197,7 +180,7 @@ class CapChecker:
             return NO_CLAIMS
         if not view.is_template and self._find_existing_pods(typed, view):
             return NO_CLAIMS
-        claims = find_pod_claims(view.pod, typed.subject.namespace, self._templates)
+        claims = find_pod_claims(view.pod, typed.subject.namespace, self._state.claim_templates)
         claims = claims.with_review(self._allocation.start_review())
         return msgspec.structs.replace(claims, is_controlled=False)  # a user reads the findings about every pod
 
@@ -214,7 +197,7 @@ class CapChecker:
     ) -> CapCheckResult:
         """Charge a claim for devices; a stored one is counted already, and its requests never change."""
         subject = typed.subject
-        if not caps or (subject.namespace, subject.name) in self._stored_claims:
+        if not caps or self._state.claims.find_record(subject.namespace, subject.name) is not None:
             return CapCheckResult(not_evaluated=not_evaluated)
         charges = [CapCharge(cap, NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
         unknown = tuple(
@@ -241,7 +224,7 @@ class CapChecker:
         exact = {request.exactly.device_class_name for request in requests if request.exactly is not None}
         alternatives = {other.device_class_name for request in requests for other in request.first_available or ()}
         known = {name for cap in caps for source in cap.device_sources.values() for name in source.classes}
-        return sorted((exact | alternatives) - known - self._resources_by_class.keys())
+        return sorted((exact | alternatives) - known - self._state.device_classes.get_resources_by_class().keys())
 
     def has_existing_pods(self, typed: TypedObject) -> bool:
         """Return whether the snapshot has pods of the same object."""
@@ -265,7 +248,7 @@ class CapChecker:
                 existing = self._find_existing_pods(typed, pods.view)
                 owned = self._list_owned(existing)
                 claims = select_comparable(pods.claims, cap, owned, len(existing))
-                used += sum((compute_used_by_pod(cap, pod) for pod in existing), _compute_owned(cap, owned, claims))
+                used += sum((_compute_used(cap, pod) for pod in existing), _compute_owned(cap, owned, claims))
                 used += compute_least(cap, owned, claims.review)
                 pod_sets.append(replace(pods, claims=claims))
             is_whole = cap in whole_caps
@@ -289,9 +272,9 @@ class CapChecker:
         ledger = self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(NO_AMOUNTS)
         return self._usage.mark_counted(cap, namespace, ledger)
 
-    def _list_owned(self, pods: Iterable[Pod]) -> tuple[ResourceClaim, ...]:
+    def _list_owned(self, pods: Iterable[StoredConsumer]) -> tuple[ResourceClaim, ...]:
         """Return the claims that templates made for stored pods."""
-        return tuple(each for pod in pods for each in self._claims_by_pod_uid.get(get_metadata(pod).uid or "", ()))
+        return tuple(claim for pod in pods for claim in self._state.list_template_claims(pod.uid))
 
     def _charge_pods(
         self, typed: TypedObject, pod_sets: Sequence[ForecastPods], caps: Sequence[ActiveCap]
@@ -325,7 +308,7 @@ class CapChecker:
         requested: list[tuple[ReplicaCount, Amounts]] = []
         for pods in pod_sets:
             existing = self._find_existing_pods(typed, pods.view)
-            current += sum((cap.compute_charge(pod).amounts for pod in existing), NO_AMOUNTS)
+            current += sum((_compute_used(cap, pod) for pod in existing), NO_AMOUNTS)
             per_pod = cap.compute_charge(pods.template).amounts
             if pods.view.is_template:
                 current += _compute_owned(cap, self._list_owned(existing), pods.claims)
@@ -372,18 +355,22 @@ class CapChecker:
         )
         return charge_consumer(self._ledgers, consumer, charges, math.inf)
 
-    def _find_existing_pods(self, typed: TypedObject, view: PodView) -> list[Pod]:
-        """Return the snapshot's pods of an object: the pod itself, or all pods with the labels of the template."""
-        pods = self._pods.get(typed.subject.namespace, [])
+    def _find_existing_pods(self, typed: TypedObject, view: PodView) -> list[StoredConsumer]:
+        """Return the stored pods of an object: the pod itself, or all pods with the labels of the template."""
+        pods = self._state.pods.list_all(typed.subject.namespace)
         if not view.is_template:
-            return [pod for pod in pods if get_metadata(pod).name == typed.subject.name]
-        labels = (get_metadata(view.pod).labels or {}).items()
-        return [pod for pod in pods if labels and labels <= (get_metadata(pod).labels or {}).items()]
+            return [pod for pod in pods if pod.name == typed.subject.name]
+        labels = ((view.pod.metadata.labels if view.pod.metadata else None) or {}).items()
+        return [pod for pod in pods if labels and labels <= self._state.read_labels(pod).items()]
 
 
 def may_count_devices(name: str) -> bool:
     """Return whether a name in a cap may stand for devices, whatever classes exist."""
     return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
+
+
+def _compute_used(cap: ActiveCap, pod: StoredConsumer) -> Amounts:
+    return NO_AMOUNTS if pod.has_ended else cap.compute_charge(pod.group.to_pod()).amounts
 
 
 def _compute_owned(cap: ActiveCap, owned: Sequence[ResourceClaim], claims: PodClaims) -> Amounts:
@@ -411,22 +398,6 @@ def _list_problems(result: ChargeResult, kind: str = "", pod_count: int = 0) -> 
         for problem in create_soft_limit_warnings(reserved)
     ]
     return (*errors, *warnings)
-
-
-def _index_owned_claims(claims: Iterable[ResourceClaim]) -> Mapping[str, Sequence[ResourceClaim]]:
-    """Return the claims that templates made, by the UID of their pod."""
-    by_pod_uid: dict[str, list[ResourceClaim]] = {}
-    for claim in claims:
-        metadata = claim.metadata or ObjectMeta()
-        for owner in metadata.owner_references or ():
-            if owner.controller and owner.kind == "Pod" and owner.uid and not find_pod_uid(metadata):
-                by_pod_uid.setdefault(owner.uid, []).append(claim)
-    return by_pod_uid
-
-
-def _get_key(metadata: ObjectMeta | None) -> tuple[str, str]:
-    metadata = metadata or ObjectMeta()
-    return metadata.namespace or "", metadata.name or ""
 
 
 def _describe_unknown_class(name: str) -> str:
@@ -462,14 +433,11 @@ def _create_cap_problem(problem: Problem, severity: FindingSeverity) -> Reported
 class AllocationChecker:
     """A checker of claims under names that count allocated devices. `read_ledger` states which names it counts."""
 
-    def __init__(self, usage: SnapshotUsage, classes: Iterable[DeviceClass]) -> None:
-        selectors = {
-            device_class.metadata.name: list_expressions(device_class.spec.selectors if device_class.spec else None)
-            for device_class in classes
-            if device_class.metadata is not None and device_class.metadata.name
-        }
+    def __init__(self, usage: SnapshotUsage, state: ClusterState) -> None:
         self._usage = usage
-        self._least_amounts = LeastAmounts(usage.list_slices, selectors.get)
+        self._least_amounts = LeastAmounts(
+            lambda: state.devices.list_slices() if usage.has_devices else None, state.device_classes.find_selectors
+        )
 
     def start_review(self) -> LeastAmountsReview:
         """Return the least amounts for the claims of one object."""
@@ -496,7 +464,7 @@ class AllocationChecker:
             names = sorted(cap.device_meters.keys() - compared)
             if names:
                 used = self._usage.describe_allocated(cap, get_ledger_key(cap, namespace), names)
-                some = "" if self._usage.list_slices() is None else "some "
+                some = "some " * self._usage.has_devices
                 yield (
                     f"cap {cap.definition.name} counts {', '.join(names)} when devices are allocated, so {some}claims "
                     f"of namespace {namespace} were not compared with it; {used}"

@@ -32,7 +32,7 @@ from tallygate.admission.rule_index import Labels, RuleIndex, RuleSelection
 from tallygate.cli.check import api_validation
 from tallygate.cli.check.api_validation import apply_patch
 from tallygate.cli.check.cap_check import CapChecker, CapCheckResult
-from tallygate.cli.check.created_pods import PodDefaultsFinder, set_pod_defaults
+from tallygate.cli.check.created_pods import set_pod_defaults
 from tallygate.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
     API_SERVER,
@@ -40,8 +40,7 @@ from tallygate.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
-from tallygate.cli.check.snapshot_usage import store_devices
-from tallygate.cli.manifests.claim_manifests import ClaimTemplates, collect_classes, collect_templates
+from tallygate.cli.manifests.applied_objects import is_namespace, read_texts
 from tallygate.cli.manifests.known_fields import UnknownField, find_unknown_fields
 from tallygate.cli.manifests.manifest_files import create_document_finding
 from tallygate.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
@@ -59,22 +58,19 @@ from tallygate.cli.manifests.unread_kinds import (
     find_wrong_kind,
 )
 from tallygate.cli.output.findings import Finding, FindingSeverity, FindingSubject
-from tallygate.cli.sources.snapshot_reader import SnapshotContents
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.kinds import CLASSES, SLICES
 from tallygate.documents.scalars import format_float
 from tallygate.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.documents.syntax_tree import Mapping as MappingNode
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import (
-    DeviceClass,
-    DeviceClassSpec,
     ResourceClaim,
     ResourceClaimTemplate,
-    list_expressions,
 )
 from tallygate.policy.limit_annotations import (
     ANNOTATION_PREFIX,
     LimitAnnotationError,
-    LimitAnnotations,
     describe_unread,
     parse_annotation,
     select_texts,
@@ -265,19 +261,21 @@ def _create_finding(manifest: Manifest, subject: FindingSubject, located: Locate
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits.
+    """The context of the manifests: policies, the state of the cluster, the default namespace, and the parser limits.
 
-    `now` is the time by which overrides of limits end. `check_nodes` stays None if no rule needs the nodes of the
+    `state` has the applied objects (`list_applied_objects`); it `has_source` if it is also that of a snapshot. `now` is
+    the time by which overrides of limits end. `check_nodes` stays None if no rule needs the nodes of the
     snapshot. `count_daemon_pods` counts the pods of a DaemonSet by these nodes.
     """
 
     policies: PolicySet
-    snapshot: SnapshotContents | None
+    state: ClusterState
     namespace: str
     limits: Limits
     now: datetime
     check_nodes: NodeCheck | None = None
     count_daemon_pods: DaemonPodCounter | None = None
+    has_source: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,30 +289,13 @@ class CheckedObject:
 class ManifestChecker:
     """A checker of manifests in order: the charges of earlier ones are not free for later ones."""
 
-    def __init__(self, context: CheckContext, manifests: Sequence[Manifest]) -> None:
+    def __init__(self, context: CheckContext) -> None:
         self._context = context
         self._targets = list_review_targets(context.policies)
-        defaults = PodDefaultsFinder(
-            context.snapshot or SnapshotContents(), manifests, context.namespace, context.limits
-        )
-        self._rule_checker = RuleChecker(context.policies, defaults.find)
-        self._find_pod_defaults = defaults.find
-        classes = tuple(collect_classes(manifests, context.limits))
-        templates = tuple(collect_templates(manifests, context.namespace, context.limits))
-        snapshot = context.snapshot or SnapshotContents()
-        snapshot = replace(snapshot, limit_annotations=merge_limit_annotations(snapshot.limit_annotations, manifests))
-        self._cap_checker = CapChecker(
-            context.policies,
-            snapshot,
-            classes,
-            templates,
-            find_pod_defaults=defaults.find,
-            now=context.now,
-            count_daemon_pods=context.count_daemon_pods,
-        )
-        self._devices = _create_known_devices(snapshot, classes, templates) if context.check_nodes is not None else None
-        snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
-        self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **collect_labels(manifests)}
+        self._find_pod_defaults = context.state.find_pod_defaults
+        self._rule_checker = RuleChecker(context.policies, self._find_pod_defaults)
+        self._cap_checker = CapChecker(context.policies, context.state, context.now, context.count_daemon_pods)
+        self._devices = _create_known_devices(context.state) if context.check_nodes is not None else None
         self._reported_messages: set[str] = set()
 
     def check(self, manifest: Manifest) -> CheckedObject:
@@ -338,14 +319,14 @@ class ManifestChecker:
     def _check_object(self, typed: TypedObject, *, is_valid: bool) -> Iterator[Finding]:
         """Yield the findings of a decoded object; its pods are charged if it `is_valid` and no check finds an error."""
         manifest, subject = typed.manifest, typed.subject
-        misspelt = () if self._context.snapshot else find_misspelt_names(typed)
+        misspelt = () if self._context.has_source else find_misspelt_names(typed)
         texts = find_unread_texts(manifest)
         for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed), *misspelt, *texts):
             yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
         for error, names_extended in _find_unread_amounts(typed):
             severity = FindingSeverity.WARNING if names_extended else FindingSeverity.NOTE
             yield create_document_finding(manifest.file, error, subject, severity)
-        labels = self._labels_by_namespace.get(subject.namespace)
+        labels = self._context.state.namespaces.labels(subject.namespace)
         rule_result = self._rule_checker.evaluate(typed, labels)
         defaults = self._find_pod_defaults(subject.namespace)
         problems = [*rule_result.problems, *_validate(rule_result, labels, defaults)]
@@ -392,32 +373,13 @@ def _find_unread_amounts(typed: TypedObject) -> Iterator[tuple[ManifestError, bo
     yield from find_unread_amounts(typed.manifest, sorted(read_paths))
 
 
-def _create_known_devices(
-    snapshot: SnapshotContents, classes: Iterable[DeviceClass], templates: Iterable[ResourceClaimTemplate]
-) -> KnownDevices:
-    """Return what is known: no classes and no devices if the snapshot does not have these kinds.
-
-    The manifests are applied to the cluster of the snapshot, so that their classes and templates exist there too.
-
-    Raises:
-        SnapshotError: if a slice is not as an API server would have stored it.
-    """
-    added = tuple(classes)
-    if snapshot.cluster is not None:
-        for each in added:
-            snapshot.cluster.device_classes.put(each)
-    selectors = {
-        device_class.metadata.name: list_expressions((device_class.spec or DeviceClassSpec()).selectors)
-        for device_class in (*snapshot.classes, *added)
-        if device_class.metadata is not None and device_class.metadata.name
-    }
-    has_classes = "DeviceClass" in snapshot.device_kinds
-    has_slices = "ResourceSlice" in snapshot.device_kinds
-    least_amounts = LeastAmounts(store_devices(snapshot).list_slices, selectors.get) if has_slices else None
+def _create_known_devices(state: ClusterState) -> KnownDevices:
+    """Return what is known: no classes and no devices if the snapshot does not have these kinds."""
+    least_amounts = LeastAmounts(state.devices.list_slices, state.device_classes.find_selectors)
     return KnownDevices(
-        lambda: selectors if has_classes else None,
-        least_amounts,
-        ClaimTemplates((*snapshot.templates, *templates)).find_claim,
+        lambda: state.device_classes.get_resources_by_class() if state.knows(CLASSES) else None,
+        least_amounts if state.knows(SLICES) else None,
+        state.claim_templates.find_claim,
     )
 
 
@@ -475,25 +437,6 @@ def _validate(rule_result: RuleResult, labels: Labels | None, defaults: PodDefau
         yield ReportedProblem(problem, ACCEPTED_BY_KUBERNETES, FindingSeverity.WARNING)
 
 
-def is_namespace(manifest: Manifest) -> bool:
-    """Return whether a manifest is that of a namespace."""
-    return (manifest.group, manifest.kind) == ("", "Namespace")
-
-
-def collect_labels(manifests: Iterable[Manifest]) -> Mapping[str, Labels]:
-    """Return the labels of the namespaces among the manifests."""
-    return {manifest.name: _read_texts(manifest, "labels") for manifest in manifests if is_namespace(manifest)}
-
-
-def merge_limit_annotations(stored: LimitAnnotations, manifests: Iterable[Manifest]) -> dict[str, Mapping[str, str]]:
-    """Return the annotations that set limits after the manifests are applied: those that they omit stay."""
-    merged = dict(stored)
-    for manifest in filter(is_namespace, manifests):
-        if texts := _select_limit_texts(manifest):
-            merged[manifest.name] = {**merged.get(manifest.name, {}), **texts}
-    return merged
-
-
 def check_limit_annotations(manifest: Manifest, caps: Sequence[NamespaceCap]) -> Iterator[ReportedProblem]:
     """Yield an error for each annotation of a namespace that sets no limit, and a note on the users of each other one.
 
@@ -519,16 +462,4 @@ def check_limit_annotations(manifest: Manifest, caps: Sequence[NamespaceCap]) ->
 
 
 def _select_limit_texts(manifest: Manifest) -> Mapping[str, str]:
-    return select_texts(_read_texts(manifest, "annotations"))
-
-
-def _read_texts(manifest: Manifest, field: str) -> Mapping[str, str]:
-    """Return a mapping of the metadata; a value that is no text is empty, which an API server rejects."""
-    metadata = manifest.node.get("metadata")
-    node = metadata.get(field) if isinstance(metadata, MappingNode) else None
-    entries = node.entries if isinstance(node, MappingNode) else []
-    return {entry.name: _get_text(entry.value) for entry in entries}
-
-
-def _get_text(node: object) -> str:
-    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""
+    return select_texts(read_texts(manifest, "annotations"))

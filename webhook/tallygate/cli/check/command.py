@@ -1,7 +1,7 @@
 """The command `tallygate check`: the evaluation of manifests before they are sent to a cluster."""
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.cli.check.cap_check import may_count_devices
 from tallygate.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
 from tallygate.cli.framework import (
     EXIT_FINDINGS,
@@ -20,6 +19,7 @@ from tallygate.cli.framework import (
     output_option,
     strict_option,
 )
+from tallygate.cli.manifests.applied_objects import list_applied_objects
 from tallygate.cli.manifests.manifest_files import (
     STDIN,
     UNREADABLE_CODES,
@@ -30,8 +30,10 @@ from tallygate.cli.manifests.manifest_files import (
 from tallygate.cli.output import tables
 from tallygate.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
 from tallygate.cli.progress import track, track_files
-from tallygate.cli.sources import snapshot_reader as snapshots
 from tallygate.cli.sources.options import combine_files, files_options, load_usable_policies, snapshot_option
+from tallygate.cli.sources.snapshot_file import read_snapshot
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.kinds import SLICES, TAINT_RULES
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.kube.kubeconfig import find_default_namespace
 from tallygate.policy.model import PolicySet, Schedulable
@@ -107,17 +109,18 @@ def check(  # noqa: PLR0913 -- one argument for each option
     loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files, exclude)
     has_node_rules = RuleIndex(policy_set).has_node_rules
     counts_nodes = bool(policy_set.caps) and _has_daemon_sets(loaded)
-    snapshot_contents = (
-        snapshots.read_snapshot(snapshot, with_cluster=has_node_rules or counts_nodes) if snapshot else None
-    )
+    namespace = namespace or find_default_namespace(in_cluster=False)
+    applied = list_applied_objects(loaded.manifests, namespace, DEFAULT_LIMITS)
+    state = read_snapshot(snapshot, applied, with_columns=has_node_rules or counts_nodes)
     check_context = CheckContext(
         policy_set,
-        snapshot_contents,
-        namespace or find_default_namespace(in_cluster=False),
+        state,
+        namespace,
         DEFAULT_LIMITS,
         datetime.now(UTC),
-        _create_node_check(snapshot_contents) if has_node_rules else None,
-        _create_daemon_counter(snapshot_contents),
+        _create_node_check(state) if has_node_rules else None,
+        _create_daemon_counter(state),
+        has_source=snapshot is not None,
     )
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
     if not allow_empty:
@@ -129,33 +132,21 @@ def check(  # noqa: PLR0913 -- one argument for each option
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:
         run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")
-    if snapshot_contents is not None:
-        run_summary.notes += _list_missing_devices(policy_set, snapshot_contents.device_kinds)
-        run_summary.notes += _list_missing_rules(policy_set, snapshot_contents)
+    if snapshot is not None:
+        run_summary.notes += state.list_unread(state.index_caps(policy_set, check_context.now))
+        run_summary.notes += _list_missing_rules(policy_set, state)
     tables.print_findings("CheckReport", findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
 
 
-def _list_missing_devices(policies: PolicySet, known: Collection[str]) -> Iterator[str]:
-    """Yield a note for the kinds of devices that a snapshot does not have, if a cap may count them."""
-    names = {name for cap in policies.caps for name in cap.list_requested_names()}
-    resources = {"ResourceClaim": "resourceclaims", "DeviceClass": "deviceclasses"}
-    missing = " and no ".join(resource for kind, resource in resources.items() if kind not in known)
-    if missing and (policies.needs_slices or any(map(may_count_devices, names))):
-        yield f"claims for devices are not counted for caps: the snapshot has no {missing}"
-    if policies.needs_slices and "ResourceSlice" not in known:
-        yield "allocated devices are not counted for caps: the snapshot has no resourceslices"
-
-
-def _list_missing_rules(policies: PolicySet, snapshot: snapshots.SnapshotContents) -> Iterator[str]:
+def _list_missing_rules(policies: PolicySet, state: ClusterState) -> Iterator[str]:
     """Yield a note if a snapshot does not have the rules that taint devices, and what fits now depends on them."""
-    cluster, known = snapshot.cluster, snapshot.device_kinds
     asks_now = any(rule.checks.schedulable is Schedulable.NOT_NOW for rule in policies.rules)
-    needs_rules = cluster is not None and cluster.scheduler_version.applies_taint_rules and "ResourceSlice" in known
-    if asks_now and needs_rules and snapshots.TAINT_RULE_KIND not in known:
-        yield f"only the taints of drivers count for schedulable: the snapshot has no {snapshots.TAINT_RULES}"
+    applies_rules = state.columns is not None and state.columns.scheduler_version.applies_taint_rules
+    if asks_now and applies_rules and state.knows(SLICES):
+        yield from state.list_effects((TAINT_RULES,))
 
 
 def _create_empty_finding(argument: str) -> Finding:
@@ -164,14 +155,14 @@ def _create_empty_finding(argument: str) -> Finding:
     return Finding(format_argument(argument), 1, 1, FindingSeverity.ERROR, "TG412", message)
 
 
-def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck | None:
+def _create_node_check(state: ClusterState) -> NodeCheck | None:
     """Return the check of node rules by a snapshot, None without its cluster: only this check needs numpy."""
-    if contents is None or contents.cluster is None:
+    if state.columns is None:
         return None
     from tallygate.review.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  see the docstring
     from tallygate.review.schedulability import check_schedulability  # noqa: PLC0415  see the docstring
 
-    cluster = contents.cluster
+    cluster = state.columns
     return lambda decoded, selection, devices, has_pods: check_schedulability(
         decoded, selection, FixedSnapshot(cluster, has_pods=has_pods), devices
     )
@@ -182,19 +173,19 @@ def _has_daemon_sets(loaded: LoadedManifests) -> bool:
     return any(manifest.kind == "DaemonSet" for manifest in loaded.manifests) and find_spec("numpy") is not None
 
 
-def _create_daemon_counter(contents: snapshots.SnapshotContents | None) -> DaemonPodCounter | None:
+def _create_daemon_counter(state: ClusterState) -> DaemonPodCounter | None:
     """Return the function that counts the pods of a DaemonSet by the nodes of a snapshot; None if it has none."""
-    if contents is None or contents.cluster is None or not len(contents.cluster.nodes):
+    if state.columns is None or not len(state.columns.nodes):
         return None
     from tallygate.review.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  numpy takes long to import
     from tallygate.review.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
 
-    return partial(count_pods_on_nodes, snapshots=FixedSnapshot(contents.cluster, has_pods=False))
+    return partial(count_pods_on_nodes, snapshots=FixedSnapshot(state.columns, has_pods=False))
 
 
 def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:
     """Return all findings, file by file in the order given; count the objects of kinds without checks."""
-    checker = ManifestChecker(check_context, loaded.manifests)
+    checker = ManifestChecker(check_context)
     findings = list(loaded.findings)
     for manifest in track("checking objects", loaded.manifests):
         checked = checker.check(manifest)

@@ -53,7 +53,7 @@ from tallygate.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, 
 from tallygate.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
 from tallygate.cli.doctor.served_kinds import read_workload_facts
 from tallygate.cli.progress import track
-from tallygate.cli.sources.observed_cluster import PODS_PATH, list_cap_ledgers
+from tallygate.cli.sources.cluster_source import list_cap_ledgers
 from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError
@@ -139,7 +139,7 @@ class PagedLists:
         nodes = self._list(ResourceCodec("nodes", "/api/v1/nodes", Node, _convert_node), _create_user_converter("Node"))
         if isinstance(nodes, Unavailable):
             return nodes
-        pods = self._list(ResourceCodec("pods", PODS_PATH, _Pod, _convert_pod), _create_user_converter("Pod"))
+        pods = self._list(ResourceCodec("pods", "/api/v1/pods", _Pod, _convert_pod), _create_user_converter("Pod"))
         return pods if isinstance(pods, Unavailable) else (*nodes, *pods)
 
     def list_device_classes(self) -> Mapping[str, str] | Unavailable:

@@ -17,7 +17,7 @@ from tallygate.cli.framework import UsageError
 from tallygate.cli.manifests.manifest_files import find_files, format_argument, read_text
 from tallygate.cli.migrate.old_name_uses import POLICY_GROUP, get_group_kind
 from tallygate.cli.migrate.text_edits import LIMITS, TextObject, list_text_objects
-from tallygate.cli.sources.snapshot_reader import read_items
+from tallygate.cli.sources.snapshot_file import read_items
 from tallygate.documents.syntax_tree import DocumentError
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.pagination import PAGE_SIZE
@@ -100,7 +100,7 @@ def read_snapshot_objects(snapshot: Path, sources: MigrationSources) -> None:
         sources.stored.append(content)
         return True
 
-    read_items(snapshot, take)
+    read_items(snapshot, take, str)
     missing = [kind for key in _WITH_NAMES if key not in kinds for kind in key[1:]]
     if missing:
         sources.unread.append(f"the snapshot has no {', '.join(missing)}: if the cluster has any, they were not read")

@@ -35,7 +35,6 @@ from tallygate.cli.manifests.manifest_files import STDIN
 from tallygate.cli.output import tables
 from tallygate.cli.predict import prediction_json, prediction_text
 from tallygate.cli.predict.cluster_input import (
-    ClusterInput,
     PodQuery,
     find_pending_pods,
     parse_label_selector,
@@ -259,20 +258,20 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
         in_files = read_pods_to_place(manifests, chosen_namespace or "", policy_set, replicas, selector)
-        cluster_input = read_cluster_input(source, nodes, added)
-        all_pods = [each for each in in_files.complete(policy_set, cluster_input.cluster) if not is_placed(each)]
-        in_files.put_claims(cluster_input.cluster)
+        state = read_cluster_input(source, nodes, added)
+        all_pods = [each for each in in_files.complete(policy_set, state.require_columns()) if not is_placed(each)]
+        in_files.put_claims(state.require_columns())
     else:
-        cluster_input = read_cluster_input(source, nodes, added)
-        all_pods = find_pending_pods(PodQuery(names, chosen_namespace, selector), cluster_input)
+        state = read_cluster_input(source, nodes, added)
+        all_pods = find_pending_pods(PodQuery(names, chosen_namespace, selector), state)
         if not all_pods:
-            click.echo(
-                f"no such pod is pending{f' in namespace {chosen_namespace}' if chosen_namespace else ''}", err=True
-            )
+            place = f" in namespace {chosen_namespace}" if chosen_namespace else ""
+            click.echo(f"no such pod is pending{place}", err=True)
+    cluster = state.require_columns()
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
-    shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster_input.cluster.pools.list_shapes())
-    predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, shapes, with_node_lines=with_node_lines))
-    _print_predictions(predictions, cluster_input.cluster, output, verbose=verbose)
+    shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster.pools.list_shapes())
+    predictions = list(_predict_all(all_pods, cluster, parsed_scoring, shapes, with_node_lines=with_node_lines))
+    _print_predictions(predictions, cluster, output, verbose=verbose)
     all_fit = all(prediction.prediction.feasibility is Feasibility.NOW for prediction in predictions)
     ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
 
@@ -302,7 +301,7 @@ def _check_arguments(
 
 def _predict_all(
     all_pods: Sequence[PodsToPlace],
-    cluster_input: ClusterInput,
+    cluster: Cluster,
     scoring: Scoring,
     shapes: Sequence[NodeShape],
     *,
@@ -313,17 +312,17 @@ def _predict_all(
     Raises:
         UsageError: if the pods are not as an API server would store them.
     """
-    with open_placement_session(cluster_input.cluster, scoring) as session:
+    with open_placement_session(cluster, scoring) as session:
         for pods in track("placing pods", all_pods):
             try:
                 details = predict_pods(
-                    pods.with_default_priority(cluster_input.cluster.priority_classes),
-                    cluster_input.cluster,
+                    pods.with_default_priority(cluster.priority_classes),
+                    cluster,
                     session,
                     scoring,
                     with_node_lines=with_node_lines,
                 )
-                yield add_new_nodes(details, cluster_input.cluster, scoring, shapes) if shapes else details
+                yield add_new_nodes(details, cluster, scoring, shapes) if shapes else details
             except QuantityError as error:
                 raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
             except TallygateError as error:

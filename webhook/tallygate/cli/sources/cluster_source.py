@@ -1,11 +1,57 @@
 """The source of the state of a cluster: its API server, or a snapshot."""
 
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from tallygate.cli.connection import DEFAULT_CONNECTION, Connection
-from tallygate.cli.sources.observed_cluster import ObservedCluster, observe_api_server, observe_snapshot
 from tallygate.cli.sources.options import require_one_source
+from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.cli.sources.snapshot_file import read_snapshot
+from tallygate.cluster.cap_ledger_list import LEDGER_PAGE_SIZE, LEDGER_RECORD_CODEC, CapLedgerList, create_ledger_list
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.kinds import (
+    CLAIMS,
+    CLASSES,
+    COLUMN_RESOURCES,
+    KINDS_BY_RESOURCE,
+    LIMIT_RANGES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    SLICES,
+    TAINT_RULES,
+    TEMPLATES,
+    VOLUME_RESOURCES,
+    KindProblem,
+    UnknownReason,
+)
+from tallygate.cluster.state_builder import StateBuilder
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
+from tallygate.kube.resource_codec import Replaced, ResourceCodec
+
+_REQUIRED: Final = frozenset({NAMESPACES, PODS})
+
+
+class StateNeeds(NamedTuple):
+    """What a command reads of an API server, besides namespaces, pods, and the classes and claims of devices.
+
+    These are the CapLedgers, the nodes, the slices of devices, what gives new pods defaults, or `columns`: all that
+    scheduling depends on. Of objects in namespaces it reads those in `namespaces`; an empty name is all.
+    """
+
+    ledgers: bool = False
+    nodes: bool = False
+    slices: bool = False
+    defaults: bool = False
+    columns: bool = False
+    namespaces: Sequence[str] = ("",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +69,8 @@ class ClusterSource:
         """Check that the options name one source."""
         require_one_source(self.connection, self.snapshot)
 
-    def read(self, *, slices: bool, nodes: bool) -> ObservedCluster:
+    def read(self, needs: StateNeeds) -> ClusterState:
         """Return the cluster at present, or at the time of the snapshot.
-
-        An API server is asked for the `slices` of devices and for the unhealthy devices of `nodes` on request.
 
         Raises:
             ClientConfigError: if the API server is not configured.
@@ -34,5 +78,127 @@ class ClusterSource:
             SnapshotError: if the snapshot cannot be read.
         """
         if self.snapshot:
-            return observe_snapshot(self.snapshot)
-        return observe_api_server(self.connection.load(), slices=slices, nodes=nodes)
+            return read_snapshot(self.snapshot, with_columns=needs.columns)
+        return read_api_server(self.connection.load(), needs)
+
+
+def read_api_server(client_config: ClientConfig, needs: StateNeeds) -> ClusterState:
+    """Return the state of a cluster at present.
+
+    Ledgers are read first, so that the pods are not older than those that a ledger counted; claims after the pods, so
+    that the pod of each is known; slices after the claims, which show the devices of these.
+
+    Raises:
+        ListError: if namespaces, pods, or the nodes of the columns cannot be listed.
+    """
+    client = ApiClient(client_config)
+    try:
+        return _Lister(client, needs).read()
+    finally:
+        client.close()
+
+
+def list_cap_ledgers(client: ApiClient) -> CapLedgerList:
+    """Return the CapLedgers of a cluster, or the reason why they cannot be read.
+
+    Raises:
+        ListError: if the list fails for another reason than a missing resource or permission.
+    """
+    try:
+        return create_ledger_list(list_resource(client, LEDGER_RECORD_CODEC, LEDGER_PAGE_SIZE).items)
+    except UnknownResourceError:
+        return _create_unavailable(
+            "the cluster has no CapLedgers: the gate keeps its ledgers in memory, or no gate runs"
+        )
+    except ListError as error:
+        if error.cause.reason is not ApiErrorReason.FORBIDDEN:
+            raise
+        return _create_unavailable(f"CapLedgers may not be read: {error.cause}")
+
+
+def _create_unavailable(reason: str) -> CapLedgerList:
+    return CapLedgerList(missing_reason=reason, unavailable_reason=reason)
+
+
+class _Lister:
+    """The lists of one API server into one state."""
+
+    def __init__(self, client: ApiClient, needs: StateNeeds) -> None:
+        self._client, self._needs = client, needs
+        self._builder = StateBuilder(with_columns=needs.columns)
+
+    def read(self) -> ClusterState:
+        needs, builder = self._needs, self._builder
+        if needs.ledgers:
+            builder.set_ledgers(list_cap_ledgers(self._client))
+        if needs.columns and (git_version := read_git_version(self._client)) is not None:
+            builder.set_version(git_version)
+        self._list(NAMESPACES)
+        if needs.columns:
+            self._list_columns()
+        for resource in self._list_other_resources():
+            self._list(resource)
+        state = builder.finish()
+        state.read_at = time.time()
+        if state.columns is not None:
+            state.columns.now = datetime.now(UTC)
+        return state
+
+    def _list_other_resources(self) -> Iterator[str]:
+        """Yield the resources that are listed after the namespaces, and after the nodes of columns."""
+        needs = self._needs
+        if needs.columns:
+            yield from (PODS, CLAIMS, TEMPLATES, SLICES, TAINT_RULES)
+            return
+        yield from (PODS, CLASSES, CLAIMS)
+        if needs.slices:
+            yield SLICES
+        if needs.nodes:
+            yield NODES
+        if needs.defaults:
+            yield from (LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES)
+
+    def _list_columns(self) -> None:
+        """List what scheduling depends on, besides pods and what devices need."""
+        self._list(NODES)
+        volumes = [self._list_column(*resource) for resource in VOLUME_RESOURCES]
+        self._builder.settle_volumes(are_known=all(volumes))
+        for resource in (PRIORITY_CLASSES, LIMIT_RANGES, RUNTIME_CLASSES, CLASSES):
+            self._list(resource)
+        for version, resource, kind in COLUMN_RESOURCES:
+            self._list_column(version, resource, kind)
+
+    def _list(self, resource: str) -> None:
+        """Add the objects of a resource in all requested namespaces, or the reason why they are not known."""
+        kind = KINDS_BY_RESOURCE[resource]
+        namespaces = self._needs.namespaces if kind.is_namespaced else ("",)
+        for namespace in namespaces:
+            listed = self._list_if_allowed(self._builder.create_codec(kind.kind, namespace))
+            if listed is None:
+                return
+            self._builder.add_list(resource, listed)
+
+    def _list_column(self, version: str, resource: str, kind: str) -> bool:
+        """Add the objects of a resource that the columns alone have; return whether they may be listed."""
+        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        codec = self._builder.create_column_codec(resource, f"{base}/{resource}", kind)
+        listed = self._list_if_allowed(codec)
+        return listed is not None or self._builder.state.problems[resource].reason is UnknownReason.UNSERVED
+
+    def _list_if_allowed(self, codec: ResourceCodec[Any, Any]) -> Replaced[Any] | None:
+        """Return a list; None, with the problem in the state, if it is not served or not allowed.
+
+        Raises:
+            ListError: if it fails for another reason, or no command can do without it.
+        """
+        try:
+            return list_resource(self._client, codec)
+        except UnknownResourceError:
+            problem = KindProblem(UnknownReason.UNSERVED)
+        except ListError as error:
+            is_required = codec.name in _REQUIRED or (codec.name == NODES and self._needs.columns)
+            if error.cause.reason is not ApiErrorReason.FORBIDDEN or is_required:
+                raise
+            problem = KindProblem(UnknownReason.FORBIDDEN, str(error.cause))
+        self._builder.add_problem(codec.name, problem)
+        return None

@@ -4,7 +4,7 @@ No environment, no command line, no image, and only the annotations that locate 
 kube-scheduler, name the group of a node or request GPUs: a snapshot cannot disclose a field that it does not have.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,8 +13,9 @@ from tallygate.accounting.cluster.ingest import STORAGE_TYPES, VERSION_KIND
 from tallygate.accounting.cluster.node_pools import GROUP_ANNOTATION
 from tallygate.accounting.cluster.storage_index import StorageObject
 from tallygate.accounting.gpu_annotations import select_gpu_annotations
-from tallygate.cli.sources.cap_ledger_list import LEDGERS_PATH
-from tallygate.cli.sources.observed_cluster import PODS_PATH
+from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
+from tallygate.cluster.kinds import COLUMN_RESOURCES, KINDS, VOLUME_RESOURCES
+from tallygate.cluster.state_builder import LIMIT_RECORDS_LISTED_KIND, VOLUMES_LISTED_KIND
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.objects.core import LimitRange, Namespace
 from tallygate.objects.devices import (
@@ -164,36 +165,14 @@ _METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LEDGER_DECODER = msgspec.json.Decoder(cap_ledger.CapLedger)
 
-POD_CODEC = ResourceCodec("pods", PODS_PATH, SchedulingPod, _create_pod_item)
+POD_CODEC = ResourceCodec("pods", KINDS["Pod"].create_path(), SchedulingPod, _create_pod_item)
 NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, _create_node_item)
 NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_item)
 LEDGER_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
 
-LIMIT_RANGES = "limitranges"
-"""The resource of LimitRanges, whose defaults new pods get."""
-RUNTIME_CLASSES = "runtimeclasses"
-"""The resource of RuntimeClasses, whose overhead new pods get."""
 
-_RESOURCES: Sequence[tuple[str, str, str]] = (
-    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
-    ("v1", "persistentvolumes", "PersistentVolume"),
-    ("storage.k8s.io/v1", "storageclasses", "StorageClass"),
-    ("storage.k8s.io/v1", "csinodes", "CSINode"),
-    ("storage.k8s.io/v1", "csidrivers", "CSIDriver"),
-    ("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
-    ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
-    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
-    ("v1", LIMIT_RANGES, "LimitRange"),
-    ("node.k8s.io/v1", RUNTIME_CLASSES, "RuntimeClass"),
-    ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
-    ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
-    ("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
-    ("resource.k8s.io/v1", "resourceslices", "ResourceSlice"),
-    ("resource.k8s.io/v1", "devicetaintrules", "DeviceTaintRule"),
-    ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
-    ("karpenter.sh/v1", "nodepools", "NodePool"),
-    ("karpenter.sh/v1", "nodeclaims", "NodeClaim"),
-)
+_SCHEDULING_KINDS = ("PriorityClass", "LimitRange", "RuntimeClass", "DeviceClass")
+_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule")
 _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     **STORAGE_TYPES,
     "PriorityClass": PriorityClass,
@@ -208,7 +187,6 @@ _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     "ResourceSlice": ResourceSlice,
     "DeviceTaintRule": DeviceTaintRule,
 }
-_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule")
 
 
 def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[SchedulingObject, SnapshotItem]:
@@ -240,38 +218,43 @@ def _reduce_template(obj: ResourceClaimTemplate, template: ResourceClaimTemplate
     return ResourceClaimTemplate(obj.metadata, spec)
 
 
-VOLUME_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in STORAGE_TYPES)
+def _create_known_codec(kind: str) -> ResourceCodec[SchedulingObject, SnapshotItem]:
+    return _create_codec(KINDS[kind].version, KINDS[kind].resource, kind)
+
+
+VOLUME_CODECS = tuple(_create_codec(*resource) for resource in VOLUME_RESOURCES)
 """The codecs of the volume kinds: a snapshot has all of them or none, since a claim without its volume misleads."""
 
-SCHEDULING_CODECS = tuple(
-    _create_codec(*resource)
-    for resource in _RESOURCES
-    if resource[2] not in STORAGE_TYPES and resource[2] not in _CLAIM_KINDS
+SCHEDULING_CODECS = (
+    *map(_create_known_codec, _SCHEDULING_KINDS),
+    *(_create_codec(*resource) for resource in COLUMN_RESOURCES),
 )
 """The codecs of the other kinds that scheduling depends on: priorities, limit ranges, classes, budgets and
 pools of nodes.
 """
 
-CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in _CLAIM_KINDS)
+CLAIM_CODECS = tuple(map(_create_known_codec, _CLAIM_KINDS))
 """The codecs of claims for devices, of their templates, slices and taint rules, to list in this order after the pods.
 """
 
 LIST_MARKS = {
-    name: SnapshotItem(
-        "", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode(), f"{kind}List"
+    KINDS[kind].resource: SnapshotItem(
+        "",
+        "",
+        "",
+        0,
+        f'{{"apiVersion":"{KINDS[kind].version}","kind":"{kind}List","items":[]}}'.encode(),
+        f"{kind}List",
     )
-    for version, name, kind in _RESOURCES
-    if kind in {"DeviceClass", "LimitRange", "RuntimeClass", *_CLAIM_KINDS}
+    for kind in ("DeviceClass", "LimitRange", "RuntimeClass", *_CLAIM_KINDS)
 }
 """By resource: the mark of a snapshot that has all its objects, even if the cluster has none."""
 
-VOLUMES_LISTED_KIND = "PersistentVolumeClaimList"
 VOLUMES_LISTED_ITEM = SnapshotItem(
     "", "", "", 0, f'{{"apiVersion":"v1","kind":"{VOLUMES_LISTED_KIND}","items":[]}}'.encode()
 )
 """The mark of a snapshot that has all volume objects of its cluster, even if the cluster has none."""
 
-LIMIT_RECORDS_LISTED_KIND = "LeaseList"
 _LIMIT_RECORDS_LISTED_ITEM = SnapshotItem(
     "", "", "", 0, f'{{"apiVersion":"coordination.k8s.io/v1","kind":"{LIMIT_RECORDS_LISTED_KIND}","items":[]}}'.encode()
 )

@@ -28,10 +28,10 @@ from tallygate.cli.framework import (
 )
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import escape_control
-from tallygate.cli.sources.cluster_source import ClusterSource
-from tallygate.cli.sources.observed_cluster import ObservedCluster, watch_cluster
+from tallygate.cli.sources.cluster_source import ClusterSource, StateNeeds
 from tallygate.cli.sources.options import load_usable_policies, snapshot_option
-from tallygate.cli.sources.snapshot_reader import format_snapshot_name
+from tallygate.cli.sources.snapshot_file import create_no_namespaces_error, format_snapshot_name
+from tallygate.cli.sources.state_watch import watch_state
 from tallygate.cli.usage import usage_table
 from tallygate.cli.usage.consumers import (
     ResourceConsumers,
@@ -62,6 +62,7 @@ from tallygate.cli.usage.verify import (
     find_incomparable,
     format_drift,
 )
+from tallygate.cluster.cluster_state import ClusterState
 from tallygate.policy.model import PolicySet
 from tallygate.policy.suggest import format_suggestion
 
@@ -97,15 +98,15 @@ class UsageQuery:
 class _UsageView(Generic[T]):
     """A view of the usage: `compute` returns a comparable value, and `render` prints it."""
 
-    compute: Callable[[UsageQuery, ObservedCluster], T]
+    compute: Callable[[UsageQuery, ClusterState], T]
     render: Callable[[T, str], None]
 
 
-def _index_caps(query: UsageQuery, cluster: ObservedCluster) -> CapIndex:
-    return cluster.stores.index_caps(query.policies, datetime.now(UTC))
+def _index_caps(query: UsageQuery, cluster: ClusterState) -> CapIndex:
+    return cluster.index_caps(query.policies, datetime.now(UTC))
 
 
-def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
+def _compute_usage(query: UsageQuery, cluster: ClusterState) -> UsageReport:
     caps = _index_caps(query, cluster)
     if not caps and cluster.ledgers.missing_reason:
         reason = cluster.ledgers.missing_reason
@@ -151,13 +152,13 @@ class _ConsumersReport:
     notes: tuple[str, ...]
 
 
-def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> _ConsumersReport:
+def _compute_consumers(query: UsageQuery, cluster: ClusterState) -> _ConsumersReport:
     chosen_ledgers = _choose_ledgers(query, cluster)
     resources = tuple(
         consumers for chosen in chosen_ledgers for consumers in list_consumers(cluster, chosen, query.choice.namespace)
     )
     caps = _index_caps(query, cluster)
-    notes = [*list_ungrouped_namespaces(cluster, caps, query.choice), *cluster.stores.list_unread(caps)]
+    notes = [*list_ungrouped_namespaces(cluster, caps, query.choice), *cluster.list_unread(caps)]
     return _ConsumersReport(resources, (*notes, *list_uncertain_devices(cluster, chosen_ledgers)))
 
 
@@ -187,7 +188,7 @@ def show_once(query: UsageQuery, view: _UsageView[T]) -> None:
     view.render(view.compute(query, _read_cluster(query)), query.output)
 
 
-def _read_cluster(query: UsageQuery) -> ObservedCluster:
+def _read_cluster(query: UsageQuery) -> ClusterState:
     """Return the cluster.
 
     Raises:
@@ -195,9 +196,12 @@ def _read_cluster(query: UsageQuery) -> ObservedCluster:
         TallygateError: if the cluster cannot be read.
     """
     policies, name = query.policies, query.choice.namespace
-    cluster = query.source.read(slices=policies.needs_slices, nodes=may_count_devices(policies.caps))
-    if name is not None and cluster.stores.namespaces.find(name) is None:
-        known = [namespace.name for namespace in cluster.stores.namespaces.list_records()]
+    needs = StateNeeds(ledgers=True, nodes=may_count_devices(policies.caps), slices=policies.needs_slices)
+    cluster = query.source.read(needs)
+    if query.source.snapshot and not len(cluster.namespaces):
+        raise create_no_namespaces_error(query.source.snapshot)
+    if name is not None and cluster.namespaces.find(name) is None:
+        known = [namespace.name for namespace in cluster.namespaces.list_records()]
         place = format_snapshot_name(query.source.snapshot) if query.source.snapshot else "the cluster"
         raise UsageError(f"namespace {name} does not exist in {place}{format_suggestion(name, known)}")
     return cluster
@@ -212,7 +216,7 @@ def show_changes(query: UsageQuery, view: _UsageView[T]) -> None:
     observed = _read_cluster(query)
     previous: tuple[T, tuple[str, ...]] = (view.compute(query, observed), ())
     _show_again(query, view, *previous)
-    with watch_cluster(query.source.connection.load(), observed) as cluster:
+    with watch_state(query.source.connection.load(), observed) as cluster:
         for current, stale in cluster.iterate_changes():
             content = (view.compute(query, current), stale)
             if content != previous:
@@ -283,7 +287,7 @@ def _compare_once(query: UsageQuery) -> _Comparison:
     return _Comparison(drifts, len(chosen), list(_describe_incomparable(cluster, chosen)))
 
 
-def _describe_incomparable(cluster: ObservedCluster, chosen: Sequence[ChosenLedger]) -> Iterator[str]:
+def _describe_incomparable(cluster: ClusterState, chosen: Sequence[ChosenLedger]) -> Iterator[str]:
     scopes: dict[tuple[str, str, str], list[str]] = {}
     for ledger in chosen:
         names_by_reason: dict[str, list[str]] = {}
@@ -301,7 +305,7 @@ def _describe_incomparable(cluster: ObservedCluster, chosen: Sequence[ChosenLedg
     yield from list_uncertain_devices(cluster, chosen)
 
 
-def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenLedger]:
+def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[ChosenLedger]:
     chosen = list(query.choice.list_ledgers(cluster, _index_caps(query, cluster)))
     if not chosen:
         scope = f"namespace {query.choice.namespace}" if query.choice.namespace else "any existing namespace"

@@ -12,10 +12,10 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.cli.output.tables import align_rows, escape_control
 from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
-from tallygate.cli.sources.observed_cluster import ObservedCluster
 from tallygate.cli.usage.surge_usage import SurgeUsage, find_surge
 from tallygate.cli.usage.usage_report import ChosenLedger
 from tallygate.cli.usage.usage_table import format_scope
+from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.counted_claims import CountedClaim, CountedDevices
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
@@ -82,9 +82,7 @@ def _sum_used(shares: Iterable[_Share]) -> int:
 _USED, _TERMINATING, _RESERVED = "counted", "terminating", "reserved"
 
 
-def list_consumers(
-    cluster: ObservedCluster, chosen: ChosenLedger, namespace: str | None
-) -> Iterator[ResourceConsumers]:
+def list_consumers(cluster: ClusterState, chosen: ChosenLedger, namespace: str | None) -> Iterator[ResourceConsumers]:
     """Yield the consumers of each resource of a ledger, to show those of one namespace, or all."""
     active_cap, key, members = chosen
     ledger = cluster.find_ledger(key)
@@ -176,7 +174,7 @@ def _convert_share(share: _Share) -> dict[str, Any]:
 
 
 def _list_pod_shares(
-    cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str]
+    cluster: ClusterState, active_cap: ActiveCap, members: frozenset[str]
 ) -> Iterator[tuple[str, _Share]]:
     """Yield the shares of the pods with their resource, the pods in the order of their names."""
     usage_by_group: dict[ChargeGroup, list[ExplainedAmount]] = {}
@@ -200,13 +198,13 @@ def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[ExplainedAmount]
 
 
 def _list_claim_shares(
-    cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str], ledger: Ledger | None
+    cluster: ClusterState, active_cap: ActiveCap, members: frozenset[str], ledger: Ledger | None
 ) -> Iterator[tuple[str, _Share]]:
     """Yield the shares of the claims with their resource, the claims in the order of their names.
 
     A claim that kube-scheduler made for a pod is absent while the pod counts for it.
     """
-    claims, find_device = cluster.stores.list_claims(active_cap, members, ledger), cluster.stores.devices.find_device
+    claims, find_device = cluster.list_claims(active_cap, members, ledger), cluster.devices.find_device
     for other_claim in sorted(claims, key=lambda each: (each.claim.namespace, each.claim.name)):
         claim = other_claim.claim
         state = _TERMINATING if claim.is_terminating else _USED

@@ -5,8 +5,8 @@ from itertools import groupby
 
 from tallygate.accounting.names import LIMITS_PREFIX, is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, format_unhealthy
-from tallygate.cli.sources.observed_cluster import ObservedCluster
-from tallygate.cli.sources.unhealthy_store import NODES
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.kinds import NODES
 from tallygate.policy.model import NamespaceCap
 
 
@@ -20,11 +20,10 @@ def may_count_devices(caps: Sequence[NamespaceCap]) -> bool:
     return not caps or any(select_resources(cap.list_requested_names()) for cap in caps)
 
 
-def list_unknown_health(cluster: ObservedCluster, resources: frozenset[str]) -> Iterator[str]:
+def list_unknown_health(cluster: ClusterState, resources: frozenset[str]) -> Iterator[str]:
     """Yield a note if unhealthy devices of these resources are unknown."""
-    reason = cluster.stores.unread.get(NODES)
-    if resources and reason:
-        yield f"unhealthy devices are unknown: {reason}"
+    if resources:
+        yield from cluster.list_effects((NODES,))
 
 
 def format_by_resource(unhealthy: Sequence[UnhealthyDevices]) -> Iterator[str]:

@@ -16,11 +16,10 @@ from tallygate.accounting.node_fit import UnhealthyDevices
 from tallygate.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
 from tallygate.admission.limit_schedule import LimitPeriod
 from tallygate.cli.framework import UsageError
-from tallygate.cli.sources.cap_ledger_list import CapLedgerRecord
-from tallygate.cli.sources.cluster_stores import CountedUsage
-from tallygate.cli.sources.observed_cluster import ObservedCluster
 from tallygate.cli.usage.surge_usage import SurgeUsage, find_surge, find_surge_of_ledger
 from tallygate.cli.usage.unhealthy_usage import list_unknown_health, select_resources
+from tallygate.cluster.cap_ledger_list import CapLedgerRecord
+from tallygate.cluster.cluster_state import ClusterState, CountedUsage
 from tallygate.cluster.counted_claims import describe_uncertain
 from tallygate.policy.limit_annotations import find_invalid
 from tallygate.review.cap_messages import describe_activation
@@ -48,7 +47,7 @@ class LedgerChoice:
         """Return whether a ledger is chosen; a shared ledger matches each of its member namespaces."""
         return self.cap in (None, cap) and (self.namespace in (None, key.namespace) or self.namespace in members)
 
-    def list_ledgers(self, cluster: ObservedCluster, caps: CapIndex) -> Iterator[ChosenLedger]:
+    def list_ledgers(self, cluster: ClusterState, caps: CapIndex) -> Iterator[ChosenLedger]:
         """Yield the chosen ledgers, by name of the cap and namespace.
 
         Raises:
@@ -75,7 +74,7 @@ class LedgerChoice:
             known = f"the groups are {format_first_names(values)}" if values else "no chosen cap has groupBy"
             raise UsageError(f"no namespace that a cap counts has the group {self.group}; {known}")
 
-    def _list_ledgers_of_cap(self, cluster: ObservedCluster, active_cap: ActiveCap) -> Iterator[ChosenLedger]:
+    def _list_ledgers_of_cap(self, cluster: ClusterState, active_cap: ActiveCap) -> Iterator[ChosenLedger]:
         for key in cluster.list_keys(active_cap):
             members = cluster.get_membership(active_cap, key).names
             if self.is_chosen(active_cap.definition.name, key, members):
@@ -166,7 +165,7 @@ class UsageReport:
     is_narrowed: bool = False
 
 
-def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> UsageReport:
+def compute_usage(cluster: ClusterState, caps: CapIndex, choice: LedgerChoice) -> UsageReport:
     """Return the usage of the chosen caps; without caps, the usage of the stored ledgers.
 
     Raises:
@@ -200,7 +199,7 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     chosen_ledgers = list(choice.list_ledgers(cluster, caps))
     lines = tuple(line for chosen in chosen_ledgers for line in _list_lines(cluster, chosen))
     if not all(line.is_from_ledger for line in lines):
-        notes += cluster.stores.list_unread(caps)
+        notes += cluster.list_unread(caps)
     notes += list_uncertain_devices(cluster, chosen_ledgers)
     notes += _list_retry_advice(lines)
     definitions = [chosen.active_cap.definition for chosen in chosen_ledgers]
@@ -298,19 +297,19 @@ def _sum_known(amounts: Iterable[int | None]) -> int | None:
 
 
 def _create_report(
-    cluster: ObservedCluster, lines: tuple[UsageLine, ...], notes: Sequence[str], names: Iterable[str]
+    cluster: ClusterState, lines: tuple[UsageLine, ...], notes: Sequence[str], names: Iterable[str]
 ) -> UsageReport:
     """Return the report, with the unhealthy devices of the resources among the names of limits."""
     resources = select_resources(names)
-    unhealthy = cluster.stores.nodes.list_devices(resources)
+    unhealthy = cluster.list_unhealthy_devices(resources)
     return UsageReport(lines, (*notes, *list_unknown_health(cluster, resources)), unhealthy)
 
 
-def list_uncertain_devices(cluster: ObservedCluster, chosen_ledgers: Iterable[ChosenLedger]) -> Iterator[str]:
+def list_uncertain_devices(cluster: ClusterState, chosen_ledgers: Iterable[ChosenLedger]) -> Iterator[str]:
     """Yield a note for the devices under each ledger that no slice publishes, or that are undecided."""
     for active_cap, key, members in chosen_ledgers:
         if active_cap.device_meters:
-            claims = cluster.stores.list_claims(active_cap, members, cluster.find_ledger(key))
+            claims = cluster.list_claims(active_cap, members, cluster.find_ledger(key))
             scope = (
                 f" in namespace {key.namespace}"
                 if key.namespace
@@ -333,7 +332,7 @@ def _list_retry_advice(lines: Iterable[UsageLine]) -> list[str]:
     return [advice]
 
 
-def list_ungrouped_namespaces(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> Iterator[str]:
+def list_ungrouped_namespaces(cluster: ClusterState, caps: CapIndex, choice: LedgerChoice) -> Iterator[str]:
     """Yield a note for each chosen cap with groups that does not count some namespaces, for lack of its label."""
     for cap in caps.list_caps():
         names = cluster.list_ungrouped(cap) if choice.cap in (None, cap.definition.name) else []
@@ -347,9 +346,9 @@ def list_ungrouped_namespaces(cluster: ObservedCluster, caps: CapIndex, choice: 
             )
 
 
-def list_invalid_annotations(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> Iterator[str]:
+def list_invalid_annotations(cluster: ClusterState, caps: CapIndex, choice: LedgerChoice) -> Iterator[str]:
     """Yield a note for each annotation that is to set limits of a chosen cap and is not valid."""
-    annotations = cluster.stores.namespaces.get_limit_annotations()
+    annotations = cluster.namespaces.get_limit_annotations()
     for cap in caps.list_caps():
         if choice.cap in (None, cap.definition.name):
             for invalid in find_invalid(cap.definition, annotations):
@@ -357,7 +356,7 @@ def list_invalid_annotations(cluster: ObservedCluster, caps: CapIndex, choice: L
                     yield str(invalid)
 
 
-def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[UsageLine]:
+def _list_lines(cluster: ClusterState, chosen: ChosenLedger) -> Iterator[UsageLine]:
     active_cap, key, members = chosen
     ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
     count = cluster.count_usage(active_cap, members, ledger)
@@ -406,7 +405,7 @@ def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amou
 
 
 def _list_remarks(
-    cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: CountedUsage, name: str
+    cluster: ClusterState, chosen: ChosenLedger, ledger: Ledger | None, count: CountedUsage, name: str
 ) -> Iterator[str]:
     """Yield the remarks on a line."""
     if name in count.uncounted and name not in _list_counted(chosen.active_cap, ledger):
@@ -435,7 +434,7 @@ def _list_remarks(
         )
 
 
-def _list_lines_without_caps(cluster: ObservedCluster, choice: LedgerChoice) -> Iterator[UsageLine]:
+def _list_lines_without_caps(cluster: ClusterState, choice: LedgerChoice) -> Iterator[UsageLine]:
     """Yield the lines of the stored ledgers, for a caller that has no caps."""
     for key, ledger_record in sorted(
         cluster.ledgers.records.items(), key=lambda each: (each[0].cap, each[0].namespace)
@@ -463,7 +462,7 @@ def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger
         )
 
 
-def _list_pod_names(cluster: ObservedCluster, uids: Iterable[str]) -> list[str]:
+def _list_pod_names(cluster: ClusterState, uids: Iterable[str]) -> list[str]:
     return sorted(f"{pod.namespace}/{pod.name}" for pod in map(cluster.pods.find, uids) if pod is not None)
 
 

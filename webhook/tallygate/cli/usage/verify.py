@@ -27,12 +27,12 @@ from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.cli.output.tables import align_rows
-from tallygate.cli.sources.cap_ledger_list import CapLedgerRecord
-from tallygate.cli.sources.cluster_stores import CLAIMS, CLASSES, SLICES
-from tallygate.cli.sources.observed_cluster import ObservedCluster
 from tallygate.cli.usage.usage_report import SOURCE_MARK, ChosenLedger
 from tallygate.cli.usage.usage_table import format_scope
+from tallygate.cluster.cap_ledger_list import CapLedgerRecord
+from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.counted_claims import CountedClaim, CountedDevices
+from tallygate.cluster.kinds import CLAIMS, CLASSES, SLICES
 from tallygate.objects.devices import ResourceClaim
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.pod_records import ChargeGroup
@@ -74,7 +74,7 @@ class _CountedAmounts:
     by_uid: dict[str, Amounts] = field(default_factory=dict)
 
 
-def find_comparable_ledger(cluster: ObservedCluster, chosen: ChosenLedger) -> CapLedgerRecord | None:
+def find_comparable_ledger(cluster: ClusterState, chosen: ChosenLedger) -> CapLedgerRecord | None:
     """Return the ledger if it exists, has been counted and is active, else None."""
     ledger_record = cluster.ledgers.records.get(chosen.key)
     return (
@@ -87,7 +87,7 @@ def find_comparable_ledger(cluster: ObservedCluster, chosen: ChosenLedger) -> Ca
     )
 
 
-def find_drift(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Drift]:
+def find_drift(cluster: ClusterState, chosen: ChosenLedger) -> Iterator[Drift]:
     """Yield the numbers of a ledger that differ from pods and claims, none if it is not comparable."""
     ledger_record = find_comparable_ledger(cluster, chosen)
     if ledger_record is None or ledger_record.ledger is None:
@@ -99,33 +99,34 @@ def find_drift(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Drift
     yield from _compare_reservations(chosen, ledger, counted.by_uid, names)
 
 
-def find_incomparable(cluster: ObservedCluster, chosen: ChosenLedger) -> dict[str, str]:
+def find_incomparable(cluster: ClusterState, chosen: ChosenLedger) -> dict[str, str]:
     """Return the names under which a ledger cannot be compared, each with the reason."""
-    cap, ledger, unread = chosen.active_cap, cluster.find_ledger(chosen.key), cluster.stores.unread
+    cap, ledger = chosen.active_cap, cluster.find_ledger(chosen.key)
     if ledger is None:
         return {}
     reasons: dict[str, str] = {}
     if cap.device_meters:
-        claims = cluster.stores.list_claims(cap, chosen.members, ledger)
+        claims = cluster.list_claims(cap, chosen.members, ledger)
         unknown = frozenset[str]().union(*(claim.allocated.unknown for claim in claims))
         reasons |= dict.fromkeys(unknown, "the attributes and capacities of some devices are unknown")
-        if SLICES in unread:
-            reasons |= dict.fromkeys(cap.device_meters, unread[SLICES])
-    if CLAIMS in unread:
-        reasons |= dict.fromkeys((*cap.device_sources, *cap.device_meters), unread[CLAIMS])
+        if not cluster.knows(SLICES):
+            reasons |= dict.fromkeys(cap.device_meters, cluster.describe_problem(SLICES))
+    if not cluster.knows(CLAIMS):
+        reason = cluster.describe_problem(CLAIMS)
+        reasons |= dict.fromkeys((*cap.device_sources, *cap.device_meters), reason)
     counted = {text for text in ledger.resources if SOURCE_MARK in text}
     for text in cap.list_sources(cap.resources) ^ counted:
         name = text.partition(SOURCE_MARK)[0]
-        reasons[name] = _explain_other_sources(unread, is_by_allocation=name in cap.device_meters)
+        reasons[name] = _explain_other_sources(cluster, is_by_allocation=name in cap.device_meters)
     reasons |= dict.fromkeys(cap.device_meters.keys() - ledger.resources, "the ledger does not count it")
     return {name: reason for name, reason in reasons.items() if name in ledger.resources | cap.device_meters.keys()}
 
 
-def _explain_other_sources(unread: Mapping[str, str], *, is_by_allocation: bool) -> str:
+def _explain_other_sources(cluster: ClusterState, *, is_by_allocation: bool) -> str:
     """Return why a ledger counts a name by other ways to a device than the known ones."""
     if is_by_allocation:
         return "its ledgers count by another definition than these policies have"
-    missing = "; ".join(unread[kind] for kind in (CLAIMS, CLASSES) if kind in unread)
+    missing = "; ".join(cluster.describe_problem(kind) for kind in (CLAIMS, CLASSES) if not cluster.knows(kind))
     return missing or "its ledgers count other classes of devices than the cluster has"
 
 
@@ -220,7 +221,7 @@ def _create_drift(  # noqa: PLR0913, PLR0917 -- a Drift, field by field
     return Drift(*identity, consumer, name, ledger, stored, reason, kind, group)
 
 
-def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: CapLedgerRecord) -> _CountedAmounts:
+def _sum_pods(cluster: ClusterState, chosen: ChosenLedger, ledger_record: CapLedgerRecord) -> _CountedAmounts:
     counted, charges = _CountedAmounts(), dict[ChargeGroup, Amounts]()
     pods_revision, created_before = (
         ledger_record.ledger.pods_revision if ledger_record.ledger else 0,
@@ -234,7 +235,7 @@ def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: Cap
             if pod.revision <= pods_revision:
                 counted.by_uid[pod.uid] = NO_AMOUNTS if pod.has_ended else charge
                 counted.certain.update(counted.by_uid[pod.uid])
-            elif not pod.has_ended and cluster.stores.creation_times.get(pod.uid, created_before) < created_before:
+            elif not pod.has_ended and cluster.creation_times.get(pod.uid, created_before) < created_before:
                 counted.certain.update(charge)
             else:
                 counted.uncertain.update(charge)
@@ -242,12 +243,12 @@ def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: Cap
 
 
 def _add_claims(
-    counted: _CountedAmounts, cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: CapLedgerRecord
+    counted: _CountedAmounts, cluster: ClusterState, chosen: ChosenLedger, ledger_record: CapLedgerRecord
 ) -> None:
     """Add the claims that the ledger has counted, or may have."""
     ledger, created_before = ledger_record.ledger, _get_creation_limit(cluster, ledger_record)
     pods_revision, claims_revision = (ledger.pods_revision, ledger.claims_revision) if ledger else (0, 0)
-    for claim in cluster.stores.list_claims(chosen.active_cap, chosen.members, ledger):
+    for claim in cluster.list_claims(chosen.active_cap, chosen.members, ledger):
         uid, is_unchanged = claim.claim.uid, claim.claim.revision <= claims_revision
         is_pod_known = not claim.pod_uid or (claim.pod is not None and claim.pod.revision <= pods_revision)
         are_devices_known = is_unchanged and _is_countable(claim.allocated)
@@ -258,7 +259,7 @@ def _add_claims(
             counted.certain.update(claim.counted - claim.allocated.amounts)
             continue
         largest = _compute_largest(chosen.active_cap, claim)
-        is_old = cluster.stores.creation_times.get(uid, created_before) < created_before
+        is_old = cluster.creation_times.get(uid, created_before) < created_before
         if is_old and not claim.pod_uid and _is_allocated(claim):
             counted.certain.update(claim.charge)
             largest = largest.find_shortfall(claim.charge)
@@ -282,7 +283,7 @@ def _is_allocated(counted_claim: CountedClaim) -> bool:
     return status is not None and status.allocation is not None
 
 
-def _get_creation_limit(cluster: ObservedCluster, ledger_record: CapLedgerRecord) -> float:
+def _get_creation_limit(cluster: ClusterState, ledger_record: CapLedgerRecord) -> float:
     """Return the time, in seconds since 1970, such that pods created before it are in the used amounts."""
     counted_before = ledger_record.counted_at.timestamp() - _CLOCK_SKEW_SECONDS if ledger_record.counted_at else 0.0
     return max(counted_before, cluster.read_at - _MAX_COUNT_DELAY_SECONDS if cluster.read_at else 0.0)

@@ -98,6 +98,10 @@ class ConsumerColumns:
         """Return the pods of a namespace, in no order."""
         return map(self._read, self._indexes_by_namespace.get(namespace, ()))
 
+    def list_namespaces(self) -> list[str]:
+        """Return the namespaces that have pods."""
+        return [name for name, indexes in self._indexes_by_namespace.items() if indexes]
+
     def find_named(self, namespace: str, name: str) -> StoredConsumer | None:
         """Return the pod of this name that was stored last, if it still is."""
         index = self._indexes_by_name.get(namespace, _NO_INDEXES).get(name)

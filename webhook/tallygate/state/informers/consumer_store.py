@@ -250,6 +250,11 @@ class ConsumerStore:
         with self._lock:
             return tuple(self._columns.list_all(namespace))
 
+    def list_namespaces(self) -> list[str]:
+        """Return the namespaces that have consumers."""
+        with self._lock:
+            return self._columns.list_namespaces()
+
     def has_running(self, namespace: str, name: str) -> bool:
         """Return whether a consumer of this name is stored that has not ended."""
         with self._lock:

@@ -171,11 +171,15 @@ class PodDefaultsStore:
         has_limit_ranges: bool = True,
         has_priority_classes: bool = True,
         has_runtime_classes: bool = True,
+        keeps_partial: bool = False,
     ) -> PodDefaults:
-        """Return the values for the pods of a namespace; those of a kind that is not known are left out."""
-        limit_ranges = self.limit_ranges.list_records(namespace) if has_limit_ranges else ()
-        priority_classes = self.priority_classes.list_records("") if has_priority_classes else ()
-        runtime_classes = self.runtime_classes.list_records("") if has_runtime_classes else ()
+        """Return the values for the pods of a namespace, and which kinds are complete.
+
+        Objects of the others are left out, as those of a stale watch, unless it `keeps_partial` kinds.
+        """
+        limit_ranges = self.limit_ranges.list_records(namespace) if has_limit_ranges or keeps_partial else ()
+        priority_classes = self.priority_classes.list_records("") if has_priority_classes or keeps_partial else ()
+        runtime_classes = self.runtime_classes.list_records("") if has_runtime_classes or keeps_partial else ()
         return create_pod_defaults(
             [record.limit_range for record in limit_ranges],
             {device_class.name: device_class.priority_class for device_class in priority_classes},
@@ -252,14 +256,22 @@ class ClaimTemplateStore(NamespacedStore[ClaimTemplateRecord]):
 
     def __init__(self) -> None:
         super().__init__()
-        interner = ChargeGroupInterner(ClaimGroup)
+        self._interner = ChargeGroupInterner(ClaimGroup)
         self.codec = ResourceCodec(
             "resourceclaimtemplates",
             "/apis/resource.k8s.io/v1/resourceclaimtemplates",
             ResourceClaimTemplate,
-            lambda template: _create_claim_template_record(template, interner),
+            self.create_record,
             is_optional=True,
         )
+
+    def create_record(self, template: ResourceClaimTemplate) -> ClaimTemplateRecord:
+        """Create the record of a stored template.
+
+        Raises:
+            ValueError: if the template lacks a field that every stored template has.
+        """
+        return _create_claim_template_record(template, self._interner)
 
     def find_claim(self, namespace: str, name: str, timeout: float = 0.0) -> ResourceClaim | None:
         """Return the labels and the spec of a claim from this template; None if it is unknown after `timeout` s."""

@@ -8,14 +8,16 @@ on Leases anyway.
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from tallygate.kube.client import ApiClient
 from tallygate.kube.resource_codec import create_response_error
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX, LimitRecords, select_texts
 from tallygate.state.ports import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from tallygate.kube.client import ApiClient
 
 _LABELS: Final = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "limits"}
 _SELECTOR: Final = ",".join(f"{name}={value}" for name, value in _LABELS.items())
@@ -74,7 +76,7 @@ class LimitRecord(NamedTuple):
 class LimitRecordStore:
     """The records in one namespace of a cluster."""
 
-    def __init__(self, client: ApiClient, namespace: str) -> None:
+    def __init__(self, client: "ApiClient", namespace: str) -> None:
         self._client = client
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
@@ -120,7 +122,7 @@ class LimitRecordStore:
         self._client.close()
 
 
-def read_limit_records(client: ApiClient, namespace: str) -> LimitRecords:
+def read_limit_records(client: "ApiClient", namespace: str) -> LimitRecords:
     """Return the admitted texts by the UID of the namespace and the cap, from the records in the gate's namespace.
 
     Raises:

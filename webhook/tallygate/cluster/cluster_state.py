@@ -1,0 +1,295 @@
+"""The state of a cluster: its objects in stores by kind, the columns over its nodes, and the usage of caps.
+
+A watch, a list, a snapshot or a scenario fills it; readers do not know which of them did.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
+from tallygate.accounting.names import is_extended
+from tallygate.accounting.node_fit import UnhealthyDevices, iterate_unhealthy
+from tallygate.accounting.pod_defaults import PodDefaults
+from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.cluster.cap_ledger_list import CapLedgerList
+from tallygate.cluster.counted_claims import ClaimSources, CountedClaim, list_counted_claims
+from tallygate.cluster.kinds import (
+    CLAIMS,
+    CLASSES,
+    DEVICE_RESOURCES,
+    KINDS_BY_RESOURCE,
+    LIMIT_RANGES,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    SLICES,
+    TAINT_RULES,
+    KindProblem,
+    UnknownReason,
+    describe_problem,
+    describe_problems,
+    is_known,
+    list_effects,
+)
+from tallygate.cluster.membership import Membership
+from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
+from tallygate.objects.devices import ResourceClaim
+from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.scheduling import SchedulingPod
+from tallygate.policy.limit_annotations import LimitAnnotations, LimitRecords
+from tallygate.policy.model import PolicySet
+from tallygate.state.informers.claim_records import ClaimGroup
+from tallygate.state.informers.claim_store import ClaimStore
+from tallygate.state.informers.consumer_columns import StoredConsumer
+from tallygate.state.informers.device_store import DeviceStore
+from tallygate.state.informers.named_stores import (
+    DeviceClassStore,
+    DeviceTaintRuleStore,
+    NamespaceStore,
+    NodeStore,
+)
+from tallygate.state.informers.namespaced_stores import ClaimTemplateStore, PodDefaultsStore
+from tallygate.state.informers.pod_records import ChargeGroup
+from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey
+
+if TYPE_CHECKING:
+    from tallygate.accounting.cluster.cluster import Cluster
+
+_NO_LEDGER = Ledger(NO_AMOUNTS)
+_NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)
+
+
+class CountedUsage(NamedTuple):
+    """The amounts that pods and claims use under a ledger, and the part of those that are being deleted.
+
+    `invalid` has the UIDs of the pods with an invalid quantity, which count nothing. `uncounted` are the names whose
+    used amounts are unknown.
+    """
+
+    used: Amounts
+    terminating: Amounts
+    invalid: tuple[str, ...]
+    uncounted: frozenset[str] = frozenset()
+
+
+class ClusterState:
+    """The stores of a cluster, empty until a builder or a watch applies events. They must not change during a read.
+
+    `monotonic` is in seconds; in a state that is read once no time passes. `problems` has by resource why its objects
+    are not known. `creation_times` are those of the pods and claims that a builder put in, by UID, in seconds since
+    1970; `claim_owners` are the claims that templates made, by the UID of their pod. `read_at` is the time of the read,
+    None if it is unknown. `limit_records` are the annotations that gates admitted, None if they are unknown. `columns`
+    are the nodes and all that scheduling depends on, None unless a builder was asked for them; `pending_pods` are then
+    the pods without a node, by namespace and name.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = lambda: 0.0) -> None:
+        self.pods = PodStore()
+        self.namespaces = NamespaceStore()
+        self.nodes = NodeStore()
+        self.claims = ClaimStore(monotonic)
+        self.claim_templates = ClaimTemplateStore()
+        self.device_classes = DeviceClassStore()
+        self.devices = DeviceStore(self.claims.list_devices)
+        self.taint_rules = DeviceTaintRuleStore()
+        self.pod_defaults = PodDefaultsStore()
+        self.ledgers = CapLedgerList()
+        self.limit_records: LimitRecords | None = None
+        self.columns: Cluster | None = None
+        self.pending_pods: dict[tuple[str, str], SchedulingPod] = {}
+        self.problems: dict[str, KindProblem] = {}
+        self.creation_times: dict[str, float] = {}
+        self.claim_owners: dict[str, list[tuple[str, str]]] = {}
+        self._labels_by_group: WeakKeyDictionary[ChargeGroup, Mapping[str, str]] = WeakKeyDictionary()
+        self.read_at: float | None = None
+        self.usage_lister = UsageLister(
+            self.pods, self.namespaces, monotonic, lambda: None, claims=self.claims, devices=self.devices
+        )
+        self._caps: tuple[PolicySet, int, CapIndex, LimitAnnotations] | None = None
+        self._terminating: tuple[int | None, Mapping[str, Sequence[str]]] = (None, {})
+
+    def require_columns(self) -> "Cluster":
+        """Return the columns of a state that was built with them."""
+        assert self.columns is not None  # noqa: S101  # a caller that needs them asks for them
+        return self.columns
+
+    def find_pod_defaults(self, namespace: str) -> PodDefaults:
+        """Return the values that new pods of a namespace get, as far as the objects that give them are known."""
+        return self.pod_defaults.find(
+            namespace,
+            has_limit_ranges=self.knows(LIMIT_RANGES),
+            has_priority_classes=self.knows(PRIORITY_CLASSES),
+            has_runtime_classes=self.knows(RUNTIME_CLASSES),
+            keeps_partial=True,
+        )
+
+    def knows(self, resource: str) -> bool:
+        """Return whether all objects of a resource are in the state."""
+        return is_known(self.problems, resource)
+
+    def describe_problem(self, resource: str) -> str:
+        """Return why the objects of a resource are not known; empty if they are."""
+        return describe_problem(self.problems, resource)
+
+    def describe_device_problems(self) -> str:
+        """Return why it is not known which devices pods get, as far as kinds of objects are not known."""
+        applies_rules = self.columns is not None and self.columns.scheduler_version.applies_taint_rules
+        rules = (TAINT_RULES,) if applies_rules else ()
+        forbidden = [
+            name for name in rules if not self.knows(name) and self.problems[name].reason is UnknownReason.FORBIDDEN
+        ]
+        return describe_problems(self.problems, (*DEVICE_RESOURCES, *forbidden))
+
+    def list_effects(self, resources: Collection[str]) -> Iterator[str]:
+        """Yield for each of these resources that is not known what is not known without it, and why."""
+        return list_effects(self.problems, resources)
+
+    def index_caps(self, policies: PolicySet, now: datetime | None) -> CapIndex:
+        """Return the caps of the policies, with the ways to a device that the classes of the cluster give.
+
+        Their limits are those at the time `now`.
+        """
+        generation, annotations = self.device_classes.generation, self.namespaces.get_limit_annotations()
+        if (
+            self._caps is None
+            or self._caps[0] is not policies
+            or self._caps[1] != generation
+            or self._caps[3] is not annotations
+            or not self._caps[2].is_current(now)
+        ):
+            caps = CapIndex(policies, now, self.device_classes.get_resources_by_class(), annotations)
+            self._caps = policies, generation, caps, annotations
+        return self._caps[2]
+
+    def list_caps(self, caps: CapIndex) -> list[ActiveCap]:
+        """Return the caps that may have ledgers, by name: each group of a cap is one."""
+        records = self.namespaces.list_records()
+        listed = caps.list_ledger_caps((record.name, record.labels) for record in records)
+        return sorted(listed, key=lambda cap: (cap.definition.name, cap.group_value or ""))
+
+    def list_ungrouped(self, cap: ActiveCap) -> list[str]:
+        """Return the namespaces that a cap with groups does not count because they lack its label."""
+        records, label = self.namespaces.list_records(), cap.definition.group_by
+        return sorted(
+            record.name
+            for record in records
+            if label and label not in record.labels and cap.selects_namespace(record.name, record.labels)
+        )
+
+    def list_keys(self, cap: ActiveCap) -> list[LedgerKey]:
+        """Return the ledgers of a cap: one if it is shared, else one for each of its member namespaces."""
+        shared_key = LedgerKey(cap.key, "")
+        if cap.definition.shared:
+            return [shared_key]
+        return [get_ledger_key(cap, name) for name in sorted(self.get_membership(cap, shared_key).names)]
+
+    def get_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership:
+        """Return the member namespaces of a ledger, as the gate finds them."""
+        return self.usage_lister.find_membership(cap, key) or _NO_MEMBERS
+
+    def find_ledger(self, key: LedgerKey) -> Ledger | None:
+        """Return a stored ledger, None without one, or if it cannot be read."""
+        record = self.ledgers.records.get(key)
+        return None if record is None else record.ledger
+
+    def list_unknown_ledgers(self, caps: CapIndex) -> list[LedgerKey]:
+        """Return the ledgers of caps that are not in `caps`."""
+        unknown = (key for key in self.ledgers.records if caps.find_cap(key.cap) is None)
+        return sorted(unknown, key=lambda key: (key.cap, key.namespace))
+
+    def list_empty_groups(self, caps: CapIndex) -> list[ActiveCap]:
+        """Return the groups that have a ledger and no longer a namespace."""
+        listed = {cap.key for cap in self.list_caps(caps)}
+        known = map(caps.find_cap, {key.cap for key in self.ledgers.records})
+        empty = [cap for cap in known if cap is not None and cap.key not in listed]
+        return sorted(empty, key=lambda cap: cap.key)
+
+    def list_deleted_namespaces(self, caps: CapIndex) -> list[str]:
+        """Return the deleted namespaces for which a ledger of the caps still exists."""
+        cap_keys = {cap.key for cap in caps.list_caps()}
+        namespaces = {key.namespace for key in self.ledgers.records if key.namespace and key.cap in cap_keys}
+        return sorted(name for name in namespaces if self.namespaces.find(name) is None)
+
+    def list_claims(
+        self, cap: ActiveCap, namespaces: Collection[str], ledger: Ledger | None = None
+    ) -> list[CountedClaim]:
+        """Return the claims of these namespaces that have a charge under a cap."""
+        sources = ClaimSources(self.pods, self.claims, self.devices)
+        return list_counted_claims(cap, namespaces, sources, ledger or _NO_LEDGER)
+
+    def count_usage(self, cap: ActiveCap, members: Collection[str], ledger: Ledger | None) -> CountedUsage:
+        """Return the usage of the member namespaces of a ledger."""
+        terminating = self._list_terminating(members)
+        count = self.pods.compute_usage(cap, members, terminating)
+        claims = self.list_claims(cap, members, ledger)
+        uncounted = self.list_uncounted(cap).union(*(claim.allocated.unknown for claim in claims))
+        deleted_pods = (count.used_by_consumer[uid] for uid in terminating if uid in count.used_by_consumer)
+        deleted_claims = (claim.counted for claim in claims if claim.claim.is_terminating)
+        return CountedUsage(
+            sum((claim.counted for claim in claims), count.used),
+            sum((*deleted_pods, *deleted_claims), NO_AMOUNTS),
+            count.invalid,
+            uncounted,
+        )
+
+    def list_uncounted(self, cap: ActiveCap) -> frozenset[str]:
+        """Return the names of a cap that count devices by objects that are not known."""
+        are_known = self.devices.revision is not None and self.knows(CLAIMS)
+        return frozenset() if are_known else frozenset(cap.device_meters)
+
+    def list_unread(self, caps: CapIndex) -> Iterator[str]:
+        """Yield a message for each kind of objects about devices that is not known, if a cap may count devices."""
+        names = sorted({name for cap in caps.list_caps() for name in cap.device_meters})
+        if names or any(
+            cap.device_sources or any(map(is_extended, cap.definition.list_requested_names()))
+            for cap in caps.list_caps()
+        ):
+            yield from self.list_effects((CLASSES,) if self.knows(CLAIMS) else (CLAIMS,))
+        if names and not self.knows(SLICES):
+            effect = KINDS_BY_RESOURCE[SLICES].without
+            yield f"{effect} under {', '.join(names)}: {self.describe_problem(SLICES)}"
+
+    def list_unhealthy_devices(self, resources: Collection[str]) -> tuple[UnhealthyDevices, ...]:
+        """Return the unhealthy devices of these resources, by resource and node."""
+        found = [
+            devices
+            for record in self.nodes.list_records()
+            for devices in iterate_unhealthy(record.name, record.to_node())
+            if devices.resource in resources
+        ]
+        return tuple(sorted(found, key=lambda devices: (devices.resource, devices.node)))
+
+    def list_template_claims(self, pod_uid: str) -> Sequence[ResourceClaim]:
+        """Return the claims that templates made for a stored pod."""
+        records = (self.claims.find_record(*name) for name in self.claim_owners.get(pod_uid, ()))
+        return [record.group.to_claim() for record in records if record and isinstance(record.group, ClaimGroup)]
+
+    def read_labels(self, pod: StoredConsumer) -> Mapping[str, str]:
+        """Return the labels of a stored pod."""
+        labels = self._labels_by_group.get(pod.group)
+        if labels is None:
+            metadata = pod.group.to_pod().metadata
+            labels = self._labels_by_group[pod.group] = (metadata.labels if metadata else None) or {}
+        return labels
+
+    def record_creation(self, uid: str, metadata: ObjectMeta | None) -> None:
+        """Keep the creation time of a pod or claim."""
+        created = metadata.creation_timestamp if metadata else None
+        if created:
+            self.creation_times[uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
+
+    def _list_terminating(self, members: Collection[str]) -> list[str]:
+        """Return the UIDs of the pods of these namespaces that are being deleted."""
+        revision, by_namespace = self._terminating
+        if revision != self.pods.revision:
+            by_namespace = {
+                namespace.name: [
+                    pod.uid for pod in self.pods.list_all(namespace.name) if pod.is_terminating and not pod.has_ended
+                ]
+                for namespace in self.namespaces.list_records()
+            }
+            self._terminating = self.pods.revision, by_namespace
+        return [uid for name in members for uid in by_namespace.get(name, ())]

@@ -1,0 +1,151 @@
+"""The kinds of objects that make the state of a cluster.
+
+One table has of each kind its resource, its type, and what is not known without its objects. One function words why
+the objects of a kind are not known, so that all commands say the same.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tallygate.objects.core import LimitRange, Namespace, Pod
+from tallygate.objects.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from tallygate.objects.scheduling import PriorityClass, RuntimeClass, SchedulingNode
+
+
+class ClusterKind(NamedTuple):
+    """A kind with its resource and version; `without` says what is not known without its objects."""
+
+    kind: str
+    resource: str
+    version: str
+    type: type[msgspec.Struct]
+    without: str = ""
+
+    @property
+    def is_namespaced(self) -> bool:
+        """Whether the objects are in namespaces."""
+        return self.kind in _NAMESPACED
+
+    def create_path(self, namespace: str = "") -> str:
+        """Return the path of the list of all objects, or of those in a namespace."""
+        base = f"/apis/{self.version}" if "/" in self.version else f"/api/{self.version}"
+        return f"{base}/namespaces/{namespace}/{self.resource}" if namespace else f"{base}/{self.resource}"
+
+
+_NAMESPACED: Final = frozenset({"Pod", "LimitRange", "ResourceClaim", "ResourceClaimTemplate"})
+
+PODS: Final = "pods"
+NAMESPACES: Final = "namespaces"
+NODES: Final = "nodes"
+CLASSES: Final = "deviceclasses"
+CLAIMS: Final = "resourceclaims"
+TEMPLATES: Final = "resourceclaimtemplates"
+SLICES: Final = "resourceslices"
+TAINT_RULES: Final = "devicetaintrules"
+LIMIT_RANGES: Final = "limitranges"
+PRIORITY_CLASSES: Final = "priorityclasses"
+RUNTIME_CLASSES: Final = "runtimeclasses"
+
+_DEVICES: Final = "resource.k8s.io/v1"
+_KINDS: Final = (
+    ClusterKind("Pod", PODS, "v1", Pod),
+    ClusterKind("Namespace", NAMESPACES, "v1", Namespace),
+    ClusterKind("Node", NODES, "v1", SchedulingNode, "unhealthy devices are unknown"),
+    ClusterKind("LimitRange", LIMIT_RANGES, "v1", LimitRange, "what LimitRanges give to new pods is not known"),
+    ClusterKind("PriorityClass", PRIORITY_CLASSES, "scheduling.k8s.io/v1", PriorityClass),
+    ClusterKind(
+        "RuntimeClass",
+        RUNTIME_CLASSES,
+        "node.k8s.io/v1",
+        RuntimeClass,
+        "the overhead that RuntimeClasses give to new pods is not known",
+    ),
+    ClusterKind(
+        "DeviceClass",
+        CLASSES,
+        _DEVICES,
+        DeviceClass,
+        "a claim for devices is counted only where a cap names its class",
+    ),
+    ClusterKind("ResourceClaim", CLAIMS, _DEVICES, ResourceClaim, "claims for devices are not counted"),
+    ClusterKind("ResourceClaimTemplate", TEMPLATES, _DEVICES, ResourceClaimTemplate),
+    ClusterKind("ResourceSlice", SLICES, _DEVICES, ResourceSlice, "allocated devices are not counted"),
+    ClusterKind("DeviceTaintRule", TAINT_RULES, _DEVICES, DeviceTaintRule, "only the taints of drivers count"),
+)
+KINDS: Final[Mapping[str, ClusterKind]] = MappingProxyType({kind.kind: kind for kind in _KINDS})
+"""The kinds by name."""
+KINDS_BY_RESOURCE: Final[Mapping[str, ClusterKind]] = MappingProxyType({kind.resource: kind for kind in _KINDS})
+VOLUME_RESOURCES: Final = (
+    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("v1", "persistentvolumes", "PersistentVolume"),
+    ("storage.k8s.io/v1", "storageclasses", "StorageClass"),
+    ("storage.k8s.io/v1", "csinodes", "CSINode"),
+    ("storage.k8s.io/v1", "csidrivers", "CSIDriver"),
+    ("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
+    ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
+)
+"""The version, resource and kind of the objects about volumes, which the columns alone have."""
+COLUMN_RESOURCES: Final = (
+    ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    ("karpenter.sh/v1", "nodepools", "NodePool"),
+    ("karpenter.sh/v1", "nodeclaims", "NodeClaim"),
+)
+"""Those of the other objects that the columns alone have."""
+DEVICE_RESOURCES: Final = (CLASSES, CLAIMS, TEMPLATES, SLICES)
+"""The resources that are needed to predict which devices a pod gets."""
+
+
+class UnknownReason(Enum):
+    """Why the objects of a kind are not known; the value is completed with the names of resources."""
+
+    FORBIDDEN = "{} may not be listed"
+    UNSERVED = "the API server does not serve {}"
+    ABSENT = "the snapshot has no {}"
+    UNREAD = "the {} of the cluster are not read"
+
+
+class KindProblem(NamedTuple):
+    """Why the objects of a kind are not known; `detail` is the text of the API server, if it gave one."""
+
+    reason: UnknownReason
+    detail: str = ""
+
+
+KindProblems = Mapping[str, KindProblem]
+"""Problems by resource."""
+
+
+def is_known(problems: KindProblems, resource: str) -> bool:
+    """Return whether all objects of a resource are known: there are none of one that an API server does not serve."""
+    problem = problems.get(resource)
+    return problem is None or problem.reason is UnknownReason.UNSERVED
+
+
+def describe_problem(problems: KindProblems, resource: str) -> str:
+    """Return why the objects of a resource are not known, with the text of the API server; empty if they are."""
+    problem = problems.get(resource)
+    if problem is None:
+        return ""
+    text = problem.reason.value.format(resource)
+    return f"{text}: {problem.detail}" if problem.detail else text
+
+
+def describe_problems(problems: KindProblems, resources: Iterable[str]) -> str:
+    """Return why the objects of some of these resources are not known, each reason once; empty if all are."""
+    names_by_reason: dict[UnknownReason, list[str]] = {}
+    for resource in resources:
+        if resource in problems:
+            names_by_reason.setdefault(problems[resource].reason, []).append(resource)
+    return "; ".join(reason.value.format(", ".join(names)) for reason, names in names_by_reason.items())
+
+
+def list_effects(problems: KindProblems, resources: Iterable[str]) -> Iterator[str]:
+    """Yield for each of these resources that is not known what is not known without it, and why."""
+    for resource in resources:
+        without = KINDS_BY_RESOURCE[resource].without
+        if without and not is_known(problems, resource):
+            yield f"{without}: {describe_problem(problems, resource)}"
