@@ -1,9 +1,9 @@
 """The limits of a cap by time, group and namespace: those of the first override that has not ended, else its own."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,7 +146,7 @@ def test_limits_and_periods_equal_those_of_a_plain_search(
     overrides: list[LimitOverride], group: str, now: datetime
 ) -> None:
     (definition,) = parse_policies(BY_TEAM).caps
-    definition = replace(
+    definition = msgspec.structs.replace(
         definition, hard={"a": Quantity.from_int(1), "b": Quantity.from_int(2)}, overrides=tuple(overrides)
     )
     limits = LimitSchedule(definition, now).find_limits(group, "")

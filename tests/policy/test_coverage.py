@@ -19,7 +19,8 @@ from tallygate.policy.coverage import (
     resources_cover,
     resources_overlap,
 )
-from tallygate.policy.model import AmountBounds, Match, NamespaceSelector, PolicyLabelSelector, Subjects
+from tallygate.policy.model import AmountBounds, Match
+from tallygate.policy.selectors import NamespaceSelector, PolicyLabelSelector, Subjects
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 

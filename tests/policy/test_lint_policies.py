@@ -21,14 +21,9 @@ from tallygate.policy.coverage import (
 )
 from tallygate.policy.lint_policies import lint_policies
 from tallygate.policy.matching import matches_labels, matches_namespace, matches_resource
-from tallygate.policy.model import (
-    AmountBounds,
-    LabelRequirement,
-    NamespaceSelector,
-    Operator,
-    PolicyLabelSelector,
-)
+from tallygate.policy.model import AmountBounds
 from tallygate.policy.parse import parse
+from tallygate.policy.selectors import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector
 from tests.effort import examples
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"

@@ -13,7 +13,7 @@ from tallygate.policy.matching import (
     matches_resource,
     matches_subjects,
 )
-from tallygate.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
+from tallygate.policy.selectors import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 

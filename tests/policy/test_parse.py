@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,19 +14,16 @@ from tallygate.policy.model import (
     Enforcement,
     Equality,
     ForecastEnforcement,
-    LabelRequirement,
     Match,
-    NamespaceSelector,
-    Operator,
     PodFilter,
-    PolicyLabelSelector,
     ResourceRule,
     Schedulable,
     SourceLocation,
-    Subjects,
     SurgeDefinition,
 )
 from tallygate.policy.parse import ParseResult, parse
+from tallygate.policy.periods import Seconds
+from tallygate.policy.selectors import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 from tests.effort import examples
 
 RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\nspec:\n  resources: [a.b/c]\n"
@@ -44,7 +42,7 @@ def _rule(text: str) -> ResourceRule:
 
 
 def test_missing_fields_of_a_rule_have_careful_defaults() -> None:
-    assert _rule(RULE) == ResourceRule(
+    assert msgspec.structs.replace(_rule(RULE), locations={}) == ResourceRule(
         name="a",
         resources=("a.b/c",),
         match=Match(namespaces=None, kinds=None, object_selector=None, exempt=Subjects()),
@@ -155,7 +153,7 @@ spec:
     assert cap.exceed == Subjects(groups=("admins",))
     assert cap.workloads is ForecastEnforcement.DENY
     assert cap.admits_whole is True
-    assert cap.surge == SurgeDefinition({"nvidia.com/gpu": Quantity.parse("2")}, 5400)
+    assert cap.surge == SurgeDefinition({"nvidia.com/gpu": Quantity.parse("2")}, Seconds(5400))
     assert cap.shows_top_consumers is False
 
 

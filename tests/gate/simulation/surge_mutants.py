@@ -141,7 +141,7 @@ def _find_by_uid(chains: Any, namespace: str, controller: Controller) -> StoredC
 
 def _read_without_end(cap: NamespaceCap, annotations: LimitAnnotations) -> dict[str, LimitOverride]:
     return {
-        name: LimitOverride(each.hard, each.groups, each.namespaces)
+        name: LimitOverride(hard=each.hard, groups=each.groups, namespaces=each.namespaces)
         for name, each in read_overrides(cap, annotations).items()
     }
 

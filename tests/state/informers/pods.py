@@ -6,15 +6,8 @@ from typing import Any
 from tallygate.accounting.quantity import Quantity
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.kube.resource_codec import Replaced, WatchEvent
-from tallygate.policy.model import (
-    NamespaceCap,
-    NamespaceSelector,
-    PodFilter,
-    PolicyLabelSelector,
-    PolicySet,
-    SourceLocation,
-    Subjects,
-)
+from tallygate.policy.model import NamespaceCap, PodFilter, PolicySet, SourceLocation
+from tallygate.policy.selectors import NamespaceSelector, PolicyLabelSelector, Subjects
 from tallygate.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_codec
 
 GPU = "nvidia.com/gpu"

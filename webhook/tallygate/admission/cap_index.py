@@ -513,5 +513,12 @@ def _hash_counting_rules(definition: NamespaceCap) -> str:
     rules: tuple[object, ...] = (definition.namespaces, definition.shared, definition.pods)
     if definition.group_by:  # otherwise as before there were groups: the ledgers of a cluster remain
         rules += (definition.group_by,)
-    encoded = msgspec.json.encode(rules, order="sorted", enc_hook=dict)
+    encoded = msgspec.json.encode(_name_fields(rules), order="sorted")
     return hashlib.sha256(encoded).hexdigest()[:10]
+
+
+def _name_fields(value: object) -> object:
+    """Return the values of Structs by the names of their fields, which stay when those of a document change."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _name_fields(field) for name, field in msgspec.structs.asdict(value).items()}
+    return tuple(map(_name_fields, value)) if isinstance(value, tuple) else value

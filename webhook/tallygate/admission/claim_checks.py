@@ -30,7 +30,8 @@ from tallygate.admission.rule_codes import (
 )
 from tallygate.objects.devices import DeviceRequest, DeviceSubRequest, ExactDeviceRequest
 from tallygate.policy.matching import matches_class_name, matches_device_class, matches_subjects
-from tallygate.policy.model import AllocationMode, AmountBounds, DeviceChecks, ResourceRule, Subjects
+from tallygate.policy.model import AllocationMode, AmountBounds, DeviceChecks, ResourceRule
+from tallygate.policy.selectors import Subjects
 
 _CLAIM_CONTROLLERS = frozenset(
     {"system:serviceaccount:kube-system:resource-claim-controller", "system:kube-controller-manager"}
@@ -174,7 +175,7 @@ def _find_failures(
         )
         message = f"{subject} request admin access to these devices: remove adminAccess"
         yield "adminAccess", _create_failure(ADMIN_ACCESS_NOT_ALLOWED, Reason.FORBIDDEN, "true", message)
-    if checks.requires_selectors and not alternative.request.selectors:
+    if checks.selectors and not alternative.request.selectors:
         message = (
             "the request selects devices by their class alone: add a selector, as in "
             """cel: {expression: 'device.driver == "gpu.example.com"'}"""

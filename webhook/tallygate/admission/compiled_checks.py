@@ -8,7 +8,7 @@ failures: sentences that name the error, its reason and an amount that would pas
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tallygate.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
 from tallygate.accounting.problem import Code, Reason
@@ -244,10 +244,13 @@ def find_nearest_multiples(quantity: Quantity, unit: Quantity) -> tuple[Quantity
     """Return the nearest multiples of `unit` below (omitted if it is zero) and above a positive quantity."""
     mantissa, unit_mantissa, scale = quantity.align(unit)
     below = mantissa // unit_mantissa * unit_mantissa
-    multiples = (Quantity(each, scale, unit.format) for each in (below, below + unit_mantissa) if each)
+    multiples = tuple(Quantity(each, scale, unit.format) for each in (below, below + unit_mantissa) if each)
     if "." not in str(unit) or unit.format is not Format.DECIMAL_SI:
-        return tuple(multiples)
-    return tuple(replace(multiple, written=format_decimal_point(multiple)) for multiple in multiples)
+        return multiples
+    return tuple(
+        Quantity(multiple.mantissa, scale, unit.format, written=format_decimal_point(multiple))
+        for multiple in multiples
+    )
 
 
 def _describe_fraction(name: str, quantity: Quantity, verb: str) -> str:

@@ -157,7 +157,7 @@ def _list_asked(spec: PodSpec) -> set[str]:
 
 
 def _matches(implied: ImpliedRequest, pod: Pod, spec: PodSpec, user: UserInfo | None) -> bool:
-    if implied.unless_host_network and spec.host_network:
+    if implied.unless.host_network and spec.host_network:
         return False
     match = implied.match
     if user is not None and matches_subjects(match.exempt, user.name, user.groups):

@@ -18,15 +18,8 @@ from tallygate.accounting.names import (
 from tallygate.accounting.quantity import Quantity
 from tallygate.policy import globs
 from tallygate.policy.matching import FAMILY_PATTERNS
-from tallygate.policy.model import (
-    AmountBounds,
-    LabelRequirement,
-    Match,
-    NamespaceSelector,
-    Operator,
-    PolicyLabelSelector,
-    Subjects,
-)
+from tallygate.policy.model import AmountBounds, Match, PodMatch
+from tallygate.policy.selectors import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
 _ANY_QUALIFIED = "?*/?*"
 _ANY_OPAQUE = OPAQUE_PREFIX + "?*"
@@ -161,7 +154,7 @@ def class_patterns_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> b
     )
 
 
-def match_covers(wide: Match, narrow: Match) -> bool:
+def match_covers(wide: Match | PodMatch, narrow: Match | PodMatch) -> bool:
     """Return whether one match applies to every request to which another one applies."""
     return (
         namespaces_cover(wide.namespaces, narrow.namespaces)
@@ -171,7 +164,7 @@ def match_covers(wide: Match, narrow: Match) -> bool:
     )
 
 
-def can_share_request(first: Match, second: Match) -> bool:
+def can_share_request(first: Match | PodMatch, second: Match | PodMatch) -> bool:
     """Return whether two matches may apply to the same request."""
     kinds = first.kinds is None or second.kinds is None or bool(first.kinds & second.kinds)
     return (

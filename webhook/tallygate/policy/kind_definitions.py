@@ -6,13 +6,17 @@ The paths of a definition have a meaning only together: a count is for the items
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
 
 from tallygate.documents.syntax_tree import Mapping, Node, Scalar, join_path
 from tallygate.policy.formats import quote_text
 from tallygate.policy.known_kinds import BUILT_IN_KINDS, KNOWN_KINDS
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import SourceLocation
-from tallygate.policy.policy_builder import Fields
+from tallygate.policy.policy_builder import Fields, PolicyDocument
 from tallygate.policy.policy_codes import BAD_NAME, BAD_PATH, BAD_POD_SET, KIND_IS_READ, KIND_NOT_READ
 from tallygate.policy.suggest import format_suggestion
 from tallygate.policy.workload_kinds import (
@@ -24,10 +28,217 @@ from tallygate.policy.workload_kinds import (
     PodSetDefinition,
     WorkloadKind,
 )
+from tallygate.policy.written import UNIQUE, Written, convert, read_plain
 
-_FORMS = {"template": PodForm.TEMPLATE, "podSpec": PodForm.SPEC, "resources": PodForm.RESOURCES}
+_FORMS = ("template", "podSpec", "resources")
 _COUNTS = ("count", "most")
-_CLUSTER = "Cluster"
+
+_Path = Annotated[
+    str,
+    Meta(
+        description="A path of fields from the top of the object, with dots between them. [*] stands for each item of "
+        "a list, .* for each value of a mapping; a key with dots is written in brackets and double quotes.",
+        max_length=512,
+        examples=["spec.tasks[*].template", "spec.replicaSpecs.*.template", 'metadata.annotations["example.com/size"]'],
+        extra_json_schema={"format": "field-path"},
+    ),
+]
+_PlainPath = Annotated[str, Meta(max_length=512, extra_json_schema={"format": "field-path"})]
+_PodCount = Annotated[int, Meta(ge=0, examples=[1], extra_json_schema={"format": "pod-count"})]
+
+
+class FieldSpec(Written, frozen=True):
+    """A field with a number, one of several of which the smallest counts."""
+
+    field: Annotated[_Path, Meta(examples=["spec.completions"])]
+    """The path of the field."""
+    default: _PodCount | None = None
+    """The number if the field is absent, before minus. Left out: the field does not count then."""
+    minus: _PodCount = 0
+    """The number by which the field is lowered."""
+
+
+class FactorSpec(Written, frozen=True):
+    """A factor of a number of pods: a field, or the smallest of several."""
+
+    field: _Path | None = None
+    """The path of the field. Left out: least."""
+    default: _PodCount | None = None
+    """The number if the field is absent, before minus. Left out: 1."""
+    minus: Annotated[_PodCount, Meta(examples=[1])] = 0
+    """The number by which the field is lowered, as for a leader that is counted elsewhere."""
+    least: Annotated[
+        tuple[
+            Annotated[
+                _PlainPath | FieldSpec,
+                Meta(
+                    title="Field",
+                    description="The path of a field with a number, or a mapping with the path.",
+                    examples=["spec.completions", {"field": "spec.parallelism", "default": 1}],
+                ),
+            ],
+            ...,
+        ],
+        Meta(min_length=2, max_length=10, examples=[[{"field": "spec.parallelism", "default": 1}, "spec.completions"]]),
+    ] = ()
+    """The smallest of these fields counts, as of parallelism and completions of a Job. A path alone does not count if
+    the field is absent, so that one of them needs a default. Left out: field."""
+
+
+_Factor = Annotated[
+    _PlainPath | FactorSpec,
+    Meta(
+        title="Count factor",
+        description="The path of a field with a number, a mapping with the path, or the smallest of several fields. "
+        "Annotations with a number count too.",
+        examples=["spec.replicas", {"field": "spec.size", "minus": 1}],
+    ),
+]
+
+
+class PodSetSpec(Written, frozen=True):
+    """The pods of one template."""
+
+    template: Annotated[_Path | None, Meta(examples=["spec.tasks[*].template"])] = None
+    """The path of a pod template, with metadata and spec as in a Deployment. Left out: podSpec or resources."""
+    pod_spec: Annotated[_Path | None, Meta(examples=["spec.predictor"])] = None
+    """The path of the spec of a pod, with containers. Left out: template or resources."""
+    resources: Annotated[_Path | None, Meta(examples=["spec.resourcesPerNode"])] = None
+    """The path of requests and limits of one container whose template is in another object. Left out: template or
+    podSpec."""
+    fallback: Annotated[_Path | None, Meta(examples=["spec.template"])] = None
+    """The path of the same form that counts where the first path has nothing. Left out: then there are no such pods."""
+    noun: Annotated[
+        str,
+        Meta(max_length=40, examples=["workers"], extra_json_schema={"format": "noun", "pattern": "^[a-z][a-z -]*$"}),
+    ] = "pods"
+    """The name of these pods in messages, as in 8 workers."""
+    count: Annotated[
+        tuple[_Factor, ...],
+        Meta(
+            max_length=10, examples=[["spec.tasks[*].replicas"], ["spec.replicas", {"field": "spec.size", "minus": 1}]]
+        ),
+    ] = ()
+    """The number of pods of each template: the product of these fields, 1 without any. A path alone counts as 1 if the
+    field is absent. The wildcards of a path stand for the same items as those of the template."""
+    most: Annotated[
+        tuple[_Factor, ...],
+        Meta(min_length=1, max_length=10, examples=[[{"field": "spec.maxReplicas", "default": 0}]]),
+    ] = ()
+    """The largest number of pods, to which an autoscaler can raise it: the product of these fields. Left out: none
+    does."""
+    autoscaled: Annotated[_Path | None, Meta(examples=["spec.enableAutoscaling"])] = None
+    """The path of a field: most counts only while it is true. Left out: most always counts."""
+
+
+class Scope(StrEnum):
+    """The scope of a kind."""
+
+    NAMESPACED = "Namespaced"
+    CLUSTER = "Cluster"
+
+
+class WorkloadKindSpec(Written, frozen=True, kw_only=True):
+    """A kind and its pods."""
+
+    group: Annotated[
+        str,
+        Meta(
+            max_length=253,
+            examples=["batch.example.com"],
+            extra_json_schema={"format": "api-group", "pattern": "^[a-z0-9.-]+$"},
+        ),
+    ]
+    """The API group, spec.group of the definition."""
+    kind: Annotated[
+        str,
+        Meta(
+            max_length=63,
+            examples=["GangJob"],
+            extra_json_schema={"format": "kind-name", "pattern": "^[A-Z][A-Za-z0-9]*$"},
+        ),
+    ]
+    """The kind, spec.names.kind of the definition."""
+    resource: Annotated[
+        str,
+        Meta(
+            max_length=63,
+            examples=["gangjobs"],
+            extra_json_schema={"format": "plural-name", "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$"},
+        ),
+    ]
+    """The plural in the paths of the API, spec.names.plural of the definition."""
+    versions: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Meta(
+                    title="Version",
+                    description="An API version.",
+                    max_length=63,
+                    examples=["v1"],
+                    extra_json_schema={"format": "api-version", "pattern": "^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$"},
+                ),
+            ],
+            ...,
+        ],
+        Meta(min_length=1, max_length=10, examples=[["v1", "v1beta1"]], extra_json_schema=UNIQUE),
+    ]
+    """The API versions that have these paths, the newest first."""
+    scope: Annotated[Scope, Meta(examples=["Cluster"])] = Scope.NAMESPACED
+    """Whether its objects are in namespaces, spec.scope of the definition."""
+    starts_together: Annotated[bool, Meta(examples=[True])] = False
+    """Whether the pods of an object wait for each other, so that a part of them is of no use. A cap with `admit: whole`
+    then reserves for all of them, or denies the object."""
+    suspended: Annotated[
+        tuple[Annotated[_Path, Meta(title="Field path")], ...],
+        Meta(min_length=1, max_length=10, examples=[["spec.suspend"]], extra_json_schema=UNIQUE),
+    ] = ()
+    """Paths without wildcards: an object makes no pods while one of these fields is true. Left out: it always makes
+    them."""
+    pods: Annotated[
+        tuple[
+            Annotated[
+                PodSetSpec,
+                Meta(
+                    title="Pod set",
+                    description="The pods of one template, or of each item that a wildcard of its path stands for. At "
+                    "least one of template, podSpec and resources is given, and no second one.",
+                    examples=[{"template": "spec.template", "count": ["spec.replicas"]}],
+                ),
+            ],
+            ...,
+        ],
+        Meta(min_length=1, max_length=20, examples=[[{"template": "spec.template", "count": ["spec.replicas"]}]]),
+    ]
+    """The pod templates, each with the number of its pods."""
+
+
+class WorkloadKindDocument(PolicyDocument, frozen=True, kw_only=True):
+    """A kind whose objects contain pods: the paths of their pod templates and of the numbers of pods.
+
+    Rules, caps, forecasts and commands then read it like a Deployment. Kubernetes' own kinds, and those of many
+    projects, are read without a definition.
+    """
+
+    kind: Annotated[str, Meta(examples=["WorkloadKind"], extra_json_schema={"const": "WorkloadKind"})]
+    """WorkloadKind."""
+    spec: Annotated[
+        WorkloadKindSpec,
+        Meta(
+            title="Definition",
+            examples=[
+                {
+                    "group": "batch.example.com",
+                    "kind": "GangJob",
+                    "resource": "gangjobs",
+                    "versions": ["v1"],
+                    "pods": [{"template": "spec.template", "count": ["spec.replicas"]}],
+                }
+            ],
+        ),
+    ]
+    """The kind, as its CustomResourceDefinition names it, and its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,50 +383,49 @@ def _parse_path(node: Node | None) -> FieldPath | None:
         return None
 
 
-def build_workload_kind(document: Fields) -> WorkloadKind:
+def build_workload_kind(node: Node) -> WorkloadKind:
     """Return the kind of a document without mistakes."""
-    spec = document.get_fields("spec")
+    spec = convert(read_plain(node), WorkloadKindDocument).spec
     return WorkloadKind(
-        group=spec.get_text("group"),
-        kind=spec.get_text("kind"),
-        resource=spec.get_text("resource"),
-        versions=spec.get_texts("versions"),
-        pod_sets=tuple(_build_pod_set(Fields(item)) for item in spec.get_items("pods")),
-        suspended=tuple(map(FieldPath.parse, spec.get_texts("suspended"))),
-        is_namespaced=spec.get_text("scope") != _CLUSTER,
-        starts_together=spec.get_flag("startsTogether", default=False),
+        group=spec.group,
+        kind=spec.kind,
+        resource=spec.resource,
+        versions=spec.versions,
+        pod_sets=tuple(map(_build_pod_set, spec.pods)),
+        suspended=tuple(map(FieldPath.parse, spec.suspended)),
+        is_namespaced=spec.scope is Scope.NAMESPACED,
+        starts_together=spec.starts_together,
     )
 
 
-def _build_pod_set(fields: Fields) -> PodSetDefinition:
-    form = next(name for name in _FORMS if fields.get_node(name) is not None)
-    paths = [text for name in (form, "fallback") if (text := fields.get_text(name))]
-    autoscaled = fields.get_text("autoscaled")
+def _build_pod_set(pods: PodSetSpec) -> PodSetDefinition:
+    written = {PodForm.TEMPLATE: pods.template, PodForm.SPEC: pods.pod_spec, PodForm.RESOURCES: pods.resources}
+    form, path = next((form, path) for form, path in written.items() if path is not None)
     return PodSetDefinition(
-        templates=tuple(map(FieldPath.parse, paths)),
-        counts=tuple(_build_factor(item) for item in fields.get_items("count")),
-        most=tuple(_build_factor(item) for item in fields.get_items("most")),
-        autoscaled=FieldPath.parse(autoscaled) if autoscaled else None,
-        form=_FORMS[form],
-        noun=fields.get_text("noun", "pods"),
+        templates=tuple(FieldPath.parse(text) for text in (path, pods.fallback) if text is not None),
+        counts=tuple(map(_build_factor, pods.count)),
+        most=tuple(map(_build_factor, pods.most)),
+        autoscaled=FieldPath.parse(pods.autoscaled) if pods.autoscaled is not None else None,
+        form=form,
+        noun=pods.noun,
     )
 
 
-def _build_factor(node: Node) -> CountFactor:
-    least = Fields(node).get_items("least")
-    return tuple(_build_field(item, None) for item in least) if least else (_build_field(node, 1),)
+def _build_factor(factor: str | FactorSpec) -> CountFactor:
+    if isinstance(factor, str):
+        return (CountField(FieldPath.parse(factor)),)
+    if factor.field is not None:
+        return (
+            CountField(FieldPath.parse(factor.field), 1 if factor.default is None else factor.default, factor.minus),
+        )
+    return tuple(map(_build_field, factor.least))
 
 
-def _build_field(node: Node, default: int | None) -> CountField:
-    if isinstance(node, Scalar):
-        return CountField(FieldPath.parse(node.text), default)
-    fields = Fields(node)
-    written = fields.get_text("default")
-    return CountField(
-        FieldPath.parse(fields.get_text("field")),
-        int(written) if written else default,
-        int(fields.get_text("minus", "0")),
-    )
+def _build_field(field: str | FieldSpec) -> CountField:
+    """Return a field of several, which does not count if it is absent and has no default."""
+    if isinstance(field, str):
+        return CountField(FieldPath.parse(field), None)
+    return CountField(FieldPath.parse(field.field), field.default, field.minus)
 
 
 def check_kind_names(

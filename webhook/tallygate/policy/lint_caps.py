@@ -1,7 +1,8 @@
 """Lint of one cap: namespaces and pods that it cannot count, groups, limits, and names that stand for devices."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+import msgspec
 
 from tallygate.accounting.names import (
     DEVICE_CLASS_PREFIX,
@@ -29,13 +30,7 @@ from tallygate.policy.lint_findings import (
 )
 from tallygate.policy.lint_overrides import check_annotation, check_overrides
 from tallygate.policy.lint_pairs import list_own_names
-from tallygate.policy.model import (
-    AnnotationOverride,
-    LabelRequirement,
-    NamespaceCap,
-    Operator,
-    PolicyLabelSelector,
-)
+from tallygate.policy.model import AnnotationOverride, NamespaceCap
 from tallygate.policy.policy_codes import (
     BAD_COUNTED_NAME,
     CHECKS_NOTHING,
@@ -47,6 +42,7 @@ from tallygate.policy.policy_codes import (
     SAME_AS_PLAIN,
     SOFT_OVER_HARD,
 )
+from tallygate.policy.selectors import LabelRequirement, Operator, PolicyLabelSelector
 from tallygate.policy.suggest import format_suggestion
 
 _LIMITS = frozenset({"hard", "soft"})
@@ -100,7 +96,7 @@ def _check_groups(cap: NamespaceCap) -> Iterator[FieldProblem]:
         text = "the namespaces of each group share one cap; remove shared: false, or remove groupBy"
         yield create_error("spec.shared", MATCHES_NOTHING, text)
     with_label = LabelRequirement(label, Operator.EXISTS)
-    grouped = replace(selector, match_expressions=(*selector.match_expressions, with_label))
+    grouped = msgspec.structs.replace(selector, match_expressions=(*selector.match_expressions, with_label))
     if is_selector_satisfiable(selector) and not is_selector_satisfiable(grouped):
         text = f"spec.namespaces selects no namespace with the label {label}, so there is no group; name another label"
         yield create_error("spec.groupBy.label", MATCHES_NOTHING, text)

@@ -91,7 +91,7 @@ def _check_match(implied: ImpliedRequest) -> Iterator[FieldProblem]:
 def _compare(first: ImpliedRequest, second: ImpliedRequest) -> Iterator[LintFinding]:
     """Yield a warning for the second of two implied requests for one resource, if the first may take its pods."""
     place = f'"{first.name}" ({first.location})'
-    covers_network = second.unless_host_network or not first.unless_host_network
+    covers_network = second.unless.host_network or not first.unless.host_network
     if covers_network and match_covers(first.match, second.match):
         text = f"never counts: {place} comes first and matches every pod that this matches; remove one"
         yield create_finding(second, create_warning("", SHADOWED, text))

@@ -14,16 +14,7 @@ from tallygate.policy.lint_findings import (
     create_finding,
     create_warning,
 )
-from tallygate.policy.model import (
-    LabelRequirement,
-    LimitOverride,
-    NamespaceCap,
-    NamespaceSelector,
-    Operator,
-    PolicyLabelSelector,
-    PolicySet,
-    Subjects,
-)
+from tallygate.policy.model import LimitOverride, NamespaceCap, PolicySet
 from tallygate.policy.policy_codes import (
     BAD_OVERRIDE,
     CHECKS_NOTHING,
@@ -31,6 +22,7 @@ from tallygate.policy.policy_codes import (
     OVERRIDE_ENDED,
     SHADOWED,
 )
+from tallygate.policy.selectors import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 from tallygate.policy.suggest import format_suggestion, suggest_resource
 from tallygate.policy.times import format_time
 

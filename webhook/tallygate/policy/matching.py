@@ -11,14 +11,8 @@ from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, Fami
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
 from tallygate.policy.globs import compile_glob, is_literal, matches
-from tallygate.policy.model import (
-    LabelRequirement,
-    NamespaceSelector,
-    Operator,
-    PodFilter,
-    PolicyLabelSelector,
-    Subjects,
-)
+from tallygate.policy.model import PodFilter
+from tallygate.policy.selectors import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
 FAMILY_PATTERNS: Mapping[str, Family] = {"extended": Family.EXTENDED, "opaque": Family.OPAQUE}
 """Patterns that are names of a family, not globs."""

@@ -3,25 +3,119 @@
 Two definitions may give one node different amounts of a resource.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from types import MappingProxyType
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
 
 from tallygate.accounting.name_rules import NameContext, find_name_problems
 from tallygate.accounting.names import REQUESTS_PREFIX, is_countable
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.selectors import MATCH_EVERYTHING, LabelCondition, Selector
-from tallygate.documents.syntax_tree import Entry, Mapping, Node, Scalar, join_path
+from tallygate.documents.syntax_tree import Entry, Node, Scalar, join_path
+from tallygate.documents.syntax_tree import Mapping as MappingNode
 from tallygate.policy.formats import quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import SourceLocation
 from tallygate.policy.node_resources import AmountDefinition, AmountField, NodeResource
-from tallygate.policy.policy_builder import Fields
+from tallygate.policy.policy_builder import Fields, PolicyDocument, list_node_locations
 from tallygate.policy.policy_codes import BAD_COUNTED_NAME, BAD_PUBLISHED, PUBLISHED_TWICE
+from tallygate.policy.selectors import LABEL_SELECTOR, LabelKey, PolicyLabelSelector, WrittenQuantity
 from tallygate.policy.suggest import suggest_resource
+from tallygate.policy.written import Written, convert, read_plain
 
 _Problem = tuple[Node, str, str]
+_PodRange = Literal["podCIDR"]
+
+
+class PublishedAmount(Written, frozen=True):
+    """The field of a node with an amount."""
+
+    pod_range: Annotated[_PodRange | None, Meta(examples=["podCIDR"], extra_json_schema={"type": "string"})] = (
+        msgspec.field(default=None, name="from")
+    )
+    """podCIDR: the addresses of the node's range for pods; of two ranges, those of the smaller one. Left out: the
+    amount is from another field."""
+    label: Annotated[LabelKey | None, Meta(title="From a label", examples=["net.example.com/gbit"])] = msgspec.field(
+        default=None, name="fromLabel"
+    )
+    """The label of the node whose value is the amount, a quantity. Left out: the amount is from another field."""
+    annotation: Annotated[LabelKey | None, Meta(title="From an annotation", examples=["net.example.com/bandwidth"])] = (
+        msgspec.field(default=None, name="fromAnnotation")
+    )
+    """The annotation of the node whose value is the amount, a quantity. Left out: the amount is from another field."""
+    capacity: (
+        Annotated[str, Meta(title="From another capacity", max_length=317, examples=["ephemeral-storage"])] | None
+    ) = msgspec.field(default=None, name="fromCapacity")
+    """The resource of the node's capacity that is divided by unit. Left out: the amount is from another field."""
+    unit: Annotated[WrittenQuantity, Meta(examples=["100Gi"], extra_json_schema={"default": 1})] = msgspec.field(
+        default_factory=partial(Quantity.from_int, 1)
+    )
+    """The size of a chunk: the amount is the number of whole chunks, rounded down."""
+    minus: Annotated[
+        Quantity,
+        Meta(examples=[3], extra_json_schema={"type": "number", "minimum": 0, "default": 0, "format": "quantity"}),
+    ] = msgspec.field(default_factory=partial(Quantity.from_int, 0))
+    """A whole number that is subtracted at the end; the result is at least 0."""
+
+
+class NodeSelector(Written, frozen=True):
+    """A selection of nodes."""
+
+    selector: Annotated[PolicyLabelSelector, LABEL_SELECTOR] = PolicyLabelSelector()
+    """The nodes, by their labels. Left out: all."""
+
+
+class NodeResourceSpec(Written, frozen=True, kw_only=True):
+    """Nodes, and the amounts of each."""
+
+    nodes: Annotated[NodeSelector, Meta(examples=[{"selector": {"matchLabels": {"pool": "sim"}}}])] = NodeSelector()
+    """The nodes; left out: all."""
+    resources: Annotated[
+        Mapping[
+            str,
+            Annotated[
+                int | str | PublishedAmount,
+                Meta(
+                    title="Published amount",
+                    description="A whole number, or the field of the node that has the amount: exactly one of from, "
+                    "fromLabel, fromAnnotation and fromCapacity. A node without that field gets no amount.",
+                    examples=[
+                        8,
+                        {"from": "podCIDR", "minus": 3},
+                        {"fromCapacity": "ephemeral-storage", "unit": "100Gi"},
+                    ],
+                    extra_json_schema={"format": "quantity"},
+                ),
+            ],
+        ],
+        Meta(
+            min_length=1,
+            max_length=100,
+            examples=[{"example.com/licence": 8}, {"example.com/ip": {"from": "podCIDR", "minus": 3}}],
+        ),
+    ]
+    """The names of extended resources with the amount of each node."""
+
+
+class NodeResourceDocument(PolicyDocument, frozen=True, kw_only=True):
+    """Amounts of counted resources that the gate publishes in the status of nodes, and keeps there.
+
+    The leading replica writes them, if the setting publish_nodes is on. Of two definitions that give one node different
+    amounts of a resource, neither is published.
+    """
+
+    kind: Annotated[str, Meta(examples=["NodeResource"], extra_json_schema={"const": "NodeResource"})]
+    """NodeResource."""
+    spec: Annotated[
+        NodeResourceSpec, Meta(title="Published amounts", examples=[{"resources": {"example.com/licence": 8}}])
+    ]
+    """The nodes, and the amounts that each of them gets."""
 
 
 def check_node_resource(file: str, document: Node) -> Iterator[LintFinding]:
@@ -33,17 +127,15 @@ def check_node_resource(file: str, document: Node) -> Iterator[LintFinding]:
             yield LintFinding.create(location, code, Severity.ERROR, f"{path}: {text}")
 
 
-def build_node_resource(document: Fields, location: SourceLocation) -> NodeResource:
+def build_node_resource(node: Node, location: SourceLocation) -> NodeResource:
     """Return the definition of a valid document."""
-    spec = document.get_fields("spec")
+    document = convert(read_plain(node), NodeResourceDocument)
     return NodeResource(
-        name=document.get_fields("metadata").get_text("name"),
-        nodes=_build_selector(spec.get_fields("nodes").get_fields("selector")),
-        resources=MappingProxyType(
-            {entry.name: _build_amount(entry.value) for entry in spec.list_entries("resources")}
-        ),
+        name=document.metadata.name,
+        nodes=_build_selector(document.spec.nodes.selector),
+        resources=MappingProxyType({name: _build_amount(each) for name, each in document.spec.resources.items()}),
         positions={
-            path: (each.file, each.line, each.column) for path, each in document.list_locations(location.file).items()
+            path: (place.file, place.line, place.column) for path, place in list_node_locations(location.file, "", node)
         },
     )
 
@@ -101,7 +193,7 @@ def _check_amount(entry: Entry) -> Iterator[_Problem]:
         if (problem := _find_whole_problem(node.text)) is not None:
             yield node, BAD_PUBLISHED, problem
         return
-    if not isinstance(node, Mapping):
+    if not isinstance(node, MappingNode):
         return
     sources = [each for each in node.entries if each.name in set(AmountField)]
     if len(sources) != 1:
@@ -138,26 +230,22 @@ def _find_unit_problem(text: str) -> str | None:
         return None
 
 
-def _build_amount(node: Node) -> AmountDefinition:
-    if isinstance(node, Scalar):
-        return AmountDefinition(Quantity.parse(node.text).value())
-    fields = Fields(node)
-    source = next(each for each in AmountField if fields.get_node(each) is not None)
-    unit, minus = fields.get_quantity("unit"), fields.get_quantity("minus")
-    return AmountDefinition(
-        source=source,
-        key=fields.get_text(source),
-        unit=Quantity.from_int(1) if unit is None else unit,
-        minus=0 if minus is None else minus.value(),
-    )
+def _build_amount(written: int | str | PublishedAmount) -> AmountDefinition:
+    if not isinstance(written, PublishedAmount):
+        return AmountDefinition(Quantity.parse(str(written)).value())
+    keys = {
+        AmountField.POD_CIDR: written.pod_range,
+        AmountField.LABEL: written.label,
+        AmountField.ANNOTATION: written.annotation,
+        AmountField.CAPACITY: written.capacity,
+    }
+    source, key = next((source, key) for source, key in keys.items() if key is not None)
+    return AmountDefinition(source=source, key=key, unit=written.unit, minus=written.minus.value())
 
 
-def _build_selector(fields: Fields) -> Selector:
-    if not fields:
+def _build_selector(selector: PolicyLabelSelector) -> Selector:
+    if selector == PolicyLabelSelector():
         return MATCH_EVERYTHING
-    labels = fields.get_fields("matchLabels").get_pairs()
-    conditions = [LabelCondition(key, "In", frozenset({value})) for key, value in labels.items()]
-    for item in map(Fields, fields.get_items("matchExpressions")):
-        values = frozenset(item.get_texts("values"))
-        conditions.append(LabelCondition(item.get_text("key"), item.get_text("operator"), values))
-    return Selector(tuple(conditions))
+    labels = (LabelCondition(key, "In", frozenset({value})) for key, value in selector.match_labels.items())
+    expressions = (LabelCondition(each.key, each.operator, each.values) for each in selector.match_expressions)
+    return Selector((*labels, *expressions))

@@ -30,6 +30,7 @@ from tallygate.policy.kind_definitions import build_workload_kind, check_kind_de
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import (
     POLICY_GROUP,
+    REASON_ANNOTATION,
     ImpliedRequest,
     NamespaceCap,
     PolicySet,
@@ -39,7 +40,6 @@ from tallygate.policy.model import (
 from tallygate.policy.node_resource_definitions import build_node_resource, check_node_resource
 from tallygate.policy.node_resources import NodeResource
 from tallygate.policy.policy_builder import (
-    REASON_ANNOTATION,
     Fields,
     build_cap,
     build_implied_request,
@@ -339,17 +339,17 @@ def _add_policy(name: str, fields: Fields, document: Node, state: _ParseState) -
         message = f'there is another {kind} named "{policy_name}" at {first}; names are unique per kind: rename one'
         state.add_finding(SourceLocation(name, *node.position), DUPLICATE_POLICY, message)
     elif kind == "ResourceRule":
-        state.rules.append(build_rule(fields, location))
+        state.rules.append(build_rule(document, location))
     elif kind == "NamespaceCap":
-        state.caps.append(build_cap(fields, location))
+        state.caps.append(build_cap(document, location))
     elif kind == "NodeResource":
-        state.node_resources.append(build_node_resource(fields, location))
+        state.node_resources.append(build_node_resource(document, location))
     elif kind == "NodeShape":
-        state.node_shapes.append(build_node_shape(fields))
+        state.node_shapes.append(build_node_shape(document))
     elif kind == "ImpliedRequest":
-        state.implied_requests.append(build_implied_request(fields, location))
+        state.implied_requests.append(build_implied_request(document, location))
     else:
-        _add_workload_kind(build_workload_kind(fields), location, state)
+        _add_workload_kind(build_workload_kind(document), location, state)
 
 
 def _add_workload_kind(workload_kind: WorkloadKind, location: SourceLocation, state: _ParseState) -> None:

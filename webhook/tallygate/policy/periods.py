@@ -22,7 +22,11 @@ def format_period(seconds: int) -> str:
     return "".join(f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if number)
 
 
-def parse_period(text: str) -> int:
+class Seconds(int):
+    """A number of seconds that is written as a period."""
+
+
+def parse_period(text: str) -> Seconds:
     """Return a period in seconds.
 
     Raises:
@@ -36,4 +40,4 @@ def parse_period(text: str) -> int:
         raise PeriodError("is no time; write a period from 1s to 24h, as in 15m")
     if seconds > MAX_PERIOD_SECONDS:
         raise PeriodError("is more than a day; write a period up to 24h, as in 15m")
-    return seconds
+    return Seconds(seconds)

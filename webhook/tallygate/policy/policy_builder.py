@@ -1,55 +1,148 @@
 """The policy builder: from a document of the right shape to a rule, a cap or an implied request.
 
-The schema has validated the document already. The builder replaces missing fields by their defaults and validates
-nothing again.
+The schema has validated the document already. The Structs of the documents have the defaults.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from collections.abc import Mapping as AnyMapping
 from types import MappingProxyType
+from typing import Annotated, Literal, TypedDict
 
-from tallygate.accounting.gpu_annotations import GpuAnnotation
+import msgspec
+from msgspec import Meta
+
 from tallygate.accounting.names import REQUESTS_PREFIX
-from tallygate.accounting.quantity import Quantity
 from tallygate.documents.syntax_tree import Entry, Mapping, Node, Scalar, Sequence, join_path
 from tallygate.policy.model import (
-    AllocationMode,
-    AmountBounds,
-    AnnotationOverride,
-    Checks,
-    CountDefinition,
-    DeviceChecks,
-    DeviceDefinition,
-    Enforcement,
+    API_VERSION,
+    REASON_ANNOTATION,
+    CapSpec,
     Equality,
-    ForecastEnforcement,
     ImpliedRequest,
-    LabelRequirement,
-    LimitOverride,
-    Match,
+    ImpliedRequestSpec,
     NamespaceCap,
-    NamespaceSelector,
-    Operator,
-    PodFilter,
-    PolicyLabelSelector,
     ResourceRule,
-    Schedulable,
+    RuleSpec,
     SourceLocation,
-    Subjects,
-    SurgeDefinition,
 )
-from tallygate.policy.periods import parse_period
 from tallygate.policy.times import parse_end_time
-
-REASON_ANNOTATION = "tallygate.dev/why"
-"""The annotation with the administrator's reason."""
+from tallygate.policy.written import Written, convert, read_plain
 
 _EQUALITY_VALUES = {True: Equality.REQUIRE, False: Equality.IGNORE, "fill": Equality.FILL}
-_WHOLE = "whole"
+
+
+class Metadata(Written, frozen=True):
+    """The name of a policy, and notes."""
+
+    name: Annotated[
+        str,
+        Meta(
+            max_length=63,
+            examples=["whole-gpus", "team-vision.gpus"],
+            extra_json_schema={"format": "policy-name", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"},
+        ),
+    ]
+    """Names the policy in messages, logs, metrics and ledgers: lowercase letters, digits, '-' and '.', at most 63
+    characters, once per kind. A cap's ledger belongs to its name: renaming a cap starts a new one."""
+    annotations: Annotated[
+        AnyMapping[
+            str,
+            Annotated[
+                str,
+                Meta(
+                    title="A note",
+                    description="Any text; tallygate ignores it.",
+                    examples=["platform@example.com"],
+                ),
+            ],
+        ],
+        Meta(
+            max_length=50,
+            examples=[{REASON_ANNOTATION: "GPUs cannot be split; ask the ML platform team for MIG slices"}],
+            extra_json_schema={
+                "propertyNames": {"format": "label-key"},
+                "properties": {
+                    REASON_ANNOTATION: {
+                        "title": "Why",
+                        "description": "The admin's own reason, shown with every denial and warning of this policy: "
+                        "name a contact and an alternative.",
+                        "type": "string",
+                        "default": "",
+                        "maxLength": 500,
+                        "examples": ["GPUs cannot be split; ask the ML platform team for MIG slices"],
+                    }
+                },
+            },
+        ),
+    ] = msgspec.field(default_factory=dict)
+    """Notes for people and tools. Denials show `tallygate.dev/why`; other annotations are ignored."""
+
+
+class PolicyDocument(Written, frozen=True, kw_only=True):
+    """A document of a policy."""
+
+    api_version: Annotated[
+        Literal["tallygate.dev/v1alpha1"],
+        Meta(title="API version", examples=[API_VERSION], extra_json_schema={"type": "string"}),
+    ]
+    """The version of this language."""
+    kind: str
+    metadata: Annotated[Metadata, Meta(examples=[{"name": "whole-gpus"}])]
+    """The policy's name and the reason for it."""
+
+
+class RuleDocument(PolicyDocument, frozen=True, kw_only=True):
+    """Constraints on requests for some resources. All rules that match apply, and all problems are reported."""
+
+    kind: Annotated[str, Meta(examples=["ResourceRule"], extra_json_schema={"const": "ResourceRule"})]
+    """ResourceRule."""
+    spec: Annotated[RuleSpec, Meta(title="Rule", examples=[{"resources": ["extended", "opaque"]}])]
+    """The resources, the requests that the rule matches, the checks, and the consequence of a failed check."""
+
+
+class CapDocument(PolicyDocument, frozen=True, kw_only=True):
+    """A limit on the amounts that a set of namespaces uses. Each cap that matches a pod must have room for it.
+
+    Unlike a ResourceQuota it selects namespaces by label, may be shared among them, can warn below the limit, and
+    counts opaque resources.
+    """
+
+    kind: Annotated[str, Meta(examples=["NamespaceCap"], extra_json_schema={"const": "NamespaceCap"})]
+    """NamespaceCap."""
+    spec: Annotated[
+        CapSpec,
+        Meta(
+            title="Cap",
+            examples=[{"hard": {"nvidia.com/gpu": 8}, "soft": {"nvidia.com/gpu": 6}}],
+            extra_json_schema={"anyOf": [{"required": ["hard"]}, {"required": ["soft"]}]},
+        ),
+    ]
+    """The namespaces, the amounts and the pods. At least one of hard and soft is required."""
+
+
+class ImpliedRequestDocument(PolicyDocument, frozen=True, kw_only=True):
+    """A request for a counted resource that pods get without writing it.
+
+    When a pod is created, the mutating webhook adds request and limit to its first container, unless a container
+    requests the resource already, in any amount. Pod templates stay as they are written; forecasts and predictions
+    count what their pods will request.
+    """
+
+    kind: Annotated[str, Meta(examples=["ImpliedRequest"], extra_json_schema={"const": "ImpliedRequest"})]
+    """ImpliedRequest."""
+    spec: Annotated[
+        ImpliedRequestSpec,
+        Meta(
+            title="Implied request",
+            examples=[{"resource": "example.com/ip", "perPod": 1, "unless": {"hostNetwork": True}}],
+        ),
+    ]
+    """The resource, the amount for each pod, and the pods that get it. Of several for one resource the first one that
+    matches a pod counts."""
 
 
 class Fields:
-    """The fields of a node, each with a default; a missing node has no fields."""
+    """The fields of a node that need not be valid; a missing node has no fields."""
 
     def __init__(self, node: Node | None) -> None:
         self._node = node if isinstance(node, Mapping) else None
@@ -85,17 +178,6 @@ class Fields:
         node = self.get_node(name)
         return node.items if isinstance(node, Sequence) else []
 
-    def get_quantity(self, name: str) -> Quantity | None:
-        """Return a quantity, parsed from its source text, or None."""
-        node = self.get_node(name)
-        return Quantity.parse(node.text) if isinstance(node, Scalar) else None
-
-    def list_locations(self, file: str) -> AnyMapping[str, SourceLocation]:
-        """Return the location of every field below the node, by its path."""
-        return (
-            MappingProxyType(dict(_list_node_locations(file, "", self._node))) if self._node else MappingProxyType({})
-        )
-
     def list_names(self) -> tuple[str, ...]:
         """Return the keys of a mapping."""
         return tuple(entry.name for entry in self._node.entries) if self._node else ()
@@ -114,197 +196,16 @@ class Fields:
         return MappingProxyType({entry.name: entry.value.text for entry in entries if isinstance(entry.value, Scalar)})
 
 
-def _list_node_locations(file: str, path: str, node: Node) -> Iterator[tuple[str, SourceLocation]]:
+def list_node_locations(file: str, path: str, node: Node) -> Iterator[tuple[str, SourceLocation]]:
     """Yield the paths below a node with their locations; `requests.X` has the path of `X`, as in the model."""
     yield path, SourceLocation(file, *node.position)
     if isinstance(node, Mapping):
         for entry in node.entries:
             child_path = join_path(path, entry.name.removeprefix(REQUESTS_PREFIX))
-            yield from _list_node_locations(file, child_path, entry.value)
+            yield from list_node_locations(file, child_path, entry.value)
     elif isinstance(node, Sequence):
         for index, child in enumerate(node.items):
-            yield from _list_node_locations(file, join_path(path, index), child)
-
-
-def build_rule(document: Fields, location: SourceLocation) -> ResourceRule:
-    """Return the rule of a document."""
-    metadata, spec = document.get_fields("metadata"), document.get_fields("spec")
-    return ResourceRule(
-        name=metadata.get_text("name"),
-        resources=spec.get_texts("resources"),
-        match=_build_match(spec.get_fields("match")),
-        enforcement=Enforcement(spec.get_text("enforcement", Enforcement.DENY)),
-        checks=_build_checks(spec.get_fields("checks")),
-        location=location,
-        reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
-        locations=document.list_locations(location.file),
-    )
-
-
-def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
-    """Return the cap of a document."""
-    metadata, spec = document.get_fields("metadata"), document.get_fields("spec")
-    group_by = spec.get_fields("groupBy").get_text("label")
-    return NamespaceCap(
-        name=metadata.get_text("name"),
-        namespaces=_build_namespace_selector(spec.get_fields("namespaces")) or NamespaceSelector(),
-        hard=_build_amounts(spec.get_fields("hard")),
-        soft=_build_amounts(spec.get_fields("soft")),
-        shared=spec.get_flag("shared", default=bool(group_by)),
-        pods=_build_pod_filter(spec.get_fields("pods")),
-        exceed=_build_subjects(spec.get_fields("exceed")),
-        location=location,
-        workloads=ForecastEnforcement(spec.get_text("workloads", ForecastEnforcement.WARN)),
-        shows_top_consumers=spec.get_flag("showTopConsumers", default=True),
-        devices=_build_devices(spec.get_fields("devices")),
-        counts=_build_counts(spec.get_fields("counts")),
-        group_by=group_by,
-        admits_whole=spec.get_text("admit") == _WHOLE,
-        overrides=tuple(_build_override(Fields(item)) for item in spec.get_items("overrides")),
-        annotation=_build_annotation(spec.get_fields("overrideAnnotation")),
-        surge=_build_surge(spec.get_fields("surge")),
-        reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
-        locations=document.list_locations(location.file),
-    )
-
-
-def build_implied_request(document: Fields, location: SourceLocation) -> ImpliedRequest:
-    """Return the implied request of a document."""
-    metadata, spec = document.get_fields("metadata"), document.get_fields("spec")
-    per_pod = spec.get_quantity("perPod")
-    return ImpliedRequest(
-        name=metadata.get_text("name"),
-        resource=spec.get_text("resource"),
-        per_pod=Quantity.from_int(1) if per_pod is None else per_pod,
-        match=_build_match(spec.get_fields("match")),
-        enforcement=Enforcement(spec.get_text("enforcement", Enforcement.WARN)),
-        location=location,
-        unless_host_network=spec.get_fields("unless").get_flag("hostNetwork", default=False),
-        reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
-        locations=document.list_locations(location.file),
-    )
-
-
-def _build_match(fields: Fields) -> Match:
-    return Match(
-        namespaces=_build_namespace_selector(fields.get_fields("namespaces")),
-        kinds=frozenset(fields.get_texts("kinds")) or None,
-        object_selector=_build_label_selector(fields.get_fields("objectSelector")),
-        exempt=_build_subjects(fields.get_fields("exempt")),
-    )
-
-
-def _build_checks(fields: Fields) -> Checks:
-    whole, equality = fields.get_node("wholeQuantity"), fields.get_node("requestsEqualLimits")
-    schedulable = fields.get_text("schedulable")
-    return Checks(
-        well_formed_name=fields.get_flag("wellFormedName", default=True),
-        whole_quantity=bool(whole.value) if isinstance(whole, Scalar) else None,
-        requests_equal_limits=_EQUALITY_VALUES[equality.value] if isinstance(equality, Scalar) else None,
-        per_container=_build_bounds(fields.get_fields("perContainer")),
-        per_pod=_build_bounds(fields.get_fields("perPod")),
-        advertised=fields.get_flag("advertised", default=False),
-        schedulable=Schedulable(schedulable) if schedulable else None,
-        per_claim=_build_bounds(fields.get_fields("perClaim")),
-        devices=_build_device_checks(fields.get_fields("devices")),
-    )
-
-
-def _build_bounds(fields: Fields) -> AmountBounds | None:
-    if not fields:
-        return None
-    return AmountBounds(
-        min=fields.get_quantity("min"),
-        max=fields.get_quantity("max"),
-        multiple_of=fields.get_quantity("multipleOf"),
-        one_of=tuple(Quantity.parse(text) for text in fields.get_texts("oneOf")),
-    )
-
-
-def _build_device_checks(fields: Fields) -> DeviceChecks | None:
-    if not fields:
-        return None
-    admin_access = fields.get_fields("adminAccess")
-    return DeviceChecks(
-        classes=fields.get_texts("classes"),
-        allocation_modes=frozenset(AllocationMode(mode) for mode in fields.get_texts("allocationModes")),
-        admin_access=_build_subjects(admin_access) if admin_access else None,
-        requires_selectors=bool(fields.get_text("selectors")),
-    )
-
-
-def _build_namespace_selector(fields: Fields) -> NamespaceSelector | None:
-    if not fields:
-        return None
-    selector = _build_label_selector(fields.get_fields("selector"))
-    return NamespaceSelector(
-        include=fields.get_texts("include"), exclude=fields.get_texts("exclude"), selector=selector
-    )
-
-
-def _build_label_selector(fields: Fields) -> PolicyLabelSelector | None:
-    if not fields:
-        return None
-    return PolicyLabelSelector(
-        match_labels=fields.get_fields("matchLabels").get_pairs(),
-        match_expressions=tuple(
-            _build_label_requirement(Fields(item)) for item in fields.get_items("matchExpressions")
-        ),
-    )
-
-
-def _build_label_requirement(fields: Fields) -> LabelRequirement:
-    return LabelRequirement(
-        key=fields.get_text("key"),
-        operator=Operator(fields.get_text("operator")),
-        values=frozenset(fields.get_texts("values")),
-    )
-
-
-def _build_subjects(fields: Fields) -> Subjects:
-    return Subjects(
-        users=fields.get_texts("users"),
-        groups=fields.get_texts("groups"),
-        service_accounts=fields.get_texts("serviceAccounts"),
-    )
-
-
-def _build_pod_filter(fields: Fields) -> PodFilter:
-    return PodFilter(
-        priority_classes=fields.get_texts("priorityClasses"),
-        node_selector=fields.get_fields("nodeSelector").get_pairs(),
-        objects=_build_label_selector(fields.get_fields("objectSelector")),
-    )
-
-
-def _build_devices(fields: Fields) -> AnyMapping[str, DeviceDefinition]:
-    """Return the definitions of devices by counted name; `requests.X` becomes `X`."""
-    definitions = {name.removeprefix(REQUESTS_PREFIX): fields.get_fields(name) for name in fields.list_names()}
-    return MappingProxyType(
-        {
-            name: DeviceDefinition(
-                definition.get_texts("classes"), definition.get_text("selector"), definition.get_text("sum")
-            )
-            for name, definition in definitions.items()
-        }
-    )
-
-
-def _build_counts(fields: Fields) -> AnyMapping[str, CountDefinition]:
-    definitions = {name: fields.get_fields(name) for name in fields.list_names()}
-    return MappingProxyType(
-        {
-            name: CountDefinition(
-                MappingProxyType(
-                    {key: int(text) for key, text in definition.get_fields("weights").get_pairs().items()}
-                ),
-                tuple(get_factor_name(item) for item in definition.get_items("product")),
-                MappingProxyType(dict(_list_defaults(definition.get_items("product")))),
-                GpuAnnotation(definition.get_text("annotation")) if definition.get_node("annotation") else None,
-            )
-            for name, definition in definitions.items()
-        }
-    )
+            yield from list_node_locations(file, join_path(path, index), child)
 
 
 def get_factor_name(item: Node) -> str:
@@ -312,35 +213,57 @@ def get_factor_name(item: Node) -> str:
     return item.text if isinstance(item, Scalar) else Fields(item).get_text("resource")
 
 
-def _list_defaults(factors: Iterable[Node]) -> Iterator[tuple[str, int]]:
-    for item in factors:
-        if default := Fields(item).get_text("default"):
-            yield get_factor_name(item), int(default)
+class _Description(TypedDict):
+    """The fields that all policies have besides those of their spec."""
+
+    name: str
+    location: SourceLocation
+    reason: str
+    locations: AnyMapping[str, SourceLocation]
 
 
-def _build_override(fields: Fields) -> LimitOverride:
-    until = fields.get_text("until")
-    return LimitOverride(
-        hard=_build_amounts(fields.get_fields("hard")),
-        groups=fields.get_texts("groups"),
-        namespaces=fields.get_texts("namespaces"),
-        until=parse_end_time(until) if until else None,
+def build_rule(node: Node, location: SourceLocation) -> ResourceRule:
+    """Return the rule of a document."""
+    plain = read_plain(node)
+    checks = plain["spec"].get("checks", {})
+    if "requestsEqualLimits" in checks:
+        checks["requestsEqualLimits"] = _EQUALITY_VALUES[checks["requestsEqualLimits"]]
+    document = convert(plain, RuleDocument)
+    return ResourceRule(**msgspec.structs.asdict(document.spec), **_describe(document, node, location))
+
+
+def build_cap(node: Node, location: SourceLocation) -> NamespaceCap:
+    """Return the cap of a document."""
+    plain = read_plain(node)
+    spec = plain["spec"]
+    overrides = spec.get("overrides", ())
+    limited = ((spec, "hard"), (spec, "soft"), (spec, "devices"), *((override, "hard") for override in overrides))
+    for fields, name in (*limited, (spec.get("surge", {}), "amounts"), (spec.get("overrideAnnotation", {}), "most")):
+        if name in fields:
+            fields[name] = {key.removeprefix(REQUESTS_PREFIX): value for key, value in fields[name].items()}
+    for override in overrides:
+        if "until" in override:
+            override["until"] = parse_end_time(override["until"])
+    spec.setdefault("shared", "groupBy" in spec)
+    document = convert(plain, CapDocument)
+    return NamespaceCap(
+        **msgspec.structs.asdict(document.spec),
+        **_describe(document, node, location),
+        group_by=document.spec.groups.label if document.spec.groups is not None else "",
     )
 
 
-def _build_annotation(fields: Fields) -> AnnotationOverride | None:
-    if not fields:
-        return None
-    return AnnotationOverride(_build_amounts(fields.get_fields("most")), _build_subjects(fields.get_fields("setBy")))
+def build_implied_request(node: Node, location: SourceLocation) -> ImpliedRequest:
+    """Return the implied request of a document."""
+    document = convert(read_plain(node), ImpliedRequestDocument)
+    return ImpliedRequest(**msgspec.structs.asdict(document.spec), **_describe(document, node, location))
 
 
-def _build_surge(fields: Fields) -> SurgeDefinition | None:
-    if not fields:
-        return None
-    return SurgeDefinition(_build_amounts(fields.get_fields("amounts")), parse_period(fields.get_text("for")))
-
-
-def _build_amounts(fields: Fields) -> AnyMapping[str, Quantity]:
-    """Return counted names with their quantities; `requests.X` becomes `X`."""
-    counted = fields.get_pairs().items()
-    return MappingProxyType({name.removeprefix(REQUESTS_PREFIX): Quantity.parse(text) for name, text in counted})
+def _describe(document: PolicyDocument, node: Node, location: SourceLocation) -> _Description:
+    """Return the fields that all policies have: the location of every field, by its path, and the reason."""
+    return _Description(
+        name=document.metadata.name,
+        location=location,
+        reason=document.metadata.annotations.get(REASON_ANNOTATION, ""),
+        locations=MappingProxyType(dict(list_node_locations(location.file, "", node))),
+    )

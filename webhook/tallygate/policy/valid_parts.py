@@ -4,8 +4,9 @@ A copy of the policy without the invalid fields is built and linted; no gate use
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tallygate.documents.syntax_tree import START, Entry, Mapping, Node, Position, Scalar
 from tallygate.documents.syntax_tree import Sequence as SequenceNode
@@ -29,15 +30,14 @@ def lint_valid_parts(name: str, document: Mapping, shape_findings: set[LintFindi
     valid = Mapping(document.position, [*_create_mapping(head, START).entries, _create_entry("spec", valid_spec)])
     if check_shape(name, valid):
         return
-    fields, location = Fields(valid), SourceLocation(name, *document.position)
+    location, sections = SourceLocation(name, *document.position), frozenset(pruning.sections)
     policy_name = metadata.get_text("name")
-    if fields.get_text("kind") == "ResourceRule":
-        yield from lint_rule(replace(build_rule(fields, location), name=policy_name), frozenset(pruning.sections))
-    elif fields.get_text("kind") == "ImpliedRequest":
-        implied = replace(build_implied_request(fields, location), name=policy_name)
-        yield from lint_implied_request(implied, frozenset(pruning.sections))
+    if head["kind"] == "ResourceRule":
+        yield from lint_rule(replace(build_rule(valid, location), name=policy_name), sections)
+    elif head["kind"] == "ImpliedRequest":
+        yield from lint_implied_request(replace(build_implied_request(valid, location), name=policy_name), sections)
     else:
-        yield from lint_cap(replace(build_cap(fields, location), name=policy_name), frozenset(pruning.sections))
+        yield from lint_cap(replace(build_cap(valid, location), name=policy_name), sections)
 
 
 def _create_mapping(values: dict[str, Any], position: Position) -> Mapping:

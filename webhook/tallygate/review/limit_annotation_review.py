@@ -15,7 +15,8 @@ from tallygate.policy.limit_annotations import (
     select_texts,
 )
 from tallygate.policy.matching import matches_subjects
-from tallygate.policy.model import AnnotationOverride, NamespaceCap, Subjects
+from tallygate.policy.model import AnnotationOverride, NamespaceCap
+from tallygate.policy.selectors import Subjects
 from tallygate.review.namespace_moves import decode_namespace
 
 _SUBRESOURCES = frozenset({"", "status", "finalize"})

@@ -171,7 +171,8 @@ def _remove_schedulable(rules: Sequence[ResourceRule], verdict: Verdict) -> tupl
 
 
 def _drop_schedulable(rule: ResourceRule) -> ResourceRule:
-    return replace(rule, checks=replace(rule.checks, schedulable=None))
+    checks = msgspec.structs.replace(rule.checks, schedulable=None)
+    return msgspec.structs.replace(rule, checks=checks)
 
 
 def _evaluate_rules(
@@ -406,7 +407,9 @@ class _PodCheck:
 
 def _replace_deny(rule: ResourceRule) -> ResourceRule:
     """Return the rule with the enforcement warn in place of deny: preemption of other pods is no reason to deny one."""
-    return replace(rule, enforcement=Enforcement.WARN) if rule.enforcement is Enforcement.DENY else rule
+    if rule.enforcement is not Enforcement.DENY:
+        return rule
+    return msgspec.structs.replace(rule, enforcement=Enforcement.WARN)
 
 
 def _waits_for_claim(prediction: Prediction) -> bool:

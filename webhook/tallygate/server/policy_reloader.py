@@ -1,11 +1,12 @@
 """The policy store of a server, with readiness detail, metrics and log lines about reloads."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from tallygate.policy.load import SHIPPED_POLICIES
-from tallygate.policy.model import PolicySet, SourceLocation
+from tallygate.policy.model import NO_LOCATIONS, ImpliedRequest, NamespaceCap, PolicySet, ResourceRule, SourceLocation
 from tallygate.policy.store import PolicyStatus, PolicyStore
 from tallygate.server.interfaces import ReadinessStatus
 from tallygate.server.telemetry.metrics import Telemetry
@@ -90,16 +91,17 @@ def _list_changes(before: PolicySet, after: PolicySet) -> dict[str, list[str]]:
 def _index_policies(policies: PolicySet) -> dict[str, object]:
     """Return the policies by kind and name; a policy at another line of its file equals itself."""
     return {
-        **{f"rule {rule.name}": replace(rule, location=_NOWHERE) for rule in policies.rules},
-        **{f"cap {cap.name}": replace(cap, location=_NOWHERE) for cap in policies.caps},
-        **{
-            f"implied request {request.name}": replace(request, location=_NOWHERE)
-            for request in policies.implied_requests
-        },
+        **{f"rule {rule.name}": _remove_locations(rule) for rule in policies.rules},
+        **{f"cap {cap.name}": _remove_locations(cap) for cap in policies.caps},
+        **{f"implied request {request.name}": _remove_locations(request) for request in policies.implied_requests},
         **{f"node resource {resource.name}": resource for resource in policies.node_resources},
         **{f"node shape {shape.name}": shape for shape in policies.node_shapes},
         **{f"kind {kind.kind} of {kind.group}": kind for kind in policies.workload_kinds},
     }
+
+
+def _remove_locations(policy: ResourceRule | NamespaceCap | ImpliedRequest) -> object:
+    return msgspec.structs.replace(policy, location=_NOWHERE, locations=NO_LOCATIONS)
 
 
 def _format_findings(findings: Sequence[object]) -> list[str]:

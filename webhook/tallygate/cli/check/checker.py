@@ -214,7 +214,9 @@ class RuleChecker:
 def _select_fill_rules(policies: PolicySet) -> PolicySet:
     """Return the rules that fill requests, without denial: a filled request is not missing, despite other problems."""
     rules = (rule for rule in policies.rules if rule.checks.requests_equal_limits is Equality.FILL)
-    return replace(policies, rules=tuple(replace(rule, enforcement=Enforcement.AUDIT) for rule in rules))
+    return replace(
+        policies, rules=tuple(msgspec.structs.replace(rule, enforcement=Enforcement.AUDIT) for rule in rules)
+    )
 
 
 def create_findings(manifest: Manifest, subject: FindingSubject, problems: Sequence[ReportedProblem]) -> list[Finding]:

@@ -36,7 +36,8 @@ from tallygate.objects.core import ResourceList
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingNode, SchedulingNodeStatus, SchedulingPod
 from tallygate.policy.matching import matches_labels
-from tallygate.policy.model import LabelRequirement, Operator, PolicyLabelSelector, PolicySet
+from tallygate.policy.model import PolicySet
+from tallygate.policy.selectors import LabelRequirement, Operator, PolicyLabelSelector
 from tallygate.policy.suggest import format_suggestion
 
 _POD_WORDS = frozenset({"pod", "pods", "po"})

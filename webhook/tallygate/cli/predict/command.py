@@ -57,7 +57,7 @@ from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.documents.to_json import to_json
 from tallygate.errors import TallygateError
-from tallygate.policy.model import PolicyLabelSelector
+from tallygate.policy.selectors import PolicyLabelSelector
 from tallygate.policy.suggest import find_nearest
 
 _SYNTAX = (

@@ -39,7 +39,8 @@ from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
 from tallygate.policy.matching import matches_labels
-from tallygate.policy.model import PolicyLabelSelector, PolicySet
+from tallygate.policy.model import PolicySet
+from tallygate.policy.selectors import PolicyLabelSelector
 
 _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 _ONE_PER_NODE = ("apps", "DaemonSet")
