@@ -5,7 +5,7 @@ The formats of texts in the configuration of a device plugin, and their messages
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -25,11 +25,8 @@ from tallygate.device_plugin.device_config import (
     GLOB_CHARACTERS,
     MAX_DEVICES,
     MAX_REPLICAS,
-    ContainerTemplate,
+    DevicePluginConfig,
     DeviceResource,
-    DeviceSource,
-    HealthCheck,
-    MountTemplate,
 )
 from tallygate.device_plugin.device_inventory import DEVICE_ID, MAX_ID_LENGTH, create_device_id
 from tallygate.documents.scalars import Number
@@ -56,6 +53,7 @@ from tallygate.policy.policy_codes import (
 from tallygate.policy.scalar_checks import check_ambiguous_numbers
 from tallygate.policy.schema import DocumentSchema, check_shape
 from tallygate.policy.suggest import format_suggestion
+from tallygate.policy.written import convert, read_plain
 from tallygate.server.settings.value_types import DurationError, parse_duration
 
 SCHEMA_FILE: Final = "schema.json"
@@ -96,7 +94,7 @@ def read_device_config(name: str, content: bytes) -> ReadConfig:
     if findings:
         return ReadConfig((), tuple(sorted(findings)))
     nodes = Fields(filled[0]).get_items("resources")
-    resources = tuple(_build_resource(Fields(node)) for node in nodes)
+    resources = _build_config(filled[0]).resources
     return ReadConfig(resources, tuple(sorted(_check_resources(name, nodes, resources))))
 
 
@@ -172,52 +170,12 @@ def _get_position(node: Node, field: str) -> Position:
     return entry.key.position if entry else node.position
 
 
-def _build_resource(fields: Fields) -> DeviceResource:
-    health = fields.get_node("health")
-    return DeviceResource(
-        name=fields.get_text("name"),
-        sources=tuple(_build_source(Fields(node)) for node in fields.get_items("devices")),
-        replicas=int(fields.get_text("replicas", "1")),
-        container=_build_container(fields.get_fields("container")),
-        health=None if health is None else _build_health(Fields(health)),
-    )
-
-
-def _build_source(fields: Fields) -> DeviceSource:
-    numa = fields.get_text("numa")
-    return DeviceSource(fields.get_text("id"), fields.get_text("path"), int(numa) if numa else None)
-
-
-def _build_container(fields: Fields) -> ContainerTemplate:
-    mounts = (Fields(node) for node in fields.get_items("mounts"))
-    return ContainerTemplate(
-        path=fields.get_text("path"),
-        permissions=fields.get_text("permissions", "rw"),
-        mounts=tuple(
-            MountTemplate(mount.get_text("hostPath"), mount.get_text("path"), mount.get_flag("readOnly", default=True))
-            for mount in mounts
-        ),
-        env=_get_texts(fields, "env"),
-        annotations=_get_texts(fields, "annotations"),
-        cdi_devices=fields.get_texts("cdiDevices"),
-    )
-
-
-def _get_texts(fields: Fields, name: str) -> Mapping[str, str]:
-    return fields.get_fields(name).get_pairs()
-
-
-def _build_health(fields: Fields) -> HealthCheck:
-    defaults = HealthCheck()
-    return HealthCheck(
-        file=fields.get_text("file"),
-        command=fields.get_texts("command"),
-        http=fields.get_text("http"),
-        interval=parse_duration(fields.get_text("interval", f"{defaults.interval}s")),
-        timeout=parse_duration(fields.get_text("timeout", f"{defaults.timeout}s")),
-        failures=int(fields.get_text("failures", str(defaults.failures))),
-        successes=int(fields.get_text("successes", str(defaults.successes))),
-    )
+def _build_config(document: Node) -> DevicePluginConfig:
+    plain = read_plain(document)
+    for resource in plain["resources"]:
+        health = resource.get("health", {})
+        health |= {name: parse_duration(health[name]) for name in ("interval", "timeout") if name in health}
+    return convert(plain, DevicePluginConfig)
 
 
 _ALL_PLACEHOLDERS: Final = (*DEVICE_PLACEHOLDERS, *CONTAINER_PLACEHOLDERS)

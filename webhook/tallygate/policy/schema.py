@@ -54,7 +54,7 @@ class DocumentSchema:
     @cached_property
     def definitions(self) -> AnyMapping[str, Any]:
         """The named parts of the schema."""
-        definitions: AnyMapping[str, Any] = self.schema["$defs"]
+        definitions: AnyMapping[str, Any] = self.schema.get("$defs", {})
         return definitions
 
     def list_parents(self, kind: str) -> dict[str, tuple[str, ...]]:

@@ -55,7 +55,7 @@ Labels = Annotated[
         description="Label keys with the values they must have.",
         max_length=100,
         examples=[{"team": "vision"}],
-        extra_json_schema={"propertyNames": {"format": "label-key"}, "default": {}},
+        extra_json_schema={"propertyNames": {"format": "label-key"}},
     ),
 ]
 _NamespacePattern = Annotated[
@@ -139,7 +139,7 @@ LABEL_SELECTOR = Meta(
     description="A label selector of Kubernetes: all of matchLabels and all of matchExpressions must match; an "
     "empty one selects everything.",
     examples=[{"matchLabels": {"team": "vision"}}],
-    extra_json_schema={"default": {}},
+    extra_json_schema={"written": {"default": {}}},
 )
 
 
@@ -160,7 +160,7 @@ class NamespaceSelector(Written, frozen=True):
 
 NAMESPACES = Meta(
     examples=[{"include": ["team-*"], "selector": {"matchLabels": {"gpu": "yes"}}}],
-    extra_json_schema={"default": {}},
+    extra_json_schema={"written": {"default": {}}},
 )
 
 
@@ -218,5 +218,5 @@ class Subjects(Written, frozen=True):
 
 SUBJECTS = Meta(
     examples=[{"groups": ["platform-admins"], "serviceAccounts": ["ci/deployer"]}],
-    extra_json_schema={"default": {}},
+    extra_json_schema={"written": {"default": {}}},
 )
