@@ -187,6 +187,7 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
         "PersistentVolumeClaimList",
         "LimitRangeList",
         "RuntimeClassList",
+        "ResourceQuotaList",
         "DeviceClassList",
         "Pod",
         "Pod",

@@ -49,7 +49,7 @@ from tallygate.state.informers.named_stores import (
     NamespaceStore,
     NodeStore,
 )
-from tallygate.state.informers.namespaced_stores import ClaimTemplateStore, PodDefaultsStore
+from tallygate.state.informers.namespaced_stores import ClaimTemplateStore, PodDefaultsStore, QuotaStore
 from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.ledger.ledger import Ledger
@@ -96,6 +96,7 @@ class ClusterState:
         self.devices = DeviceStore(self.claims.list_devices)
         self.taint_rules = DeviceTaintRuleStore()
         self.pod_defaults = PodDefaultsStore()
+        self.quotas = QuotaStore()
         self.ledgers = CapLedgerList()
         self.limit_records: LimitRecords | None = None
         self.columns: Cluster | None = None

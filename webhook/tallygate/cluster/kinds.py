@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from tallygate.objects.core import LimitRange, Namespace, Pod
+from tallygate.objects.core import LimitRange, Namespace, Pod, ResourceQuota
 from tallygate.objects.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.objects.scheduling import PriorityClass, RuntimeClass, SchedulingNode
 
@@ -36,7 +36,7 @@ class ClusterKind(NamedTuple):
         return f"{base}/namespaces/{namespace}/{self.resource}" if namespace else f"{base}/{self.resource}"
 
 
-_NAMESPACED: Final = frozenset({"Pod", "LimitRange", "ResourceClaim", "ResourceClaimTemplate"})
+_NAMESPACED: Final = frozenset({"Pod", "ResourceQuota", "LimitRange", "ResourceClaim", "ResourceClaimTemplate"})
 
 PODS: Final = "pods"
 NAMESPACES: Final = "namespaces"
@@ -46,6 +46,7 @@ CLAIMS: Final = "resourceclaims"
 TEMPLATES: Final = "resourceclaimtemplates"
 SLICES: Final = "resourceslices"
 TAINT_RULES: Final = "devicetaintrules"
+QUOTAS: Final = "resourcequotas"
 LIMIT_RANGES: Final = "limitranges"
 PRIORITY_CLASSES: Final = "priorityclasses"
 RUNTIME_CLASSES: Final = "runtimeclasses"
@@ -55,6 +56,7 @@ _KINDS: Final = (
     ClusterKind("Pod", PODS, "v1", Pod),
     ClusterKind("Namespace", NAMESPACES, "v1", Namespace),
     ClusterKind("Node", NODES, "v1", SchedulingNode, "unhealthy devices are unknown"),
+    ClusterKind("ResourceQuota", QUOTAS, "v1", ResourceQuota, "pods are not compared with ResourceQuotas"),
     ClusterKind("LimitRange", LIMIT_RANGES, "v1", LimitRange, "what LimitRanges give to new pods is not known"),
     ClusterKind("PriorityClass", PRIORITY_CLASSES, "scheduling.k8s.io/v1", PriorityClass),
     ClusterKind(

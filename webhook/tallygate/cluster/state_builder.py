@@ -3,7 +3,7 @@
 Only a state with columns needs numpy: other states are built without it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from tallygate.cluster.kinds import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    QUOTAS,
     RUNTIME_CLASSES,
     SLICES,
     TAINT_RULES,
@@ -45,6 +46,7 @@ from tallygate.state.informers.named_stores import (
 from tallygate.state.informers.namespaced_stores import (
     create_limit_range_record,
     create_priority_class_record,
+    create_quota_record,
     create_runtime_class_record,
 )
 from tallygate.state.informers.pod_records import PodRecord
@@ -55,6 +57,7 @@ VOLUMES_LISTED_KIND: Final = "PersistentVolumeClaimList"
 """The mark of a snapshot that has all volume objects of its cluster, even if the cluster has none."""
 LIMIT_RECORDS_LISTED_KIND: Final = "LeaseList"
 _LIST: Final = "List"
+_DEFAULTS: Final = frozenset({"LimitRange", "PriorityClass", "RuntimeClass"})
 _LEASE: Final = "Lease"
 
 
@@ -68,12 +71,13 @@ class _ColumnRecord(NamedTuple):
 
 
 class StateBuilder:
-    """The builder of one state, `with_columns` where pods are to be placed on its nodes.
+    """The builder of one state, `with_columns` where pods are to be placed on its nodes; it leaves out `skipped` kinds.
 
     Objects of a file may be written by hand: they get the identity that an API server would set.
     """
 
-    def __init__(self, *, with_columns: bool = False) -> None:
+    def __init__(self, *, with_columns: bool = False, skipped: Collection[str] = ()) -> None:
+        self._skipped = frozenset(skipped)
         self.state = ClusterState()
         self._records: dict[str, list[Any]] = {}
         self._known: set[str] = set()
@@ -92,6 +96,8 @@ class StateBuilder:
             QuantityError: if a quantity of the object is invalid, and the state has columns.
             ValueError: if the object is not as a cluster stores it.
         """
+        if kind in self._skipped:
+            return False
         if kind == cap_ledger.KIND:
             self._ledgers.append(create_ledger_record(item))
         elif kind == LIMIT_RECORDS_LISTED_KIND:
@@ -131,7 +137,9 @@ class StateBuilder:
         Raises:
             ValueError: if a cluster could not store the object.
         """
-        record = self._create_record(kind, _complete_identity(kind, item))
+        # one object of a kind that is not known would make the columns take it for all of them
+        is_partial = kind in _DEFAULTS and KINDS[kind].resource not in self._known
+        record = self._create_record(kind, _complete_identity(kind, item), with_columns=not is_partial)
         records = self._records.setdefault(KINDS[kind].resource, [])
         if isinstance(record, NamespaceRecord):
             for stored in records:
@@ -233,8 +241,8 @@ class StateBuilder:
             return self._columns.types[kind]
         return KINDS[kind].type if kind in KINDS else None
 
-    def _create_record(self, kind: str, item: Any) -> ResourceRecord:
-        if self._columns is not None:
+    def _create_record(self, kind: str, item: Any, *, with_columns: bool = True) -> ResourceRecord:
+        if self._columns is not None and with_columns:
             self._columns.put(kind, item)
         create = _CREATORS.get(kind)
         if create is not None:
@@ -339,6 +347,7 @@ _CREATORS: Final[Mapping[str, Callable[[ClusterState, Any], Any]]] = {
     "Pod": _create_pod,
     "Namespace": lambda _, item: create_namespace_record(item),
     "Node": lambda _, item: create_node_record(item),
+    "ResourceQuota": lambda _, item: create_quota_record(item),
     "LimitRange": lambda _, item: create_limit_range_record(item),
     "PriorityClass": lambda _, item: create_priority_class_record(item),
     "RuntimeClass": lambda _, item: create_runtime_class_record(item),
@@ -352,6 +361,7 @@ _STORES: Final[Mapping[str, Callable[[ClusterState], Any]]] = {
     PODS: lambda state: state.pods,
     NAMESPACES: lambda state: state.namespaces,
     NODES: lambda state: state.nodes,
+    QUOTAS: lambda state: state.quotas,
     LIMIT_RANGES: lambda state: state.pod_defaults.limit_ranges,
     PRIORITY_CLASSES: lambda state: state.pod_defaults.priority_classes,
     RUNTIME_CLASSES: lambda state: state.pod_defaults.runtime_classes,

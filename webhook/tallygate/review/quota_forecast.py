@@ -139,10 +139,10 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
     def _forecast_quota(
         self, workload: ForecastWorkload, old_workload: ForecastWorkload | None, quota: ResourceQuota
     ) -> Iterator[Problem]:
-        hard, used = _read_limits(quota)
+        hard, used = read_limits(quota)
         limit = ForecastLimit(_describe_quota(quota), hard, *_CODES)
         charged_pods: list[ChargedPods] = []
-        for charged in self._charge_pods(workload, quota):
+        for charged in self.charge_pods(workload, quota):
             pods = charged.pods
             missing = _find_missing(pods, pods.template, quota, hard, workload.defaults)
             before = _find_missing(pods, pods.old_template, quota, hard, workload.defaults) if missing else {}
@@ -151,12 +151,12 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
                     yield _create_missing_problem(quota, key, pods, containers)
             if not missing:
                 charged_pods.append(charged)
-        old_pods = self._charge_pods(old_workload, quota) if old_workload is not None else ()
+        old_pods = self.charge_pods(old_workload, quota) if old_workload is not None else ()
         counted = sum_pod_sets((pod.pods.replicas, pod.per_pod) for pod in old_pods)
         for forecast in forecast_resources(charged_pods, limit, counted, lambda: used):
             yield forecast.problem
 
-    def _charge_pods(self, workload: ForecastWorkload, quota: ResourceQuota) -> Iterator[ChargedPods]:
+    def charge_pods(self, workload: ForecastWorkload, quota: ResourceQuota) -> Iterator[ChargedPods]:
         """Yield the pods of each template with what one of them surely adds to a quota."""
         for pods in workload.pod_sets:
             claimed = self._charge_claims(pods.template, pods.claims, quota)
@@ -164,7 +164,7 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
             yield ChargedPods(pods, own + claimed, claimed)
 
     def _forecast_claims(self, pod: Pod, claims: PodClaims, quota: ResourceQuota) -> Iterator[Problem]:
-        hard, used = _read_limits(quota)
+        hard, used = read_limits(quota)
         own = _charge_pod(pod, quota, NO_POD_DEFAULTS, is_across=None)  # it has the defaults; and there are no scopes
         for name, claimed in sorted(self._charge_claims(pod, claims, quota).items()):
             if name not in hard:
@@ -210,7 +210,7 @@ def name_limits(*, has_caps: bool, has_quotas: bool) -> str:
     return " and ".join(["caps"] * has_caps + ["quotas"] * has_quotas)
 
 
-def _read_limits(quota: ResourceQuota) -> tuple[Amounts, Amounts]:
+def read_limits(quota: ResourceQuota) -> tuple[Amounts, Amounts]:
     """Return the hard amounts of a quota whose used amounts are computed already, and all used amounts."""
     spec, status = quota.spec or ResourceQuotaSpec(), quota.status or ResourceQuotaStatus()
     hard, used = _read_amounts(spec.hard, round_down_to_unit), _read_amounts(status.used, round_up_to_unit)

@@ -54,8 +54,9 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Feasibility(StrEnum):
-    """Whether all copies can run."""
+    """Whether all copies can run; a pod that is `REJECTED` is not stored, so that no scheduler sees it."""
 
+    REJECTED = "would be rejected"
     NOW = "fits now"
     NOT_NOW = "not now"
     NEVER = "never on these nodes"

@@ -114,7 +114,7 @@ class _SnapshotCollector:
     def __init__(self, targets: ReviewTargets) -> None:
         self._targets = targets
         self._kinds = index_groups(targets)
-        self.builder = StateBuilder()
+        self.builder = StateBuilder(skipped={"ResourceQuota"})  # it is evaluated as an object
         self.other_objects: list[tuple[str, msgspec.Raw]] = []
         self.marked_kinds: set[str] = set()
         self.unread_kinds: Counter[str] = Counter()  # of objects with containers

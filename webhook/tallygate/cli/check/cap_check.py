@@ -31,7 +31,8 @@ from tallygate.admission.kinds import BUILT_IN_TARGETS, DecodedRequest
 from tallygate.admission.pod_view import PodView, ReplicaCount
 from tallygate.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.admission.rule_index import Labels
-from tallygate.cli.check.merge import ReportedProblem
+from tallygate.cli.check.merge import API_SERVER, ReportedProblem
+from tallygate.cli.check.quota_check import QuotaChecker, select_pods
 from tallygate.cli.check.snapshot_usage import SnapshotUsage
 from tallygate.cli.manifests.typed_objects import TypedObject
 from tallygate.cli.output.findings import FindingSeverity
@@ -79,14 +80,21 @@ from tallygate.state.ledger.ledger import Ledger, Operation
 
 @dataclass(frozen=True, slots=True)
 class CapCheckResult:
-    """The problems that the caps report, and the messages on caps that were not evaluated."""
+    """The problems that the caps and quotas report, and the messages on caps that were not evaluated.
+
+    `admitted` is the number of the pods of each template that they admit now; None if they admit all, or are not asked.
+    """
 
     problems: tuple[ReportedProblem, ...] = ()
     not_evaluated: tuple[str, ...] = ()
+    admitted: tuple[int, ...] | None = None
 
 
 class CapChecker:
-    """A checker with the ledgers of all caps at the time `now`, filled from the state of a cluster."""
+    """A checker with the ledgers of all caps at the time `now`, filled from the state of a cluster.
+
+    `count` is the number of pods of each template, in place of that in the objects.
+    """
 
     def __init__(
         self,
@@ -94,7 +102,9 @@ class CapChecker:
         state: ClusterState,
         now: datetime,
         count_daemon_pods: DaemonPodCounter | None = None,
+        count: int | None = None,
     ) -> None:
+        self._count = count
         self._find_pod_defaults = state.find_pod_defaults
         self._count_daemon_pods = count_daemon_pods
         self._state = state
@@ -102,12 +112,14 @@ class CapChecker:
         self._usage = SnapshotUsage(self._index, state)
         self._allocation = AllocationChecker(self._usage, state)
         self._ledgers = MemoryLedgers(self._usage.ledgers)
+        self._quotas = QuotaChecker(state)
         self._attempts = 0
 
     def charge(self, typed: TypedObject, labels: Labels | None) -> CapCheckResult:
-        """Charge a pod, or all the pods that a workload makes, to the caps over its namespace.
+        """Charge a pod, or all the pods that a workload makes, to the caps and quotas of its namespace.
 
-        A rejected charge changes no ledger. Pods of the same object that the snapshot counts are not charged again.
+        A rejected pod changes no ledger; of a workload those pods are charged that are admitted now. Pods of the same
+        object that the snapshot counts are not charged again.
         """
         matching = self._index.find_matching(typed.subject.namespace, labels)
         result = self._charge(typed, matching)
@@ -130,7 +142,8 @@ class CapChecker:
             return self._charge_claim(typed, typed.content, matching.caps, not_evaluated)
         if isinstance(typed.content, ResourceClaimTemplate):
             return CapCheckResult(self._forecast_devices(typed, matching.caps), not_evaluated)
-        if not typed.views or not matching.caps:
+        has_quotas = bool(self._quotas.list_quotas(namespace))
+        if not typed.views or not (matching.caps or has_quotas):
             return CapCheckResult(not_evaluated=not_evaluated)
         planned, defaults = self._create_workload(typed), self._find_pod_defaults(namespace)
         if planned is None and typed.views[0].is_template:
@@ -143,20 +156,101 @@ class CapChecker:
             not_evaluated += tuple(self._describe_unread_claims(namespace, pods.claims, matching.caps))
             not_evaluated += tuple(_describe_unknown_classes(pods.view.pod, matching.caps))
         if planned is None:
-            return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
-        whole_caps = select_whole_caps(typed.target, matching.caps)
-        problems = self._forecast(typed, workload, matching.caps, whole_caps)
-        if problems and whole_caps and all(problem.severity is not FindingSeverity.ERROR for problem in problems):
-            problems += self._charge_pods(typed, pod_sets, whole_caps)
-        if problems:
-            return CapCheckResult(problems, not_evaluated)
+            return self._charge_pod(typed, workload, matching.caps, not_evaluated)
         if planned.uncounted_kind:
-            message = f"caps were not asked: how many pods a {planned.uncounted_kind} makes is not known"
-            return CapCheckResult(not_evaluated=(*not_evaluated, message))
-        return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
+            workload = replace(workload, uncounted_kind=planned.uncounted_kind)
+        result = self._charge_workload(typed, workload, matching.caps)
+        return replace(result, not_evaluated=(*not_evaluated, *result.not_evaluated))
+
+    def _charge_workload(
+        self, typed: TypedObject, workload: ForecastWorkload, caps: Sequence[ActiveCap]
+    ) -> CapCheckResult:
+        """Charge the pods of a workload; where forecasts find too little room, those that are admitted now."""
+        namespace, pod_sets = typed.subject.namespace, workload.pod_sets
+        whole_caps = select_whole_caps(typed.target, caps)
+        problems = self._forecast(typed, workload, caps, whole_caps)
+        if problems and whole_caps and not _has_error(problems):
+            problems += self._charge_pods(typed, pod_sets, whole_caps)
+        if workload.uncounted_kind and not problems:
+            message = f"caps were not asked: how many pods a {workload.uncounted_kind} makes is not known"
+            return CapCheckResult(not_evaluated=(message,))
+        existing = self._count_existing(typed, pod_sets)
+        problems += self._forecast_quotas(namespace, workload, existing)
+        if not problems:
+            problems = self._charge_pods(typed, pod_sets, caps)
+            if not _has_error(problems):
+                self._quotas.charge(namespace, workload, existing)
+                return CapCheckResult(problems)
+        admitted = self._admit_part(typed, workload, caps, is_rejected=_has_error(problems))
+        return CapCheckResult(problems, admitted=admitted)
+
+    def _charge_pod(
+        self, typed: TypedObject, workload: ForecastWorkload, caps: Sequence[ActiveCap], not_evaluated: tuple[str, ...]
+    ) -> CapCheckResult:
+        """Charge a single pod: a cap or quota without room rejects it, if it is not stored yet."""
+        namespace = typed.subject.namespace
+        if any(self._count_existing(typed, workload.pod_sets)):
+            return CapCheckResult(self._charge_pods(typed, workload.pod_sets, caps), not_evaluated)
+        rejections = tuple(
+            ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
+            for problem in self._quotas.check_pod(namespace, workload)
+        )
+        problems = rejections or self._charge_pods(typed, workload.pod_sets, caps)
+        if _has_error(problems):
+            return CapCheckResult(problems, not_evaluated, (0,))
+        self._quotas.charge(namespace, workload, [0])
+        return CapCheckResult(problems, not_evaluated)
+
+    def _forecast_quotas(
+        self, namespace: str, workload: ForecastWorkload, existing: Sequence[int]
+    ) -> tuple[ReportedProblem, ...]:
+        """Return the forecasts of the quotas, which reject pods of a workload when its controller creates them."""
+        problems = self._quotas.forecast(namespace, workload, existing)
+        return tuple(ReportedProblem(problem, API_SERVER, FindingSeverity.WARNING) for problem in problems)
+
+    def _count_existing(self, typed: TypedObject, pod_sets: Sequence[ForecastPods]) -> list[int]:
+        return [
+            min(len(self._find_existing_pods(typed, pods.view)), pods.replicas.count) if pods.replicas.count else 0
+            for pods in pod_sets
+        ]
+
+    def _admit_part(
+        self, typed: TypedObject, workload: ForecastWorkload, caps: Sequence[ActiveCap], *, is_rejected: bool
+    ) -> tuple[int, ...]:
+        """Charge the pods of a workload that fit now, and return their number by template, with those that exist.
+
+        The pods of the first template are created first. Of a workload whose pods start together, all or none fit.
+        """
+        pod_sets = workload.pod_sets
+        counts = existing = self._count_existing(typed, pod_sets)
+        if is_rejected or typed.target.starts_together:
+            return tuple(counts)
+        for index, pods in enumerate(pod_sets):
+            low, high = counts[index], pods.replicas.count
+            while low < high:
+                middle = -(-(low + high) // 2)
+                fits = self._fits(typed, workload, [*counts[:index], middle, *counts[index + 1 :]], caps)
+                low, high = (middle, high) if fits else (low, middle - 1)
+            counts = [*counts[:index], low, *counts[index + 1 :]]
+        part = select_pods(workload, counts)
+        self._reserve(typed, [self._sum_charges(typed, part.pod_sets, cap) for cap in caps], ConsumerKind.POD)
+        self._quotas.charge(typed.subject.namespace, part, existing)
+        return tuple(counts)
+
+    def _fits(
+        self, typed: TypedObject, workload: ForecastWorkload, counts: Sequence[int], caps: Sequence[ActiveCap]
+    ) -> bool:
+        """Return whether caps and quotas have room for such a part of a workload."""
+        part = select_pods(workload, counts)
+        charges = [self._sum_charges(typed, part.pod_sets, cap) for cap in caps]
+        if self._reserve(typed, charges, ConsumerKind.POD, is_dry_run=True).exceeded:
+            return False
+        return self._quotas.admits(typed.subject.namespace, part, self._count_existing(typed, workload.pod_sets))
 
     def _create_workload(self, typed: TypedObject) -> ForecastWorkload | None:
         """Return the workload in an object, a DaemonSet with its pods on the nodes of the snapshot."""
+        if self._count is not None:
+            return ForecastWorkload(tuple(ForecastPods(view, ReplicaCount(self._count)) for view in typed.views))
         workload = create_workload(typed.content, typed.views)
         kind = typed.manifest.group, typed.manifest.kind
         implied = NO_IMPLIED.with_defaults(self._find_pod_defaults(typed.subject.namespace))
@@ -362,6 +456,10 @@ class CapChecker:
             return [pod for pod in pods if pod.name == typed.subject.name]
         labels = ((view.pod.metadata.labels if view.pod.metadata else None) or {}).items()
         return [pod for pod in pods if labels and labels <= self._state.read_labels(pod).items()]
+
+
+def _has_error(problems: Iterable[ReportedProblem]) -> bool:
+    return any(problem.severity is FindingSeverity.ERROR for problem in problems)
 
 
 def may_count_devices(name: str) -> bool:

@@ -267,7 +267,8 @@ class CheckContext:
 
     `state` has the applied objects (`list_applied_objects`); it `has_source` if it is also that of a snapshot. `now` is
     the time by which overrides of limits end. `check_nodes` stays None if no rule needs the nodes of the
-    snapshot. `count_daemon_pods` counts the pods of a DaemonSet by these nodes.
+    snapshot. `count_daemon_pods` counts the pods of a DaemonSet by these nodes. `count` is the number of pods of each
+    template, in place of its own.
     """
 
     policies: PolicySet
@@ -278,14 +279,19 @@ class CheckContext:
     check_nodes: NodeCheck | None = None
     count_daemon_pods: DaemonPodCounter | None = None
     has_source: bool = False
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedObject:
-    """The findings about one object; `is_read` is False if its kind is not read, and then they say at most that."""
+    """The findings about one object; `is_read` is False if its kind is not read, and then they say at most that.
+
+    `admitted` is the number of pods of each template that caps and quotas admit now, None if all are.
+    """
 
     findings: tuple[Finding, ...] = ()
     is_read: bool = True
+    admitted: tuple[int, ...] | None = None
 
 
 class ManifestChecker:
@@ -296,7 +302,9 @@ class ManifestChecker:
         self._targets = list_review_targets(context.policies)
         self._find_pod_defaults = context.state.find_pod_defaults
         self._rule_checker = RuleChecker(context.policies, self._find_pod_defaults)
-        self._cap_checker = CapChecker(context.policies, context.state, context.now, context.count_daemon_pods)
+        self._cap_checker = CapChecker(
+            context.policies, context.state, context.now, context.count_daemon_pods, context.count
+        )
         self._devices = _create_known_devices(context.state) if context.check_nodes is not None else None
         self._reported_messages: set[str] = set()
 
@@ -313,13 +321,34 @@ class ManifestChecker:
         unknown_fields = [_create_field_finding(manifest, subject, field) for field in found]
         try:
             typed = parse_object(manifest, self._context.namespace, self._context.limits, self._targets)
-            findings = [*self._check_object(typed, is_valid=not unknown_fields)] if typed else []
+            checked = self._check_object(typed, is_valid=not unknown_fields) if typed else CheckedObject()
         except DocumentError as error:
-            findings = [create_document_finding(manifest.file, error, subject)]
-        return CheckedObject((*unknown_fields, *findings))
+            checked = CheckedObject((create_document_finding(manifest.file, error, subject),))
+        return replace(checked, findings=(*unknown_fields, *checked.findings))
 
-    def _check_object(self, typed: TypedObject, *, is_valid: bool) -> Iterator[Finding]:
-        """Yield the findings of a decoded object; its pods are charged if it `is_valid` and no check finds an error."""
+    def _check_object(self, typed: TypedObject, *, is_valid: bool) -> CheckedObject:
+        """Return the findings of an object; its pods are charged if it `is_valid` and no check finds an error."""
+        manifest, subject = typed.manifest, typed.subject
+        findings = list(self._check_text(typed))
+        labels = self._context.state.namespaces.labels(subject.namespace)
+        rule_result = self._rule_checker.evaluate(typed, labels)
+        defaults = self._find_pod_defaults(subject.namespace)
+        problems = [*rule_result.problems, *_validate(rule_result, labels, defaults)]
+        # after the other rules: a pod that they reject needs no node
+        schedulability = self._check_schedulability(rule_result.typed, labels, problems)
+        problems += schedulability.problems
+        # last, since a pod that is rejected is charged to no cap
+        cap_result = CapCheckResult()
+        if is_valid and not any(problem.severity is FindingSeverity.ERROR for problem in problems):
+            cap_result = self._cap_checker.charge(rule_result.typed, labels)
+        findings += create_findings(manifest, subject, [*problems, *cap_result.problems])
+        not_evaluated = (*rule_result.not_evaluated, *_describe_unknown_access(typed, labels))
+        for message in (*not_evaluated, *schedulability.not_evaluated, *cap_result.not_evaluated):
+            findings += self._report_once(typed, message)
+        return CheckedObject(tuple(findings), admitted=cap_result.admitted)
+
+    def _check_text(self, typed: TypedObject) -> Iterator[Finding]:
+        """Yield the findings about what is written, and reaches the API server otherwise or is not read."""
         manifest, subject = typed.manifest, typed.subject
         misspelt = () if self._context.has_source else find_misspelt_names(typed)
         texts = find_unread_texts(manifest)
@@ -328,19 +357,6 @@ class ManifestChecker:
         for error, names_extended in _find_unread_amounts(typed):
             severity = FindingSeverity.WARNING if names_extended else FindingSeverity.NOTE
             yield create_document_finding(manifest.file, error, subject, severity)
-        labels = self._context.state.namespaces.labels(subject.namespace)
-        rule_result = self._rule_checker.evaluate(typed, labels)
-        defaults = self._find_pod_defaults(subject.namespace)
-        problems = [*rule_result.problems, *_validate(rule_result, labels, defaults)]
-        schedulability = self._check_schedulability(rule_result.typed, labels, problems)
-        problems += schedulability.problems
-        cap_result = CapCheckResult()
-        if is_valid and not any(problem.severity is FindingSeverity.ERROR for problem in problems):
-            cap_result = self._cap_checker.charge(rule_result.typed, labels)
-        yield from create_findings(manifest, subject, [*problems, *cap_result.problems])
-        not_evaluated = (*rule_result.not_evaluated, *_describe_unknown_access(typed, labels))
-        for message in (*not_evaluated, *schedulability.not_evaluated, *cap_result.not_evaluated):
-            yield from self._report_once(typed, message)
 
     def _check_schedulability(
         self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]

@@ -3,14 +3,14 @@
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
+from tallygate.cli.check.checker import CheckContext, ManifestChecker
+from tallygate.cli.check.node_check import create_daemon_counter, create_node_check
 from tallygate.cli.framework import (
     EXIT_FINDINGS,
     EXIT_USAGE_ERROR,
@@ -37,7 +37,6 @@ from tallygate.cluster.kinds import SLICES, TAINT_RULES
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.kube.kubeconfig import find_default_namespace
 from tallygate.policy.model import PolicySet, Schedulable
-from tallygate.review.applied_workload import DaemonPodCounter
 
 
 @click.command(
@@ -118,8 +117,8 @@ def check(  # noqa: PLR0913 -- one argument for each option
         namespace,
         DEFAULT_LIMITS,
         datetime.now(UTC),
-        _create_node_check(state) if has_node_rules else None,
-        _create_daemon_counter(state),
+        create_node_check(state) if has_node_rules else None,
+        create_daemon_counter(state),
         has_source=snapshot is not None,
     )
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
@@ -155,32 +154,9 @@ def _create_empty_finding(argument: str) -> Finding:
     return Finding(format_argument(argument), 1, 1, FindingSeverity.ERROR, "TG412", message)
 
 
-def _create_node_check(state: ClusterState) -> NodeCheck | None:
-    """Return the check of node rules by a snapshot, None without its cluster: only this check needs numpy."""
-    if state.columns is None:
-        return None
-    from tallygate.review.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  see the docstring
-    from tallygate.review.schedulability import check_schedulability  # noqa: PLC0415  see the docstring
-
-    cluster = state.columns
-    return lambda decoded, selection, devices, has_pods: check_schedulability(
-        decoded, selection, FixedSnapshot(cluster, has_pods=has_pods), devices
-    )
-
-
 def _has_daemon_sets(loaded: LoadedManifests) -> bool:
     """Return whether the pods of a DaemonSet can be counted by nodes, which needs numpy."""
     return any(manifest.kind == "DaemonSet" for manifest in loaded.manifests) and find_spec("numpy") is not None
-
-
-def _create_daemon_counter(state: ClusterState) -> DaemonPodCounter | None:
-    """Return the function that counts the pods of a DaemonSet by the nodes of a snapshot; None if it has none."""
-    if state.columns is None or not len(state.columns.nodes):
-        return None
-    from tallygate.review.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  numpy takes long to import
-    from tallygate.review.schedulability import count_pods_on_nodes  # noqa: PLC0415  likewise
-
-    return partial(count_pods_on_nodes, snapshots=FixedSnapshot(state.columns, has_pods=False))
 
 
 def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:

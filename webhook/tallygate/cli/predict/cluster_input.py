@@ -62,8 +62,8 @@ class ClusterInputError(TallygateError):
     """An object that is not as a cluster stores it."""
 
 
-def read_cluster(source: ClusterSource) -> ClusterState:
-    """Return the cluster at present, or at the time of the snapshot, with columns.
+def read_cluster(source: ClusterSource, applied: Sequence[tuple[str, msgspec.Struct]] = ()) -> ClusterState:
+    """Return the cluster at present, or at the time of the snapshot, with columns, to which objects are applied.
 
     Raises:
         ClientConfigError: if the API server is not configured.
@@ -72,7 +72,7 @@ def read_cluster(source: ClusterSource) -> ClusterState:
         ClusterInputError: if an object is not as a cluster stores it.
     """
     try:
-        return source.read(StateNeeds(columns=True))
+        return source.read(StateNeeds(columns=True, applied=applied))
     except QuantityError as error:
         server = source.connection.load().server
         raise ClusterInputError(f"{server} has stored an invalid quantity: {error}") from error
@@ -101,7 +101,10 @@ def _list_omissions(state: ClusterState, source: ClusterSource) -> Iterator[str]
 
 
 def read_cluster_input(
-    source: ClusterSource, nodes: Sequence[Path] = (), added_nodes: Sequence[str] = ()
+    source: ClusterSource,
+    nodes: Sequence[Path] = (),
+    added_nodes: Sequence[str] = (),
+    applied: Sequence[tuple[str, msgspec.Struct]] = (),
 ) -> ClusterState:
     """Return the cluster with the nodes of the given files and texts added; print omissions to stderr.
 
@@ -109,7 +112,7 @@ def read_cluster_input(
         UsageError: if a file or text of nodes is invalid.
         TallygateError: if the cluster cannot be read.
     """
-    state = read_cluster(source)
+    state = read_cluster(source, applied)
     cluster = state.require_columns()
     for omission in _list_omissions(state, source):
         click.echo(f"tallygate: {omission}", err=True)

@@ -6,6 +6,7 @@ The option `--scoring` is parsed here: a scoring strategy as the configuration o
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,7 @@ from tallygate.cli.framework import (
     connection_options,
     namespace_option,
 )
+from tallygate.cli.manifests.applied_objects import list_applied_objects
 from tallygate.cli.manifests.manifest_files import STDIN
 from tallygate.cli.output import tables
 from tallygate.cli.predict import prediction_json, prediction_text
@@ -43,8 +45,9 @@ from tallygate.cli.predict.cluster_input import (
     split_pod_names,
 )
 from tallygate.cli.predict.new_node_lines import add_new_nodes, format_shape_rows
-from tallygate.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, is_placed, read_pods_to_place
+from tallygate.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, read_pods_to_place
 from tallygate.cli.predict.prediction_details import PredictionDetails, predict_pods
+from tallygate.cli.predict.review_pods import Rejection, review_pods
 from tallygate.cli.progress import track
 from tallygate.cli.sources.cluster_source import ClusterSource
 from tallygate.cli.sources.options import (
@@ -53,6 +56,7 @@ from tallygate.cli.sources.options import (
     policies_option,
     snapshot_option,
 )
+from tallygate.cluster.cluster_state import ClusterState
 from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.documents.to_json import to_json
@@ -224,22 +228,23 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     verbose: bool,
     output: str,
 ) -> None:
-    """Predict whether pods will find a node: `fits now`, `not now`, `never on these nodes`, or `unknown`.
+    """Predict whether pods will run: `fits now`, `not now`, `never on these nodes`, `would be rejected`, or `unknown`.
 
-    The command applies the filters of kube-scheduler, in the same order and with the same messages, and changes
-    nothing. It knows the versions 1.36 and 1.37, uses the one of the cluster, and reports on stderr if the cluster has
-    another one; for a snapshot without a version it uses 1.37. A pending pod is named as pod/NAME, and
-    `pods` means all pending pods of the namespace. Pods that do not
-    exist yet, and workloads, are read from files: the replicas of a Deployment, the parallel pods of a Job, the pod of
-    a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message, the shortfalls of
-    nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
-    nodes are listed with -v, and for one object. For pods with claims for devices the output shows the devices that
-    nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too. A WorkloadKind,
-    in the files or the policies, defines where the pods are in objects of its kind. The policies are those of
-    --policies, else those of the gate in the cluster: the pods in files have the requests that are implied for them.
-    With NodeShapes, in the files or the policies, the output has the number of new nodes that the pods without a node
-    would need, for each shape by itself. Pools of nodes have shapes by themselves: NodePools of Karpenter, and groups
-    of nodes by the labels of providers.
+    The objects in files are reviewed first, by rules, caps and ResourceQuotas, as `tallygate check` does it: pods
+    that these reject are not stored, so no node is searched for them. Then the command applies the filters of
+    kube-scheduler, in the same order and with the same messages, and changes nothing. It knows the versions 1.36 and
+    1.37, uses the one of the cluster, and reports on stderr if the cluster has another one; for a snapshot without a
+    version it uses 1.37. A pending pod is named as pod/NAME, and `pods` means all pending pods of the namespace. Pods
+    that do not exist yet, and workloads, are read from files: the replicas of a Deployment, the parallel pods of a
+    Job, the pod of a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message,
+    the shortfalls of nodes, the pods that use the resources, and changes that would help; each of them was tried.
+    With -o json or yaml, nodes are listed with -v, and for one object. For pods with claims for devices the output
+    shows the devices that nodes lack, and -v the devices of each pool; claims and templates of claims in the files
+    count too. A WorkloadKind, in the files or the policies, defines where the pods are in objects of its kind. The
+    policies are those of --policies, else those of the gate in the cluster: the pods in files have the requests that
+    are implied for them. With NodeShapes, in the files or the policies, the output has the number of new nodes that
+    the pods without a node would need, for each shape by itself. Pools of nodes have shapes by themselves: NodePools
+    of Karpenter, and groups of nodes by the labels of providers.
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
     reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,
@@ -255,25 +260,33 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.connection.choose_namespace(namespace)
     in_files, policy_set = PodsInFiles(), read_prediction_policies(source, policies)
+    all_pods: Sequence[tuple[PodsToPlace, Rejection | None]]
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
-        in_files = read_pods_to_place(manifests, chosen_namespace or "", policy_set, replicas, selector)
-        state = read_cluster_input(source, nodes, added)
-        all_pods = [each for each in in_files.complete(policy_set, state.require_columns()) if not is_placed(each)]
-        in_files.put_claims(state.require_columns())
+        default_namespace = chosen_namespace or ""
+        in_files = read_pods_to_place(manifests, default_namespace, policy_set, replicas, selector)
+        applied = tuple(list_applied_objects(in_files.manifests, default_namespace, DEFAULT_LIMITS))
+        state = read_cluster_input(source, nodes, added, applied)
+        all_pods = review_pods(in_files, policy_set, state, default_namespace, replicas)
     else:
         state = read_cluster_input(source, nodes, added)
-        all_pods = find_pending_pods(PodQuery(names, chosen_namespace, selector), state)
-        if not all_pods:
-            place = f" in namespace {chosen_namespace}" if chosen_namespace else ""
-            click.echo(f"no such pod is pending{place}", err=True)
+        all_pods = _find_pending(PodQuery(names, chosen_namespace, selector), state)
     cluster = state.require_columns()
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
     shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster.pools.list_shapes())
     predictions = list(_predict_all(all_pods, cluster, parsed_scoring, shapes, with_node_lines=with_node_lines))
     _print_predictions(predictions, cluster, output, verbose=verbose)
-    all_fit = all(prediction.prediction.feasibility is Feasibility.NOW for prediction in predictions)
+    all_fit = all(prediction.feasibility is Feasibility.NOW for prediction in predictions)
     ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
+
+
+def _find_pending(query: PodQuery, state: ClusterState) -> list[tuple[PodsToPlace, None]]:
+    """Return the pending pods, and report on stderr if there are none."""
+    found = find_pending_pods(query, state)
+    if not found:
+        place = f" in namespace {query.namespace}" if query.namespace else ""
+        click.echo(f"no such pod is pending{place}", err=True)
+    return [(pods, None) for pods in found]
 
 
 def _check_arguments(
@@ -300,7 +313,7 @@ def _check_arguments(
 
 
 def _predict_all(
-    all_pods: Sequence[PodsToPlace],
+    all_pods: Sequence[tuple[PodsToPlace, Rejection | None]],
     cluster: Cluster,
     scoring: Scoring,
     shapes: Sequence[NodeShape],
@@ -313,7 +326,7 @@ def _predict_all(
         UsageError: if the pods are not as an API server would store them.
     """
     with open_placement_session(cluster, scoring) as session:
-        for pods in track("placing pods", all_pods):
+        for pods, rejection in track("placing pods", all_pods):
             try:
                 details = predict_pods(
                     pods.with_default_priority(cluster.priority_classes),
@@ -322,6 +335,7 @@ def _predict_all(
                     scoring,
                     with_node_lines=with_node_lines,
                 )
+                details = replace(details, rejection=rejection)
                 yield add_new_nodes(details, cluster, scoring, shapes) if shapes else details
             except QuantityError as error:
                 raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error

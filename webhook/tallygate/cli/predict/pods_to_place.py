@@ -171,13 +171,16 @@ def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
 class PodsInFiles:
     """The pods that files create, and the number of objects whose pods are unknown, since their kind is not read.
 
-    `claims` are the claims for devices in the files, and the templates of claims. `shapes` are the shapes of nodes.
+    `claims` are the claims for devices in the files. `shapes` are the shapes of nodes. `manifests` are all objects, and
+    `selected` those with the pods.
     """
 
     pods: tuple[PodsToPlace, ...] = ()
     unread_count: int = 0
     claims: tuple[ResourceClaim | ResourceClaimTemplate, ...] = ()
     shapes: tuple[NodeShape, ...] = ()
+    manifests: tuple[Manifest, ...] = ()
+    selected: tuple[Manifest, ...] = ()
 
     def complete(self, policies: PolicySet, cluster: Cluster) -> Sequence[PodsToPlace]:
         """Return the pods with the defaults of a cluster, and the implied requests of these policies by its labels."""
@@ -238,7 +241,7 @@ def read_pods_to_place(
             f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read{condition}"
         )
     claims, shapes = tuple(_list_claims(all_manifests, namespace)), find_defined_shapes(all_manifests)
-    return PodsInFiles(all_pods, unread_count, claims, shapes)
+    return PodsInFiles(all_pods, unread_count, claims, shapes, tuple(all_manifests), tuple(manifests))
 
 
 def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[ResourceClaim | ResourceClaimTemplate]:

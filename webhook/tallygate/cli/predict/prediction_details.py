@@ -35,6 +35,7 @@ from tallygate.accounting.scheduling.prediction import (
 from tallygate.accounting.scheduling.remedies import Remedy, find_remedies
 from tallygate.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
 from tallygate.cli.predict.pods_to_place import PodsToPlace
+from tallygate.cli.predict.review_pods import Rejection
 from tallygate.policy.suggest import suggest_resource
 
 _PODS = "pods"
@@ -69,7 +70,8 @@ class PredictionDetails:
     resources of which no single node has enough free, and all together have. `node_lines` are
     the nodes one by one, if requested: before the first copy if all can run, else before the first copy that cannot.
     `claims_by_copy` has the devices of each placed copy. `new_nodes` are the nodes that would come for the copies
-    without a node, for each shape by itself.
+    without a node, for each shape by itself. `rejection` has the pods that are not stored, since a rule, a cap or a
+    quota rejects them.
     """
 
     pods: PodsToPlace
@@ -84,6 +86,21 @@ class PredictionDetails:
     claims_by_copy: tuple[CopyClaims, ...] = ()
     new_nodes: tuple[NewNodeFit, ...] = ()
     scattered: tuple[ScatteredAmount, ...] = ()
+    rejection: Rejection | None = None
+
+    @property
+    def feasibility(self) -> Feasibility:
+        """Whether all copies can run: none does that is rejected."""
+        if self.rejection is None:
+            return self.prediction.feasibility
+        if self.rejection.count is None:
+            return Feasibility.REJECTED
+        return Feasibility.NOT_NOW if self.prediction.feasibility is Feasibility.NOW else self.prediction.feasibility
+
+    @property
+    def count(self) -> int:
+        """The number of copies, with those that are rejected."""
+        return self.prediction.count + ((self.rejection.count or 0) if self.rejection is not None else 0)
 
     @property
     def feasible_count(self) -> int:

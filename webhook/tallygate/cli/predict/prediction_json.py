@@ -24,6 +24,7 @@ from tallygate.cli.predict.new_node_lines import convert_fits, convert_new_node_
 from tallygate.cli.predict.pods_to_place import PodsToPlace
 from tallygate.cli.predict.prediction_details import NodeLine, PredictionDetails
 from tallygate.cli.predict.prediction_text import get_node_feasibility
+from tallygate.cli.predict.review_pods import Rejection
 from tallygate.objects.meta import ObjectMeta
 
 
@@ -61,10 +62,11 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
     prediction, result = details.prediction, details.prediction.next_result
     content = {
         "object": _object_to_dict(details.pods),
-        "verdict": prediction.feasibility.value,
-        "copies": prediction.count,
+        "verdict": details.feasibility.value,
+        "copies": details.count,
         "placed": prediction.placed_count,
         "of": details.pods.noun,
+        "rejected": _rejection_to_dict(details.rejection),
         "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
         "devices": list(_list_devices(details.claims_by_copy)),
         "feasibleNodes": details.feasible_count,
@@ -89,6 +91,17 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
     return content | (
         {"nodes": [_node_line_to_dict(line) for line in details.node_lines]} if details.node_lines else {}
     )
+
+
+def _rejection_to_dict(rejection: Rejection | None) -> dict[str, Any] | None:
+    """Return the number of the rejected pods, null if all are, and the reasons."""
+    if rejection is None:
+        return None
+    reasons = [
+        {"code": finding.code, "message": finding.message, "field": finding.field, "reporter": finding.reporter}
+        for finding in rejection.findings
+    ]
+    return {"pods": rejection.count, "reasons": reasons}
 
 
 def _object_to_dict(pods: PodsToPlace) -> dict[str, str]:

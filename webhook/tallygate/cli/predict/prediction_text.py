@@ -25,8 +25,10 @@ from tallygate.cli.output.tables import Paragraph, align_rows, create_table, esc
 from tallygate.cli.predict.new_node_lines import format_new_nodes
 from tallygate.cli.predict.pods_to_place import PodsToPlace
 from tallygate.cli.predict.prediction_details import NodeLine, PredictionDetails
+from tallygate.cli.predict.review_pods import Rejection
 
 _FEASIBILITY_STYLES = {
+    Feasibility.REJECTED: "bold red",
     Feasibility.NOW: "green",
     Feasibility.NOT_NOW: "yellow",
     Feasibility.NEVER: "bold red",
@@ -38,7 +40,7 @@ _MAX_NAMES = 5
 
 def format_prediction(details: PredictionDetails) -> Group:
     """Return a prediction with its details beneath it."""
-    feasibility = details.prediction.feasibility
+    feasibility = details.feasibility
     heading = Text.assemble(
         (f"{escape_control(str(details.pods.subject))}: ", "bold"),
         (feasibility.value, _FEASIBILITY_STYLES[feasibility]),
@@ -50,7 +52,9 @@ def format_prediction(details: PredictionDetails) -> Group:
 
 def format_counts(details: PredictionDetails) -> str:
     """Return the number of copies that can run and their nodes, empty for a single pod that cannot run."""
-    count, pods = details.prediction.count, details.pods
+    count, pods = details.count, details.pods
+    if details.feasibility is Feasibility.REJECTED:
+        return ""
     placed_on = f", {_format_nodes(details.copies_by_node)}" if details.copies_by_node else ""
     if pods.count is None:
         return f": {details.prediction.placed_count} of {count} eligible nodes are feasible"
@@ -62,6 +66,8 @@ def format_counts(details: PredictionDetails) -> str:
 
 def format_details(details: PredictionDetails) -> Iterator[str]:
     """Yield the lines beneath a prediction."""
+    if details.rejection is not None:
+        yield from _format_rejection(details.rejection, details.pods.noun)
     result = details.prediction.next_result
     if result is not None:
         yield f"kube-scheduler does not try the pod yet: {result.hold_reason}" if result.hold_reason else result.message
@@ -89,6 +95,20 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
         yield from format_new_nodes(details)
     yield from _format_bind_errors(details.prediction)
     yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
+
+
+def _format_rejection(rejection: Rejection, noun: str) -> Iterator[str]:
+    """Yield a line for each finding that says why pods are rejected."""
+    number = ""
+    if rejection.count is not None:
+        number = (
+            f"1 of the {noun} is rejected now: "
+            if rejection.count == 1
+            else f"{rejection.count} {noun} are rejected now: "
+        )
+    for finding in rejection.findings[:_MAX_NAMES]:
+        place = f"{finding.field}: " if finding.field else ""
+        yield f"{number}{place}{finding.message} ({finding.code}, {finding.reporter})"
 
 
 def _format_remedy(remedy: Remedy) -> str:

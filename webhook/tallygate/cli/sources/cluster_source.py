@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from tallygate.cli.connection import DEFAULT_CONNECTION, Connection
 from tallygate.cli.sources.options import require_one_source
@@ -23,6 +26,7 @@ from tallygate.cluster.kinds import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    QUOTAS,
     RUNTIME_CLASSES,
     SLICES,
     TAINT_RULES,
@@ -43,7 +47,8 @@ class StateNeeds(NamedTuple):
     """What a command reads of an API server, besides namespaces, pods, and the classes and claims of devices.
 
     These are the CapLedgers, the nodes, the slices of devices, what gives new pods defaults, or `columns`: all that
-    scheduling depends on. Of objects in namespaces it reads those in `namespaces`; an empty name is all.
+    scheduling depends on. Of objects in namespaces it reads those in `namespaces`; an empty name is all. The `applied`
+    objects are put on top of what is read (`tallygate.cli.manifests.applied_objects`).
     """
 
     ledgers: bool = False
@@ -52,6 +57,7 @@ class StateNeeds(NamedTuple):
     defaults: bool = False
     columns: bool = False
     namespaces: Sequence[str] = ("",)
+    applied: Sequence[tuple[str, msgspec.Struct]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class ClusterSource:
             SnapshotError: if the snapshot cannot be read.
         """
         if self.snapshot:
-            return read_snapshot(self.snapshot, with_columns=needs.columns)
+            return read_snapshot(self.snapshot, needs.applied, with_columns=needs.columns)
         return read_api_server(self.connection.load(), needs)
 
 
@@ -138,6 +144,9 @@ class _Lister:
             self._list_columns()
         for resource in self._list_other_resources():
             self._list(resource)
+        for kind, item in needs.applied:
+            with suppress(ValueError):  # an object that no cluster could store, which its own check reports
+                builder.apply(kind, item)
         state = builder.finish()
         state.read_at = time.time()
         if state.columns is not None:
@@ -163,7 +172,7 @@ class _Lister:
         self._list(NODES)
         volumes = [self._list_column(*resource) for resource in VOLUME_RESOURCES]
         self._builder.settle_volumes(are_known=all(volumes))
-        for resource in (PRIORITY_CLASSES, LIMIT_RANGES, RUNTIME_CLASSES, CLASSES):
+        for resource in (PRIORITY_CLASSES, LIMIT_RANGES, RUNTIME_CLASSES, QUOTAS, CLASSES):
             self._list(resource)
         for version, resource, kind in COLUMN_RESOURCES:
             self._list_column(version, resource, kind)

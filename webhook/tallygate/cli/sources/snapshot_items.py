@@ -17,7 +17,7 @@ from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
 from tallygate.cluster.kinds import COLUMN_RESOURCES, KINDS, VOLUME_RESOURCES
 from tallygate.cluster.state_builder import LIMIT_RECORDS_LISTED_KIND, VOLUMES_LISTED_KIND
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
-from tallygate.objects.core import LimitRange, Namespace
+from tallygate.objects.core import LimitRange, Namespace, ResourceQuota
 from tallygate.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     DeviceClass,
@@ -59,6 +59,7 @@ SchedulingObject = (
     | PriorityClass
     | LimitRange
     | RuntimeClass
+    | ResourceQuota
     | PodDisruptionBudget
     | DeviceClass
     | ResourceClaim
@@ -171,13 +172,14 @@ NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _
 LEDGER_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
 
 
-_SCHEDULING_KINDS = ("PriorityClass", "LimitRange", "RuntimeClass", "DeviceClass")
+_SCHEDULING_KINDS = ("PriorityClass", "LimitRange", "RuntimeClass", "ResourceQuota", "DeviceClass")
 _CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule")
 _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     **STORAGE_TYPES,
     "PriorityClass": PriorityClass,
     "LimitRange": LimitRange,
     "RuntimeClass": RuntimeClass,
+    "ResourceQuota": ResourceQuota,
     "PodDisruptionBudget": PodDisruptionBudget,
     "NodePool": KarpenterNodePool,
     "NodeClaim": NodeClaim,
@@ -246,7 +248,7 @@ LIST_MARKS = {
         f'{{"apiVersion":"{KINDS[kind].version}","kind":"{kind}List","items":[]}}'.encode(),
         f"{kind}List",
     )
-    for kind in ("DeviceClass", "LimitRange", "RuntimeClass", *_CLAIM_KINDS)
+    for kind in ("DeviceClass", "LimitRange", "RuntimeClass", "ResourceQuota", *_CLAIM_KINDS)
 }
 """By resource: the mark of a snapshot that has all its objects, even if the cluster has none."""
 
