@@ -58,7 +58,7 @@ Something that no kubelet finds:
   kubectl create -f e2e/manifests/seat.yaml          # stored, with a warning: no node has example.com/seat
   tallygate advertise dongles example.com/seat=2     # checked, then written into the node's status
   kubectl get pod seat -o wide                       # it runs there
-  tallygate withdraw dongles example.com/seat        # refused: the pod uses one
+  tallygate advertise dongles example.com/seat-      # refused: the pod uses one
 
 An address of its node for each pod of a namespace, without a request in the manifest:
   kubectl describe node addresses | grep example.com/ip  # 3: a policy publishes the 8 of its range, less 5

@@ -1,4 +1,4 @@
-"""`tallygate advertise` and `withdraw` on nodes of KWOK: what follows by itself, several nodes, device plugins."""
+"""`tallygate advertise` on nodes of KWOK: what follows by itself, several nodes, device plugins."""
 
 import json
 import subprocess
@@ -112,11 +112,11 @@ def test_one_node_in_use_keeps_all_as_they_are(site: Site, nodes: list[str], nam
     path = f"/api/v1/namespaces/{namespace}/pods/seat"
     until("it has a node", lambda: bool(api(cluster.kubeconfig).get(path)["spec"].get("nodeName")), _WITHIN)
     used = api(cluster.kubeconfig).get(path)["spec"]["nodeName"]
-    refused = tallygate("withdraw", "-l", pool, _SEAT)
+    refused = tallygate("advertise", "-l", pool, f"{_SEAT}-")
     assert refused.returncode == 1
     assert f"node {used}: {_SEAT}: its pods use 1, and 0 would be left: {namespace}/seat (1)" in refused.stderr
     assert [_read(cluster, each).allocatable for each in nodes] == [{_SEAT: "2"}] * 3
-    assert tallygate("withdraw", "-l", pool, _SEAT, "--below-use").returncode == 0
+    assert tallygate("advertise", "-l", pool, f"{_SEAT}-", "--below-use").returncode == 0
     assert [_read(cluster, each) for each in nodes] == [AdvertisedResources({}, {})] * 3
 
 
@@ -126,8 +126,8 @@ def test_what_a_device_plugin_publishes_stays_and_what_a_kubelet_has_reset_is_wr
     name, amount = nodes[0], f"{_SEAT}=4"
     assert tallygate("advertise", name, amount).returncode == 0
     _patch(cluster, name, {"capacity": {_SEAT: "8"}, "allocatable": {_SEAT: "8"}}, "kubelet")
-    for command in (("advertise", name, amount), ("withdraw", name, _SEAT)):
-        refused = tallygate(*command, "--force-conflicts")
+    for change in (amount, f"{_SEAT}-"):
+        refused = tallygate("advertise", name, change, "--force-conflicts")
         assert refused.returncode == 1
         assert "a device plugin publishes 8 of it" in refused.stderr
     _patch(cluster, name, {"capacity": {_SEAT: "0"}, "allocatable": {_SEAT: "0"}}, "kubelet")
@@ -139,8 +139,7 @@ def test_the_other_amounts_of_a_node_stay(cluster: Cluster, nodes: list[str], ta
     """Keep those of the same field manager too, which server-side apply would remove."""
     own = AdvertisedResources({"example.com/port": "8"}, {"example.com/port": "8"})
     advertise(cluster, nodes[0], own)
-    for amount in (f"{_SEAT}=4", "example.com/tape=1"):
-        assert tallygate("advertise", nodes[0], amount).returncode == 0
-    assert tallygate("withdraw", nodes[0], _SEAT).returncode == 0
+    assert tallygate("advertise", nodes[0], f"{_SEAT}=4").returncode == 0
+    assert tallygate("advertise", nodes[0], "example.com/tape=1", f"{_SEAT}-").returncode == 0
     left = {"example.com/port": "8", "example.com/tape": "1"}
     assert _read(cluster, nodes[0]) == AdvertisedResources(left, left)

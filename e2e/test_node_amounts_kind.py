@@ -133,7 +133,7 @@ def seats(site: Site, kind_cluster: KindCluster) -> Iterator[_Pods]:
             yield pods
         finally:
             pods.delete_all()
-            _run(site, "withdraw", site.node, _SEAT)
+            _run(site, "advertise", site.node, f"{_SEAT}-")
             _until_amounts(site, _SEAT, "")
 
 
@@ -224,7 +224,7 @@ def test_a_kubelet_that_restarts_leaves_the_pod_whose_resource_is_withdrawn(
     seats.create("user", {_SEAT: "3"})
     seats.until_running("user")
     before = seats.read("user")
-    _run(site, "withdraw", site.node, _SEAT, "--below-use")
+    _run(site, "advertise", site.node, f"{_SEAT}-", "--below-use")
     _restart_kubelet(site, kind_cluster)
     seats.create("later", {})
     seats.until_running("user", "later")
@@ -247,7 +247,7 @@ def addresses(site: Site, kind_cluster: KindCluster, tmp_path: Path) -> Iterator
             way.uninstall(shell)
         finally:
             pods.delete_all()
-            run_tallygate(kind_cluster, "withdraw", site.node, _ADDRESS, "--force-conflicts", "--below-use")
+            run_tallygate(kind_cluster, "advertise", site.node, f"{_ADDRESS}-", "--force-conflicts", "--below-use")
 
 
 def test_a_node_with_ten_addresses_runs_exactly_ten_pods_of_the_pod_network(

@@ -63,7 +63,7 @@ tables and stderr are for people, and may change in every version.
 | `audit`, `doctor` | `AuditReport`, `DoctorReport` |
 | `usage`, `usage --explain`, `usage --verify` | `UsageList`, `ConsumerList`, `DriftList` |
 | `predict`, `headroom` | `PredictionList`, `HeadroomList` |
-| `advertise`, `withdraw` | `AdvertisedResourceList` |
+| `advertise` | `AdvertisedResourceList` |
 | `migrate opaque-resources` | `OpaqueNameUseList` |
 | `explain`, `explain pod` | `CodeList`, `PodRequestList` |
 | `certs show`, `certs status` | `CertificateReport`, `CertificateStatus` |

@@ -1,4 +1,4 @@
-"""`tallygate advertise` and `withdraw` against an API server: requests, conflicts, waiting, and errors."""
+"""`tallygate advertise` against an API server: requests, conflicts, waiting, and errors."""
 
 import json
 from collections.abc import Sequence
@@ -88,10 +88,34 @@ def test_a_dry_run_stores_nothing(tmp_path: Path) -> None:
 
 def test_a_resource_is_removed(tmp_path: Path) -> None:
     plays = [_send(_create_seats("4")), _NO_PODS, _send(create_node())]
-    result, requests = _run(tmp_path, plays, "withdraw", "n1", SEAT)
+    result, requests = _run(tmp_path, plays, "advertise", "n1", f"{SEAT}-")
     assert result.exit_code == 0, result.stderr
     assert _read_patch(requests[2])[2]["status"] == {"capacity": {SEAT: None}, "allocatable": {SEAT: None}}
     assert requests[2].headers["Content-Type"] == "application/merge-patch+json"
+
+
+def test_one_line_sets_an_amount_and_removes_another(tmp_path: Path) -> None:
+    """Take each amount from the answer to its own request, since a dry run stores neither."""
+    before = create_node(capacity={_OTHER: "8"}, managers={OURS: [_OTHER]})
+    set_alone = create_node(capacity={SEAT: "4", _OTHER: "8"}, managers={OURS: [SEAT, _OTHER]}, version="8")
+    plays = [_send(before), _NO_PODS, _send(set_alone), _send(create_node(version="9"))]
+    result, requests = _run(tmp_path, plays, "advertise", "n1", f"{SEAT}=4", f"{_OTHER}-", "--dry-run=server")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [line.split()[2:5] for line in result.stdout.splitlines()[1:]] == [["-", "4", "4"], ["8", "-", "-"]]
+    applied, removed = _read_patch(requests[2])[2], _read_patch(requests[3])[2]
+    assert applied["status"]["capacity"] == {SEAT: "4", _OTHER: "8"}
+    assert removed["status"] == {"capacity": {_OTHER: None}, "allocatable": {_OTHER: None}}
+    assert [patch["metadata"]["resourceVersion"] for patch in (applied, removed)] == ["7", "8"]
+
+
+def test_a_removal_that_meets_a_changed_node_is_tried_again_alone(tmp_path: Path) -> None:
+    set_alone = create_node(capacity={SEAT: "4", _OTHER: "8"}, managers={OURS: [SEAT, _OTHER]}, version="8")
+    before = create_node(capacity={_OTHER: "8"}, managers={OURS: [_OTHER]})
+    plays = [_send(before), _NO_PODS, _send(set_alone), _CHANGED, _send(set_alone), _send(_create_seats("4"))]
+    result, requests = _run(tmp_path, plays, "advertise", "n1", f"{SEAT}=4", f"{_OTHER}-")
+    assert (result.exit_code, result.stderr, len(requests)) == (0, "", 6)
+    assert _read_patch(requests[5])[2]["status"]["capacity"] == {_OTHER: None}
+    assert [line.split()[-1] for line in result.stdout.splitlines()[1:]] == ["changed", "changed"]
 
 
 def test_what_is_so_already_is_not_written(tmp_path: Path) -> None:
@@ -113,7 +137,7 @@ def test_one_refused_node_keeps_all_as_they_are(tmp_path: Path) -> None:
 def test_many_nodes_need_one_list_of_pods(tmp_path: Path) -> None:
     nodes = [_create_seats("4", f"n{number}") for number in range(5)]
     using = pod("p", {SEAT: "2"}, spec={"nodeName": "n3"})
-    result, requests = _run(tmp_path, [_list(*nodes), _list(using)], "withdraw", "-l", "a=b", SEAT)
+    result, requests = _run(tmp_path, [_list(*nodes), _list(using)], "advertise", "-l", "a=b", f"{SEAT}-")
     assert (result.exit_code, len(requests)) == (1, 2)
     assert "node n3: " in result.stderr
     assert "spec.nodeName" not in requests[1].path

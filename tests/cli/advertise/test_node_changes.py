@@ -3,15 +3,16 @@
 import msgspec
 import pytest
 
-from tallygate.cli.advertise.node_changes import ChangeOptions, NodeChange, plan_change
+from tallygate.cli.advertise.change_run import FIELD_MANAGER, ChangeRequest, list_refusals
+from tallygate.gate.node_publisher import compare_amounts
 from tallygate.objects.core import Pod
 from tallygate.objects.owned_nodes import OwnedNode
 from tallygate.state.kubernetes.node_usage import NodeUsage
 from tests.cli.advertise.published_node import OURS, SEAT, Object, create_node
 
-_CAREFUL = ChangeOptions()
-_BELOW_USE = ChangeOptions(below_use=True)
-_FORCED = ChangeOptions(force_conflicts=True)
+_CAREFUL = ChangeRequest("n1", "", {}, 60)
+_BELOW_USE = ChangeRequest("n1", "", {}, 60, below_use=True)
+_FORCED = ChangeRequest("n1", "", {}, 60, force_conflicts=True)
 _FOUR = {SEAT: "4"}
 
 
@@ -28,8 +29,14 @@ def _create_pod(name: str, seats: str, node: str = "n1", phase: str = "Running")
     return {"metadata": {"namespace": "team-a", "name": name}, "spec": spec, "status": {"phase": phase}}
 
 
-def _plan(node: Object, wanted: int | None, usage: NodeUsage, options: ChangeOptions = _CAREFUL) -> NodeChange:
-    return plan_change(msgspec.json.decode(msgspec.json.encode(node), type=OwnedNode), {SEAT: wanted}, usage, options)
+def _refuse(node: Object, wanted: int | None, usage: NodeUsage, request: ChangeRequest = _CAREFUL) -> list[str]:
+    stored = _decode(node)
+    (change,) = compare_amounts(stored, {SEAT: wanted}, FIELD_MANAGER)
+    return list(list_refusals(stored, change, usage, request))
+
+
+def _decode(node: Object) -> OwnedNode:
+    return msgspec.json.decode(msgspec.json.encode(node), type=OwnedNode)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +67,8 @@ def _plan(node: Object, wanted: int | None, usage: NodeUsage, options: ChangeOpt
     ],
 )
 def test_only_a_difference_is_written(node: Object, wanted: int | None, *, is_needed: bool) -> None:
-    change = _plan(node, wanted, _count())
-    assert (bool(change.needed), change.refusals) == (is_needed, ())
+    (change,) = compare_amounts(_decode(node), {SEAT: wanted}, FIELD_MANAGER)
+    assert (change.is_needed, _refuse(node, wanted, _count())) == (is_needed, [])
 
 
 @pytest.mark.parametrize(
@@ -82,22 +89,22 @@ def test_only_a_difference_is_written(node: Object, wanted: int | None, *, is_ne
     ids=["created-with-it", "withdrawn-as-created", "kubelet-follows", "withdrawn-followed", "kubelet-reset", "equal"],
 )
 def test_these_amounts_have_no_other_manager(node: Object, wanted: int | None) -> None:
-    assert _plan(node, wanted, _count()).refusals == ()
+    assert _refuse(node, wanted, _count()) == []
 
 
 @pytest.mark.parametrize("wanted", [6, None])
 def test_the_amount_of_another_manager_stays_unless_it_is_forced(wanted: int | None) -> None:
     node = create_node(capacity=_FOUR, managers={"kubectl-patch": [SEAT], OURS: [SEAT]})
-    (refusal,) = _plan(node, wanted, _count()).refusals
+    (refusal,) = _refuse(node, wanted, _count())
     assert refusal.startswith(f'node n1: {SEAT}: the amount 4 is managed by "kubectl-patch": ')
     assert "--force-conflicts" in refusal
-    assert _plan(node, wanted, _count(), _FORCED).refusals == ()
+    assert _refuse(node, wanted, _count(), _FORCED) == []
 
 
 @pytest.mark.parametrize("wanted", [6, None])
-@pytest.mark.parametrize("options", [_CAREFUL, _FORCED])
-def test_the_amount_of_a_device_plugin_always_stays(wanted: int | None, options: ChangeOptions) -> None:
-    (refusal,) = _plan(create_node(capacity=_FOUR, managers={"kubelet": [SEAT]}), wanted, _count(), options).refusals
+@pytest.mark.parametrize("change_request", [_CAREFUL, _FORCED])
+def test_the_amount_of_a_device_plugin_always_stays(wanted: int | None, change_request: ChangeRequest) -> None:
+    (refusal,) = _refuse(create_node(capacity=_FOUR, managers={"kubelet": [SEAT]}), wanted, _count(), change_request)
     assert "a device plugin publishes 4 of it" in refusal
 
 
@@ -111,21 +118,19 @@ def test_what_pods_use_is_not_taken_away() -> None:
         _create_pod("none", "0"),
     )
     node = create_node(capacity=_FOUR, managers={OURS: [SEAT]})
-    assert _plan(node, 3, usage).refusals == ()
+    assert _refuse(node, 3, usage) == []
     for wanted in (2, None):
-        (refusal,) = _plan(node, wanted, usage).refusals
+        (refusal,) = _refuse(node, wanted, usage)
         assert f"its pods use 3, and {wanted or 0} would be left: team-a/two (2), team-a/one (1). " in refusal
-        assert _plan(node, wanted, usage, _BELOW_USE).refusals == ()
-    (amount,) = _plan(node, 2, usage).amounts
-    assert amount.used == 3
+        assert _refuse(node, wanted, usage, _BELOW_USE) == []
 
 
 def test_the_first_ten_pods_are_named() -> None:
     usage = _count(*(_create_pod(f"p{number:02}", "1") for number in range(12)))
-    (refusal,) = _plan(create_node(capacity={SEAT: "12"}), 1, usage).refusals
+    (refusal,) = _refuse(create_node(capacity={SEAT: "12"}), 1, usage)
     assert "team-a/p09 (1) and 2 more. " in refusal
 
 
 def test_all_refusals_of_a_node_are_reported() -> None:
     node = create_node(capacity=_FOUR, managers={"kubectl": [SEAT]})
-    assert len(_plan(node, 1, _count(_create_pod("p", "2"))).refusals) == 2
+    assert len(_refuse(node, 1, _count(_create_pod("p", "2")))) == 2

@@ -1,8 +1,8 @@
-"""The arguments of `advertise` and `withdraw`: each mistake is found before anything is sent."""
+"""The arguments of `advertise`: each mistake is found before anything is sent."""
 
 import pytest
 
-from tallygate.cli.advertise.resource_arguments import parse_amounts, parse_names, split_arguments
+from tallygate.cli.advertise.command import parse_resources, split_arguments
 from tallygate.cli.framework import UsageError
 from tests.cli.advertise.published_node import OPAQUE, SEAT
 
@@ -16,10 +16,12 @@ from tests.cli.advertise.published_node import OPAQUE, SEAT
         ([f"{SEAT}=0"], {SEAT: 0}),
         ([f"{OPAQUE}=5", f"{SEAT}=1"], {OPAQUE: 5, SEAT: 1}),
         ([f"{SEAT}=9223372036854775807"], {SEAT: 9223372036854775807}),
+        ([f"{SEAT}-", f"{OPAQUE}-", f"{SEAT}-"], {SEAT: None, OPAQUE: None}),
+        ([f"{OPAQUE}=5", f"{SEAT}-"], {OPAQUE: 5, SEAT: None}),
     ],
 )
-def test_whole_amounts_are_read_exactly(texts: list[str], amounts: dict[str, int]) -> None:
-    assert parse_amounts(texts) == amounts
+def test_whole_amounts_are_read_exactly_and_a_minus_withdraws(texts: list[str], amounts: dict[str, int | None]) -> None:
+    assert parse_resources(texts) == amounts
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,11 @@ def test_whole_amounts_are_read_exactly(texts: list[str], amounts: dict[str, int
         ([SEAT], ["an amount is missing"]),
         ([f"{SEAT}="], ["an amount is missing"]),
         ([f"{SEAT}=1", f"{SEAT}=2"], ["there are two amounts, 1 and 2"]),
+        ([f"{SEAT}=1", f"{SEAT}=1"], ["there are two amounts, 1 and 1"]),
+        ([f"{SEAT}=1", f"{SEAT}-"], ["there are two amounts, 1 and none"]),
+        ([f"{SEAT}-", f"{SEAT}=0"], ["there are two amounts, none and 0"]),
+        (["memory-", "a/b/c-"], ["memory: Kubernetes itself counts", "(TG001)"]),
+        ([f"{SEAT}-=1"], ["(TG001)"]),
         ([f"{SEAT}=1500m"], ["(TG006)"]),
         ([f"{OPAQUE}=1500m"], ["(TG060)"]),
         ([f"{SEAT}=-1"], ["(TG005)"]),
@@ -42,16 +49,8 @@ def test_whole_amounts_are_read_exactly(texts: list[str], amounts: dict[str, int
 )
 def test_every_mistake_is_reported(texts: list[str], parts: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_amounts(texts)
+        parse_resources(texts)
     for part in parts:
-        assert part in str(caught.value)
-
-
-def test_names_are_read_without_amounts() -> None:
-    assert parse_names([SEAT, OPAQUE, SEAT]) == (SEAT, OPAQUE)
-    for name, part in {f"{SEAT}=1": f"write {SEAT}", "memory": "Kubernetes itself counts", "a/b/c": "(TG001)"}.items():
-        with pytest.raises(UsageError) as caught:
-            parse_names([name])
         assert part in str(caught.value)
 
 

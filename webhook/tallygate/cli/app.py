@@ -78,8 +78,9 @@ def completion(ctx: click.Context, shell: str) -> None:
         "snapshot": LazyCommand(
             "tallygate.cli.snapshot", "Write the current state of a cluster into one file.", _OPERATORS
         ),
-        "advertise": LazyCommand("tallygate.cli.advertise.command", "Advertise counted resources on nodes.", _NODES),
-        "withdraw": LazyCommand("tallygate.cli.advertise.command", "Withdraw counted resources from nodes.", _NODES),
+        "advertise": LazyCommand(
+            "tallygate.cli.advertise.command", "Advertise counted resources on nodes, and withdraw them.", _NODES
+        ),
         "device-plugin": LazyCommand(
             "tallygate.cli.device_plugin", "Publish devices of a node to its kubelet.", _NODES
         ),

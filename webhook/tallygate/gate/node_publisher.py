@@ -1,4 +1,7 @@
-"""The publication of amounts on nodes: one node is compared with the policies, and written where it differs.
+"""The publication of amounts on nodes: one node is compared with what it is to have, and written where it differs.
+
+`NodePublisher` keeps what policies give to nodes; the command `tallygate advertise` compares a node once with the
+amounts of its arguments, and asks before it takes anything from pods or from other field managers.
 
 A name that is no longer wanted, or less of it, stays at the amount that the pods of the node use until they end. The
 amount of a device plugin is never overwritten. An amount that another client changes again and again is corrected ever
@@ -6,10 +9,11 @@ more seldom, and each such name is a problem with a text.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from tallygate.accounting.published_amounts import (
+    KUBELET,
     floor_amount,
     format_stored,
     is_amount,
@@ -36,6 +40,64 @@ class NodeWriter(Protocol):
 
 UsageReader = Callable[[str, Collection[str]], Mapping[str, int]]
 """Returns what the pods of a node use of some resources at present; it raises TallygateError."""
+
+
+@dataclass(frozen=True, slots=True)
+class AmountChange:
+    """The change of one resource of a node: amounts as the node has them, or None.
+
+    A resource to remove has no `wanted` amount. `is_owned` means that the field manager owns both stored amounts,
+    `is_published_by_plugin` that the kubelet would write another amount again, and `others` are the managers whose
+    amount would be overwritten or removed.
+    """
+
+    name: str
+    capacity: str | None
+    allocatable: str | None
+    wanted: int | None
+    is_owned: bool
+    is_published_by_plugin: bool
+    others: frozenset[str]
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the node differs from what is wanted, or another manager may change it."""
+        if self.wanted is None:
+            return self.capacity is not None or self.allocatable is not None
+        return not self.is_owned or not is_amount(self.capacity, self.wanted) or not self.is_allocatable
+
+    @property
+    def is_allocatable(self) -> bool:
+        """Whether the node already has the wanted amount for pods."""
+        return self.allocatable is None if self.wanted is None else is_amount(self.allocatable, self.wanted)
+
+
+def compare_amounts(node: OwnedNode, wanted: Mapping[str, int | None], manager: str) -> tuple[AmountChange, ...]:
+    """Return the change of each resource of a node to its wanted amount, None for one to remove."""
+    return tuple(_compare_amount(node, name, amount, manager) for name, amount in wanted.items())
+
+
+def _compare_amount(node: OwnedNode, name: str, wanted: int | None, manager: str) -> AmountChange:
+    """Compare one resource.
+
+    A kubelet that owns allocatable alone only follows the capacity, and one that owns a capacity of 0 has reset it: it
+    is no other manager, unless a device plugin publishes the amount.
+    """
+    capacity, allocatable = format_stored(node.capacity, name), format_stored(node.allocatable, name)
+    managers = node.list_managers(name), node.list_managers(name, allocatable=True)
+    owners = set[str]()
+    for text, section_managers in zip((capacity, allocatable), managers, strict=True):
+        if text is not None and (wanted is None or not is_amount(text, wanted)):
+            owners |= section_managers
+    return AmountChange(
+        name,
+        capacity,
+        allocatable,
+        wanted,
+        is_owned=all(manager in section_managers for section_managers in managers),
+        is_published_by_plugin=is_published_by_plugin(node, name),
+        others=frozenset(owners - {KUBELET, manager}),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +162,25 @@ class NodePublisher:
         """
         wanted = compute_node_amounts(node, definitions)
         problems = dict(wanted.problems)
-        targets: dict[str, int | None] = {}
-        for name, amount in wanted.amounts.items():
-            if is_published_by_plugin(node, name):
-                stored = format_stored(node.capacity, name)
-                problems[name] = f"a device plugin publishes {stored} of it: configure the plugin, or remove it here"
+        removed = dict.fromkeys(self._list_owned(node) - wanted.amounts.keys() - problems.keys())
+        changes = list[AmountChange]()
+        for change in compare_amounts(node, {**wanted.amounts, **removed}, self._manager):
+            if change.is_published_by_plugin and change.wanted is not None:
+                text = f"a device plugin publishes {change.capacity} of it: configure the plugin, or remove it here"
+                problems[change.name] = text
             else:
-                targets[name] = amount
-        targets |= dict.fromkeys(self._list_owned(node) - targets.keys() - problems.keys())
-        lowered = [name for name, amount in targets.items() if _is_lowered(node, name, amount)]
+                changes.append(change)
+        lowered = [change.name for change in changes if floor_amount(change.capacity) > (change.wanted or 0)]
         used = self._read_used(node.name, lowered) if lowered else {}
-        retained = {name: used[name] for name in lowered if used.get(name, 0) > (targets[name] or 0)}
-        for name, amount in retained.items():
-            targets[name] = min(amount, floor_amount(format_stored(node.capacity, name)))
-        due = {name: amount for name, amount in targets.items() if self._differs(node, name, amount)}
+        retained = {
+            change.name: used[change.name] for change in changes if used.get(change.name, 0) > (change.wanted or 0)
+        }
+        due = dict[str, int | None]()
+        for change in changes:
+            kept = retained.get(change.name)
+            target = change if kept is None else replace(change, wanted=min(kept, floor_amount(change.capacity)))
+            if target.is_needed:
+                due[target.name] = target.wanted
         for name in list(due):
             if pause := self._find_pause(node.metadata.uid, name, due[name]):
                 problems[name] = pause
@@ -151,16 +218,3 @@ class NodePublisher:
 
     def _list_owned(self, node: OwnedNode) -> set[str]:
         return {name for part in (False, True) for name in node.list_applied(self._manager, allocatable=part)}
-
-    def _differs(self, node: OwnedNode, name: str, amount: int | None) -> bool:
-        """Return whether an amount has to be written; None is one to remove, which the manager still owns."""
-        if amount is None:
-            return True
-        owns = all(self._manager in node.list_managers(name, allocatable=part) for part in (False, True))
-        stored = (format_stored(node.capacity, name), format_stored(node.allocatable, name))
-        return not owns or not all(is_amount(text, amount) for text in stored)
-
-
-def _is_lowered(node: OwnedNode, name: str, amount: int | None) -> bool:
-    """Return whether pods may use more of a resource than it will have."""
-    return floor_amount(format_stored(node.capacity, name)) > (amount or 0)
