@@ -19,6 +19,7 @@ import msgspec
 from msgspec.inspect import EnumType, Field, StructType, Type
 
 import tallygate
+from tallygate.cli.scenarios.scenario_document import ScenarioDocument
 from tallygate.device_plugin.device_config import DevicePluginConfig
 from tallygate.policy.kind_definitions import WorkloadKindDocument
 from tallygate.policy.model import API_VERSION
@@ -141,6 +142,30 @@ def generate_device_schema() -> dict[str, Any]:
     }
 
 
+def generate_scenario_schema() -> dict[str, Any]:
+    """Return the schema of the scenarios of `tallygate test`."""
+    return {
+        "$schema": _DIALECT,
+        "$id": "https://tallygate.dev/schemas/sequence-v1alpha1.json",
+        "$comment": _COMMENT,
+        "title": "tallygate scenario",
+        **generate_schema(ScenarioDocument),
+        "description": "A scenario that `tallygate test` runs against policies: the requests of users in order, and "
+        "the expected result of each. A file may contain many.",
+        "examples": [
+            {
+                "name": "whole GPUs only",
+                "steps": [
+                    {
+                        "create": {"pod": "trainer", "resources": {"nvidia.com/gpu": "500m"}},
+                        "expect": {"verdict": "denied", "codes": ["TG101"]},
+                    }
+                ],
+            }
+        ],
+    }
+
+
 def generate_schema(struct: type[Written]) -> dict[str, Any]:
     """Return the schema of a Struct, with that of each Struct in it in its place."""
     (part,), components = msgspec.json.schema_components((struct,))
@@ -199,8 +224,8 @@ class _Components:
             title = written.pop("title", _create_title(field.encode_name))
             description = descriptions.get(field.name, written.pop("description", ""))
             properties[field.encode_name] = {"title": title, "description": description, **written}
-        required = {"required": part["required"]} if part["required"] else {}
-        return {"type": "object", "additionalProperties": False, **required, "properties": properties}
+        head = {name: part[name] for name in ("type", "additionalProperties", "required") if part.get(name, []) != []}
+        return {**head, "properties": properties}
 
 
 def _is_left_out(name: str, value: object, part: dict[str, Any]) -> bool:
@@ -251,6 +276,7 @@ def _format(value: Any, indent: str, taken: int = 0) -> str:
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "policy/schema.json": generate_policy_schema,
     "device_plugin/schema.json": generate_device_schema,
+    "cli/scenarios/schema.json": generate_scenario_schema,
 }
 """The files of the package with the schema of each."""
 

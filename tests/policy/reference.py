@@ -5,7 +5,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tallygate.policy import parse as text
@@ -202,7 +202,7 @@ def render_reference() -> str:
     for kind, example in FULL_EXAMPLES.items():
         parts.append(f"\n## {kind}\n\n{definitions[kind]['description']}\n")
         parts.append(f"\nWith every field:\n\n```yaml\n{example}```\n")
-        parts.extend(render_fields(definitions[kind], "", definitions))
+        parts.extend(render_fields(definitions[kind], ""))
     return "".join(parts) + _limits()
 
 
@@ -217,24 +217,15 @@ def _limits() -> str:
     )
 
 
-def render_fields(part: dict[str, Any], path: str, definitions: dict[str, Any]) -> Iterator[str]:
-    """Yield an entry for each field of a part of a schema, at any depth."""
-    for name, raw in part.get("properties", {}).items():
-        field = _resolve(raw, definitions)
+def render_fields(part: dict[str, Any], path: str, described: Collection[str] = ()) -> Iterator[str]:
+    """Yield an entry for each field of a part of a schema, at any depth; below no part with one of these titles."""
+    for name, field in part.get("properties", {}).items():
         below = f"{path}.{name}" if path else name
         yield _entry(below, field, required=name in part.get("required", []))
-        inner = _resolve(field.get("items", {}), definitions)
-        yield from render_fields(field, below, definitions)
-        yield from render_fields(inner, f"{below}[]", definitions)
-        values = field.get("additionalProperties")
-        if isinstance(values, dict):
-            yield from render_fields(_resolve(values, definitions), f"{below}.NAME", definitions)
-
-
-def _resolve(part: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    if "$ref" not in part:
-        return part
-    return {**_resolve(definitions[part["$ref"].rpartition("/")[2]], definitions), **part}
+        inner = {below: field, f"{below}[]": field.get("items", {}), f"{below}.NAME": field.get("additionalProperties")}
+        for inner_path, inner_part in inner.items():
+            if isinstance(inner_part, dict) and inner_part.get("title") not in described:
+                yield from render_fields(inner_part, inner_path, described)
 
 
 def _entry(path: str, field: dict[str, Any], *, required: bool) -> str:

@@ -17,23 +17,15 @@ from tests.schemas import FILES, find_file, render
 DEFINITIONS: dict[str, Any] = load_json_schema()["$defs"]
 
 
-def _resolve(part: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of the schema with its `$ref` resolved; sibling keys win."""
-    if "$ref" not in part:
-        return part
-    return {**_resolve(DEFINITIONS[part["$ref"].rpartition("/")[2]]), **part}
-
-
 def _properties(part: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield every property of a part of the schema with its path; items of lists and values of maps are `*`."""
-    part = _resolve(part)
     below = dict(part.get("properties", {}))
     if isinstance(part.get("additionalProperties"), dict):
         below["*"] = part["additionalProperties"]
     if "items" in part:
         below["*"] = part["items"]
     for name, each in below.items():
-        yield f"{path}.{name}", _resolve(each)
+        yield f"{path}.{name}", each
         yield from _properties(each, f"{path}.{name}")
 
 

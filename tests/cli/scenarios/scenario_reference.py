@@ -59,17 +59,27 @@ workload, {MAX_WAIT_SECONDS / 3600:g} hours a step.
 """
 
 
+_OBJECT = (
+    "The object, in one of three ways: in short (`pod`, `deployment`, `statefulset` or `job` with the requests of its "
+    "container), whole (`manifest`), or from a file (`file`)."
+)
+
+
 def create_reference() -> str:
     """Return the whole page."""
     whole: dict[str, Any] = dict(get_scenario_language().schema)
-    definitions: dict[str, Any] = dict(get_scenario_language().definitions)
-    short = {
-        name: {key: each for key, each in part.items() if key != "properties"} for name, part in definitions.items()
+    step = whole["properties"]["steps"]["items"]
+    expectation = step["properties"]["expect"]
+    sections = {
+        "A step": (step["description"], step),
+        "An object": (_OBJECT, step["properties"]["create"]),
+        "An expectation": (expectation["description"], expectation),
     }
-    parts = [_HEAD, "## A scenario\n", *render_fields(whole, "", short)]
-    for title, name in (("A step", "step"), ("An object", "object"), ("An expectation", "expect")):
-        parts.append(f"\n## {title}\n\n{definitions[name]['description']}\n")
-        parts.extend(render_fields(definitions[name], "", short))
+    titles = {part["title"] for _, part in sections.values()}
+    parts = [_HEAD, "## A scenario\n", *render_fields(whole, "", titles)]
+    for title, (description, part) in sections.items():
+        parts.append(f"\n## {title}\n\n{description}\n")
+        parts.extend(render_fields(part, "", titles))
     return "".join(parts) + _BOUNDS
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -51,28 +51,21 @@ class DocumentSchema:
         self.document_form = document_form
         self.validator = Draft202012Validator(schema, format_checker=formats)
 
-    @cached_property
-    def definitions(self) -> AnyMapping[str, Any]:
-        """The named parts of the schema."""
-        definitions: AnyMapping[str, Any] = self.schema.get("$defs", {})
-        return definitions
-
     def list_parents(self, kind: str) -> dict[str, tuple[str, ...]]:
         """Return the fields of a kind: each name with the paths of the mappings that contain it."""
         parents_by_field: dict[str, list[str]] = {}
-        for path in self._list_field_paths(self.definitions.get(kind, {}), ""):
+        for path in _list_field_paths(self.schema.get("$defs", {}).get(kind, {}), ""):
             parent, _, name = path.rpartition(".")
             parents_by_field.setdefault(name, []).append(parent)
         return {name: tuple(parents) for name, parents in parents_by_field.items()}
 
-    def _list_field_paths(self, schema_part: dict[str, Any], path: str) -> Iterator[str]:
-        """Yield the paths of all fields below a part of the schema, except those inside lists."""
-        definition_name = schema_part.get("$ref", "").rpartition("/")[2]
-        schema_part = self.definitions.get(definition_name, schema_part)
-        for name, child in schema_part.get("properties", {}).items():
-            field_path = f"{path}.{name}" if path else name
-            yield field_path
-            yield from self._list_field_paths(child, field_path)
+
+def _list_field_paths(schema_part: dict[str, Any], path: str) -> Iterator[str]:
+    """Yield the paths of all fields below a part of the schema, except those inside lists."""
+    for name, child in schema_part.get("properties", {}).items():
+        field_path = f"{path}.{name}" if path else name
+        yield field_path
+        yield from _list_field_paths(child, field_path)
 
 
 @cache
@@ -233,12 +226,9 @@ def _describe_missing_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
 
 def _create_example(error: _SchemaError, name: str) -> str:
     """Return the advice for a missing field, from the examples of the schema."""
-    described = error.schema_part.get("properties", {}).get(name, {})
     if name in _HEAD_FIELDS <= set(error.expected):
         return f"write {error.document_schema.required_head}"
-    examples = error.document_schema.definitions.get(described.get("$ref", "").rpartition("/")[2], described).get(
-        "examples"
-    )
+    examples = error.schema_part.get("properties", {}).get(name, {}).get("examples")
     return f"write {name}: {_format_value(examples[0])}" if examples else "In and NotIn need values"
 
 

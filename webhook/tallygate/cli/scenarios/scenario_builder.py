@@ -7,13 +7,13 @@ The objects that steps send: in short form, as a manifest, or in a file beside t
 
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Mapping as AnyMapping
 from pathlib import Path
 from typing import Any, Final
 
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.names import REQUESTS_PREFIX
-from tallygate.accounting.quantity import Quantity
 from tallygate.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.admission.request import UserInfo
 from tallygate.cli.manifests.known_fields import find_unknown_fields
@@ -37,12 +37,27 @@ from tallygate.cli.scenarios.scenario import (
     Scale,
     Scenario,
     ScenarioStep,
-    ScenarioVerdict,
     StepTarget,
     Update,
     Wait,
 )
-from tallygate.documents.syntax_tree import DocumentError, Entry, Limits, Mapping, Node, Scalar
+from tallygate.cli.scenarios.scenario_document import (
+    ACTIONS,
+    AllocateStep,
+    AnnotateStep,
+    DeleteStep,
+    ExpectedLedger,
+    LabelStep,
+    PodEnd,
+    ResizeStep,
+    ScaleStep,
+    ScenarioDocument,
+    ScenarioNamespace,
+    Step,
+    StepExpectation,
+    StepObject,
+)
+from tallygate.documents.syntax_tree import DocumentError, Limits, Mapping, Node, Scalar
 from tallygate.documents.to_json import to_json, to_plain
 from tallygate.errors import TallygateError
 from tallygate.policy.formats import quote_text
@@ -61,6 +76,7 @@ from tallygate.policy.policy_codes import (
 )
 from tallygate.policy.suggest import format_suggestion
 from tallygate.policy.times import parse_time
+from tallygate.policy.written import Written, convert
 from tallygate.server.settings.value_types import parse_duration
 
 WORKLOAD_KINDS: Final = {"deployment": ("apps/v1", "Deployment"), "statefulset": ("apps/v1", "StatefulSet")}
@@ -79,17 +95,6 @@ _SHORT_FIELDS: Final = (
 )
 
 
-def get_mapping(fields: Fields, name: str) -> dict[str, Any]:
-    """Return the value of a mapping field; empty if the field is absent."""
-    value = to_plain(fields.get_node(name))
-    return value if isinstance(value, dict) else {}
-
-
-def parse_count(node: Node | None) -> int | None:
-    """Return the value of a field that the schema has validated as a number of pods."""
-    return int(node.text) if isinstance(node, Scalar) else None
-
-
 class StepObjectError(TallygateError):
     """A step whose object is missing, ambiguous or unreadable; the finding has the reason."""
 
@@ -98,12 +103,13 @@ class StepObjectError(TallygateError):
         super().__init__(str(finding))
 
 
-def build_object(fields: Fields, source: SourceLocation, targets: ReviewTargets) -> JsonObject:
-    """Return the object of a step.
+def build_object(written: StepObject, node: Node | None, source: SourceLocation, targets: ReviewTargets) -> JsonObject:
+    """Return the object of a step, whose manifest is sent as its node is written.
 
     Raises:
         StepObjectError: if the step names no object or several, or its file contains anything else.
     """
+    fields = Fields(node)
     forms = [name for name in (*SHORT_FORMS, "manifest", "file") if fields.get_node(name) is not None]
     if not forms:
         raise _create_error(
@@ -121,48 +127,46 @@ def build_object(fields: Fields, source: SourceLocation, targets: ReviewTargets)
         raise _create_error(
             source, UNKNOWN_FIELD, "replicas: a pod is one; name a deployment, statefulset or job instead"
         )
-    if form == "manifest":
-        written = get_mapping(fields, "manifest")
-        node = fields.get_node("manifest")
-        if isinstance(node, Mapping):
-            identity = (str(written["apiVersion"]), str(written["kind"]), "", "")
-            _check_fields(Manifest(source.file, 0, "", *identity, node), targets)
-        return written
-    if form == "file":
-        return _read_object(fields.get_text("file"), source, targets)
-    return _build_short_form(form, fields)
+    manifest_node = fields.get_node("manifest")
+    if written.manifest is not None and isinstance(manifest_node, Mapping):
+        identity = (written.manifest.api_version, written.manifest.kind, "", "")
+        _check_fields(Manifest(source.file, 0, "", *identity, manifest_node), targets)
+        body: JsonObject = to_plain(manifest_node)
+        return body
+    if written.file is not None:
+        return _read_object(written.file, source, targets)
+    return _build_short_form(form, written)
 
 
-def get_requests_and_limits(fields: Fields) -> tuple[JsonObject, JsonObject]:
+def get_requests_and_limits(written: StepObject | ResizeStep) -> tuple[JsonObject, JsonObject]:
     """Return the written requests and limits; `resources` sets both."""
-    resources = get_mapping(fields, "resources")
-    return {**resources, **get_mapping(fields, "requests")}, {**resources, **get_mapping(fields, "limits")}
+    return {**written.resources, **written.requests}, {**written.resources, **written.limits}
 
 
-def _build_short_form(form: str, fields: Fields) -> JsonObject:
+def _build_short_form(form: str, written: StepObject) -> JsonObject:
     version, kind = SHORT_FORMS[form]
-    name = fields.get_text(form)
-    labels, spec = get_mapping(fields, "labels"), _build_pod_spec(fields)
+    name = getattr(written, form)
+    labels, spec = written.labels, _build_pod_spec(written)
     head = {"apiVersion": version, "kind": kind}
     if kind == "Pod":
         return {**head, "metadata": {"name": name, "labels": labels}, "spec": spec}
-    replicas = to_plain(fields.get_node("replicas"))
     template = {"metadata": {"labels": {**labels, "app": name}}, "spec": spec}
-    replica_fields = {} if replicas is None else {"parallelism" if kind == "Job" else "replicas": replicas}
+    count_field = "parallelism" if kind == "Job" else "replicas"
+    replica_fields = {} if written.replicas is None else {count_field: written.replicas}
     if kind == "Job":
         return {**head, "metadata": {"name": name}, "spec": {**replica_fields, "template": template}}
     selector = {"matchLabels": {"app": name}}
     return {**head, "metadata": {"name": name}, "spec": {**replica_fields, "selector": selector, "template": template}}
 
 
-def _build_pod_spec(fields: Fields) -> JsonObject:
-    requests, limits = get_requests_and_limits(fields)
+def _build_pod_spec(written: StepObject) -> JsonObject:
+    requests, limits = get_requests_and_limits(written)
     resources = {name: amounts for name, amounts in (("requests", requests), ("limits", limits)) if amounts}
     spec: JsonObject = {"containers": [{"name": "main", "resources": resources}]}
-    if fields.get_text("priorityClass"):
-        spec["priorityClassName"] = fields.get_text("priorityClass")
-    if selector := get_mapping(fields, "nodeSelector"):
-        spec["nodeSelector"] = selector
+    if written.priority_class:
+        spec["priorityClassName"] = written.priority_class
+    if written.node_selector:
+        spec["nodeSelector"] = written.node_selector
     return spec
 
 
@@ -231,53 +235,69 @@ _KINDS: Final = {
 }
 
 _AUTHENTICATED: Final = "system:authenticated"
-_DEVELOPER: Final = "developer"
 _DEFAULT: Final = "default"
 _AMOUNT_KINDS: Final = ("used", "reserved", "free")
 
 
-def build_action(node: Node, source: SourceLocation, targets: ReviewTargets) -> Action:
+def build_action(step: Step, node: Node, source: SourceLocation, targets: ReviewTargets) -> Action:
     """Build the action of a step.
 
     Raises:
         StepObjectError: if the step has no action or several, or does not name its object.
     """
     fields = Fields(node)
-    names = [name for name in _ACTIONS if fields.get_node(name) is not None]
+    names = [name for name in ACTIONS if fields.get_node(name) is not None]
     value = fields.get_node(names[0]) if len(names) == 1 else None
     if value is None:
         raise _create_error(source, *_describe_action_count(names))
     location = SourceLocation(source.file, *value.position)
-    if names[0] in _SENDING_ACTIONS:
-        return _SENDING_ACTIONS[names[0]](build_object(fields.get_fields(names[0]), location, targets))
-    if names[0] == _DELETE:
-        return Delete(_build_deleted_target(fields.get_fields(_DELETE), location, targets))
-    return _ACTION_BUILDERS[names[0]](fields, names[0], location)
+    match getattr(step, names[0]):
+        case StepObject() as written:
+            body = build_object(written, value, location, targets)
+            return Create(body) if step.create is not None else Update(body)
+        case DeleteStep() as deleted:
+            return Delete(_build_deleted_target(deleted, location, targets))
+        case PodEnd(pod):
+            return End(StepTarget("Pod", pod), "Succeeded" if step.finish is not None else "Failed")
+        case ResizeStep(pod, container) as resize:
+            return Resize(StepTarget("Pod", pod), container, *get_requests_and_limits(resize))
+        case ScaleStep(replicas=replicas) as scale:
+            return Scale(_build_target(scale, location), replicas)
+        case LabelStep(labels=labels) as label:
+            return Label(_build_target(label, location), labels)
+        case AnnotateStep(annotations=annotations) as annotate:
+            return Annotate(_build_target(annotate, location), annotations)
+        case AllocateStep() as allocation:
+            return _build_allocation(allocation, location)
+        case text:
+            return Wait(parse_duration(text), text)
 
 
 def _describe_action_count(names: list[str]) -> tuple[str, str]:
     """Return the code and the message for a step with no action or several."""
     if not names:
-        return MISSING_FIELD, (f"a step does one thing, and this one does nothing; write one of {', '.join(_ACTIONS)}")
+        return MISSING_FIELD, (f"a step does one thing, and this one does nothing; write one of {', '.join(ACTIONS)}")
     return UNKNOWN_FIELD, f"a step does one thing, and this one does {' and '.join(names)}; write {len(names)} steps"
 
 
-def _build_target(fields: Fields, source: SourceLocation) -> StepTarget:
+def _build_target(written: Written, source: SourceLocation) -> StepTarget:
     """Build the target from the one object that the step names."""
-    kinds = [name for name in _KINDS if fields.get_node(name) is not None]
-    if len(kinds) != 1:
-        if kinds:
-            raise _create_error(source, UNKNOWN_FIELD, f"{kinds[0]} and {kinds[1]} are two objects; name one")
+    names = {kind: name for kind in _KINDS if (name := getattr(written, kind, None)) is not None}
+    if len(names) != 1:
+        if names:
+            first, second, *_ = names
+            raise _create_error(source, UNKNOWN_FIELD, f"{first} and {second} are two objects; name one")
         raise _create_error(source, MISSING_FIELD, "which object? name one by its kind, as in pod: trainer")
-    return StepTarget(_KINDS[kinds[0]], fields.get_text(kinds[0]))
+    ((kind, name),) = names.items()
+    return StepTarget(_KINDS[kind], name)
 
 
-def _build_deleted_target(fields: Fields, source: SourceLocation, targets: ReviewTargets) -> StepTarget:
+def _build_deleted_target(written: DeleteStep, source: SourceLocation, targets: ReviewTargets) -> StepTarget:
     """Build the target from the one object that the step names, which may be of a kind of another project."""
-    text = fields.get_text("object")
+    text = written.object
     if not text:
-        return _build_target(fields, source)
-    if len(fields.list_names()) > 1:
+        return _build_target(written, source)
+    if written != DeleteStep(object=text):
         raise _create_error(source, UNKNOWN_FIELD, "object is given beside another object; name one")
     kind, _, name = text.partition("/")
     found = [f"{each}.{group}" for (group, each), target in targets.items() if target.definition is not None]
@@ -289,32 +309,12 @@ def _build_deleted_target(fields: Fields, source: SourceLocation, targets: Revie
     return StepTarget(matching[0], name)
 
 
-def _build_resize(fields: Fields, name: str, source: SourceLocation) -> Action:
-    value = fields.get_fields(name)
-    requests, limits = get_requests_and_limits(value)
-    return Resize(_build_target(value, source), value.get_text("container"), requests, limits)
-
-
-def _build_label(fields: Fields, name: str, source: SourceLocation) -> Action:
-    value = fields.get_fields(name)
-    return Label(_build_target(value, source), get_mapping(value, "labels"))
-
-
-def _build_annotate(fields: Fields, name: str, source: SourceLocation) -> Action:
-    value = fields.get_fields(name)
-    return Annotate(_build_target(value, source), get_mapping(value, "annotations"))
-
-
-def _build_allocation(fields: Fields, name: str, source: SourceLocation) -> Action:
-    value = fields.get_fields(name)
-    pairs = value.get_node("devices")
-    entries = pairs.entries if isinstance(pairs, Mapping) else ()
-    counts = {entry.name: parse_count(entry.value) or 0 for entry in entries}
-    names, total = value.get_texts("names"), sum(counts.values())
+def _build_allocation(written: AllocateStep, source: SourceLocation) -> Action:
+    names, total = written.names, sum(written.devices.values())
     if names and len(names) != total:
         raise _create_error(source, BAD_LENGTH, f"names has {len(names)} entries for {total} devices; name each device")
-    ids = tuple(_parse_device(name, source) for name in names) or tuple(_simulate_devices(counts))
-    return Allocate(_build_target(value, source), counts, ids)
+    ids = tuple(_parse_device(name, source) for name in names) or tuple(_simulate_devices(written.devices))
+    return Allocate(StepTarget("ResourceClaim", written.resourceclaim), written.devices, ids)
 
 
 def _parse_device(name: str, source: SourceLocation) -> DeviceId:
@@ -325,28 +325,10 @@ def _parse_device(name: str, source: SourceLocation) -> DeviceId:
     return DeviceId(driver, pool, device)
 
 
-def _simulate_devices(counts: dict[str, int]) -> Iterator[DeviceId]:
+def _simulate_devices(counts: AnyMapping[str, int]) -> Iterator[DeviceId]:
     for request, count in counts.items():
         for number in range(count):
             yield DeviceId("simulated", "pool", f"{request}-{number}".replace("/", "-"))
-
-
-_DELETE: Final = "delete"
-_SENDING_ACTIONS: dict[str, Callable[[JsonObject], Action]] = {"create": Create, "update": Update}
-_ACTION_BUILDERS: dict[str, Callable[[Fields, str, SourceLocation], Action]] = {
-    "resize": _build_resize,
-    "scale": lambda fields, name, source: Scale(
-        _build_target(fields.get_fields(name), source), parse_count(fields.get_fields(name).get_node("replicas")) or 0
-    ),
-    "finish": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Succeeded"),
-    "fail": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Failed"),
-    "label": _build_label,
-    "annotate": _build_annotate,
-    "allocate": _build_allocation,
-    "wait": lambda fields, name, _: Wait(parse_duration(fields.get_text(name)), fields.get_text(name)),
-}
-_OTHER_ACTIONS: Final = ("resize", "scale", _DELETE, "finish", "fail", "label", "annotate", "allocate", "wait")
-_ACTIONS: Final = (*_SENDING_ACTIONS, *_OTHER_ACTIONS)
 
 
 def _create_error(source: SourceLocation, code: str, message: str) -> StepObjectError:
@@ -360,35 +342,31 @@ class _ScenarioBuilder:
         self.file = file
         self.document = document
         self.fields = Fields(document)
+        self.written = convert(to_plain(document), ScenarioDocument)
         self.findings: list[LintFinding] = []
         self.usable = False
 
     def build(self) -> Scenario | None:
         """Return the scenario; None if it has a problem."""
-        policies = self._read_policies()
-        namespaces = {name: get_mapping(Fields(node), "labels") for name, node in self._list_pairs("namespaces")}
-        namespaces = namespaces or {_DEFAULT: {}}
+        policies, written = self._read_policies(), self.written
+        namespaces = written.namespaces or {_DEFAULT: ScenarioNamespace()}
         steps: list[ScenarioStep | None] = []
         known_namespaces = list(namespaces)
-        for node in self.fields.get_items("steps"):
-            steps.append(self._build_step(node, policies, known_namespaces))
+        for step, node in zip(written.steps, self.fields.get_items("steps"), strict=True):
+            steps.append(self._build_step(step, node, policies, known_namespaces))
             known_namespaces += _list_created_namespaces(steps[-1])
         if self.findings:
             return None
         return Scenario(
-            self.fields.get_text("name"),
+            written.name,
             policies,
-            namespaces,
+            {name: namespace.labels for name, namespace in namespaces.items()},
             tuple(step for step in steps if step is not None),
             self._create_source(self.document),
-            {name: to_plain(node) for name, node in self._list_pairs("nodes")},
-            parse_time(time) if (time := self.fields.get_text("time")) else None,
-            {name: get_mapping(Fields(node), "annotations") for name, node in self._list_pairs("namespaces")},
+            to_plain(self.fields.get_node("nodes")) or {},
+            parse_time(written.time) if written.time is not None else None,
+            {name: namespace.annotations for name, namespace in written.namespaces.items()},
         )
-
-    def _list_pairs(self, name: str) -> Iterator[tuple[str, Node]]:
-        for entry in _list_entries(self.fields.get_node(name)):
-            yield entry.name, entry.value
 
     def _create_source(self, node: Node) -> SourceLocation:
         return SourceLocation(self.file, *node.position)
@@ -403,74 +381,60 @@ class _ScenarioBuilder:
         self.findings += [finding for finding in parsed.findings if finding.severity is Severity.ERROR]
         return parsed.policies
 
-    def _build_step(self, node: Node, policies: PolicySet, namespaces: list[str]) -> ScenarioStep | None:
+    def _build_step(self, step: Step, node: Node, policies: PolicySet, namespaces: list[str]) -> ScenarioStep | None:
         fields = Fields(node)
-        namespace_node = fields.get_node("namespace")
-        namespace = fields.get_text("namespace", namespaces[0])
-        if namespace_node is not None:
-            self._check_known(namespace_node, namespace, namespaces, "namespace")
-        action = self._build_action(node, list_review_targets(policies))
-        expectation = self._build_expectation(fields.get_fields("expect"), policies, namespaces, namespace)
+        namespace = namespaces[0] if step.namespace is None else step.namespace
+        self._check_known(fields.get_node("namespace"), namespace, namespaces, "namespace")
+        action = self._build_action(step, node, list_review_targets(policies))
+        expectation = self._build_expectation(step.expect, fields.get_fields("expect"), policies, namespaces, namespace)
         if action is None:
             return None
-        dry_run = fields.get_flag("dryRun", default=False)
-        return ScenarioStep(
-            action, namespace, _build_user(fields.get_fields("as")), expectation, self._create_source(node), dry_run
-        )
+        user = UserInfo(step.user.user, (*step.user.groups, _AUTHENTICATED))
+        return ScenarioStep(action, namespace, user, expectation, self._create_source(node), step.dry_run)
 
-    def _build_action(self, node: Node, targets: ReviewTargets) -> Action | None:
+    def _build_action(self, step: Step, node: Node, targets: ReviewTargets) -> Action | None:
         try:
-            return build_action(node, self._create_source(node), targets)
+            return build_action(step, node, self._create_source(node), targets)
         except StepObjectError as error:
             self.findings.append(error.finding)
             return None
 
     def _build_expectation(
-        self, fields: Fields, policies: PolicySet, namespaces: list[str], namespace: str
+        self, written: StepExpectation, fields: Fields, policies: PolicySet, namespaces: list[str], namespace: str
     ) -> Expectation:
-        pods = fields.get_fields("pods")
+        for entry in fields.list_entries("nodes"):
+            self._check_known(entry.key, entry.name, list(self.written.nodes), "node")
         return Expectation(
-            ScenarioVerdict(fields.get_text("verdict", ScenarioVerdict.ALLOWED)),
-            fields.get_texts("codes") if fields.get_node("codes") else None,
-            fields.get_text("message") if fields.get_node("message") else None,
-            fields.get_texts("warnings") if fields.get_node("warnings") else None,
-            dict(fields.get_fields("filled").get_pairs()) if fields.get_node("filled") else None,
-            parse_count(pods.get_node("created")),
-            parse_count(pods.get_node("missing")),
+            written.verdict,
+            written.codes,
+            written.message,
+            written.warnings,
+            None if written.filled is None else {field: str(value) for field, value in written.filled.items()},
+            written.pods.created,
+            written.pods.missing,
             tuple(
-                self._build_ledger_expectation(item, policies, namespaces, namespace)
-                for item in fields.get_items("ledger")
+                self._build_ledger_expectation(ledger, node, policies, namespaces, namespace)
+                for ledger, node in zip(written.ledgers, fields.get_items("ledger"), strict=True)
             ),
-            tuple(self._build_node_expectation(entry) for entry in _list_entries(fields.get_node("nodes"))),
+            tuple(NodeExpectation(name, node.published, node.problems) for name, node in written.nodes.items()),
         )
 
-    def _build_node_expectation(self, entry: Entry) -> NodeExpectation:
-        known_nodes = [name for name, _ in self._list_pairs("nodes")]
-        self._check_known(entry.key, entry.name, known_nodes, "node")
-        fields = Fields(entry.value)
-        problems = dict(fields.get_fields("problems").get_pairs()) if fields.get_node("problems") else None
-        return NodeExpectation(entry.name, _parse_quantities(fields.get_fields("published")), problems)
-
     def _build_ledger_expectation(
-        self, node: Node, policies: PolicySet, namespaces: list[str], namespace: str
+        self, written: ExpectedLedger, node: Node, policies: PolicySet, namespaces: list[str], namespace: str
     ) -> LedgerExpectation:
         fields = Fields(node)
         caps = {cap.name: cap for cap in policies.caps}
-        name = fields.get_text("cap")
+        cap = caps.get(written.cap)
         if self.usable:
-            self._check_known(fields.get_node("cap") or node, name, list(caps), "cap")
-            self._check_resources(fields, caps.get(name))
-        namespace_node = fields.get_node("namespace")
-        if namespace_node is not None:
-            self._check_known(namespace_node, fields.get_text("namespace"), namespaces, "namespace")
-        shared = name in caps and caps[name].shared and not caps[name].group_by
-        amounts = {
-            kind: _parse_quantities(fields.get_fields(kind))
-            for kind in _AMOUNT_KINDS
-            if fields.get_node(kind) is not None
-        }
-        ledger_namespace = "" if shared else fields.get_text("namespace", namespace)
-        return LedgerExpectation(name, ledger_namespace, amounts, self._create_source(node))
+            self._check_known(fields.get_node("cap"), written.cap, list(caps), "cap")
+            self._check_resources(fields, cap)
+        if written.namespace is not None:
+            namespace = written.namespace
+            self._check_known(fields.get_node("namespace"), namespace, namespaces, "namespace")
+        is_shared = cap is not None and cap.shared and not cap.group_by
+        given = {"used": written.used, "reserved": written.reserved, "free": written.free}
+        amounts = {kind: quantities for kind, quantities in given.items() if quantities is not None}
+        return LedgerExpectation(written.cap, "" if is_shared else namespace, amounts, self._create_source(node))
 
     def _check_resources(self, fields: Fields, cap: NamespaceCap | None) -> None:
         """Check that the cap counts the expected resources; an unknown resource would compare as an amount of 0."""
@@ -481,8 +445,8 @@ class _ScenarioBuilder:
                 name = entry.name.removeprefix(REQUESTS_PREFIX)
                 self._check_known(entry.key, name, resources, "name that the cap counts")
 
-    def _check_known(self, node: Node, name: str, known_names: list[str], noun: str) -> None:
-        if name not in known_names:
+    def _check_known(self, node: Node | None, name: str, known_names: list[str], noun: str) -> None:
+        if node is not None and name not in known_names:
             hint = format_suggestion(name, known_names) or (
                 f"; there is {', '.join(known_names[:5])}" if known_names else ""
             )
@@ -499,19 +463,7 @@ def build_scenario(file: str, document: Mapping) -> tuple[Scenario | None, list[
     return scenario, builder.findings
 
 
-def _list_entries(node: Node | None) -> Sequence[Entry]:
-    return node.entries if isinstance(node, Mapping) else ()
-
-
 def _list_created_namespaces(step: ScenarioStep | None) -> Iterator[str]:
     """Yield the namespace that a step creates, if any."""
     if step is not None and isinstance(step.action, Create) and step.action.body["kind"] == "Namespace":
         yield str((step.action.body.get("metadata") or {}).get("name") or "")
-
-
-def _build_user(fields: Fields) -> UserInfo:
-    return UserInfo(fields.get_text("user", _DEVELOPER), (*fields.get_texts("groups"), _AUTHENTICATED))
-
-
-def _parse_quantities(fields: Fields) -> dict[str, Quantity]:
-    return {name: Quantity.parse(text) for name, text in fields.get_pairs().items()}
