@@ -12,12 +12,13 @@ from msgspec.structs import replace
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, Verdict, decode_review
 from tallygate.admission.response import (
+    UNPROCESSABLE,
+    Response,
     ResponseSubject,
     create_denial_status,
+    create_response,
     create_retry_status,
     encode_response,
-    encode_review_response,
-    encode_rule_response,
 )
 from tests.effort import examples
 
@@ -82,7 +83,7 @@ def test_the_last_of_duplicate_keys_counts() -> None:
 
 def test_a_uid_is_echoed_exactly() -> None:
     uid = 'A-"quoted"-\\-ü-\u2028'
-    assert json.loads(encode_review_response(decode_review(review(uid=uid)).uid))["response"]["uid"] == uid
+    assert json.loads(encode_response(decode_review(review(uid=uid)).uid, Response()))["response"]["uid"] == uid
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,12 @@ def test_a_review_with_replaced_bytes_is_decoded_or_rejected(at: int, noise: byt
         assert str(error)  # noqa: PT017  # either outcome is right; an error has a message
 
 
+def respond(subject: ResponseSubject, verdict: Verdict, phase: Phase = Phase.VALIDATING) -> bytes:
+    """Return the response by the verdict of rules."""
+    status = create_denial_status(subject, UNPROCESSABLE, "Invalid", verdict.problems) if verdict.problems else None
+    return encode_response(subject.request.uid, create_response(subject, verdict, phase, status))
+
+
 def decode_response(body: bytes) -> dict[str, Any]:
     """Return the response of a body, and check the envelope that the API server requires."""
     review = json.loads(body)
@@ -143,14 +150,14 @@ def decode_response(body: bytes) -> dict[str, Any]:
 
 
 def test_an_allowing_response_has_no_message() -> None:
-    assert decode_response(encode_rule_response(SUBJECT, ALLOWED, Phase.VALIDATING)) == {"uid": "u", "allowed": True}
+    assert decode_response(respond(SUBJECT, ALLOWED, Phase.VALIDATING)) == {"uid": "u", "allowed": True}
 
 
 def test_a_denial_has_every_problem_in_message_and_causes() -> None:
     wrong = (problem(1), *(problem(2, f"spec.containers[{index}]", rule="whole") for index in (0, 1)))
     verdict = Verdict(problems=wrong)
     answer = decode_response(
-        encode_rule_response(ResponseSubject(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING)
+        respond(ResponseSubject(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING)
     )
     assert answer["allowed"] is False
     assert (answer["status"]["code"], answer["status"]["reason"], answer["status"]["status"]) == (
@@ -206,7 +213,7 @@ def test_an_object_without_a_readable_name_is_called_by_its_kind(body: bytes) ->
 
 def test_a_thousand_problems_are_counted_in_a_small_response() -> None:
     verdict = Verdict(problems=tuple(problem(n) for n in range(1000)))
-    body = encode_rule_response(SUBJECT, verdict, Phase.VALIDATING)
+    body = respond(SUBJECT, verdict, Phase.VALIDATING)
     message = decode_response(body)["status"]["message"]
     assert message.startswith('Pod "p" has 1000 problems:')
     assert message.endswith("and 980 more, the first 200 of all among the causes in the status")
@@ -219,32 +226,30 @@ def test_a_thousand_problems_are_counted_in_a_small_response() -> None:
 )
 def test_twenty_problems_are_listed_and_more_are_counted(count: int, ends: str) -> None:
     problems = tuple(Problem("", "TG", Reason.INVALID, f"TG{number} is wrong") for number in range(count))
-    message = decode_response(encode_rule_response(SUBJECT, Verdict(problems=problems), Phase.VALIDATING))["status"][
-        "message"
-    ]
+    message = decode_response(respond(SUBJECT, Verdict(problems=problems), Phase.VALIDATING))["status"]["message"]
     assert message.splitlines()[-1].removesuffix(" (TG)") == ends
 
 
 def test_a_validating_response_never_has_a_patch() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING))
+    assert "patch" not in decode_response(respond(SUBJECT, verdict, Phase.VALIDATING))
 
 
 def test_a_mutating_response_has_patch_and_patch_type() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    answer = decode_response(encode_rule_response(SUBJECT, verdict, Phase.MUTATING))
+    answer = decode_response(respond(SUBJECT, verdict, Phase.MUTATING))
     assert answer["patchType"] == "JSONPatch"
     assert json.loads(base64.b64decode(answer["patch"])) == [{"op": "add", "path": "/a", "value": 1}]
 
 
 def test_a_denial_has_no_patch() -> None:
     verdict = Verdict(problems=(problem(),), patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in decode_response(encode_rule_response(SUBJECT, verdict, Phase.MUTATING))
+    assert "patch" not in decode_response(respond(SUBJECT, verdict, Phase.MUTATING))
 
 
 def test_warned_and_audited_problems_are_warnings_and_annotations() -> None:
     verdict = Verdict(warnings=(problem(1),), audits=(problem(2), problem(3)), unknown=("rule x was not judged",))
-    answer = decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING))
+    answer = decode_response(respond(SUBJECT, verdict, Phase.VALIDATING))
     assert answer["allowed"] is True
     assert answer["warnings"] == ['Pod "p": spec: is wrong (TG1, rule r)', "rule x was not judged"]
     assert answer["auditAnnotations"] == {"audit": "spec: is wrong (TG2, rule r); spec: is wrong (TG3, rule r)"}
@@ -253,7 +258,7 @@ def test_warned_and_audited_problems_are_warnings_and_annotations() -> None:
 def test_the_reason_of_a_rule_is_in_its_first_warning_only() -> None:
     verdict = Verdict(warnings=(problem(1), problem(2)))
     answer = decode_response(
-        encode_rule_response(ResponseSubject(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING)
+        respond(ResponseSubject(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING)
     )
     assert answer["warnings"] == [
         'Pod "p": spec: is wrong (TG1, rule r: refused from Monday on)',
@@ -263,13 +268,13 @@ def test_the_reason_of_a_rule_is_in_its_first_warning_only() -> None:
 
 def test_control_characters_in_a_warning_are_removed() -> None:
     verdict = Verdict(warnings=(problem(message="a\nb\x1b[31mc\x7fd"),))
-    (warning,) = decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING))["warnings"]
+    (warning,) = decode_response(respond(SUBJECT, verdict, Phase.VALIDATING))["warnings"]
     assert warning == 'Pod "p": spec: a b [31mc d (TG1, rule r)'
 
 
 def test_many_short_warnings_fill_the_limit_and_the_rest_is_counted() -> None:
     verdict = Verdict(warnings=tuple(problem(message="x" * 80) for _ in range(100)))
-    warnings = decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING))["warnings"]
+    warnings = decode_response(respond(SUBJECT, verdict, Phase.VALIDATING))["warnings"]
     assert 3900 < sum(map(len, warnings)) <= 4096
     assert warnings[-1].startswith(f"and {100 - len(warnings) + 1} more ")
 
@@ -278,7 +283,7 @@ def test_many_short_warnings_fill_the_limit_and_the_rest_is_counted() -> None:
 @settings(max_examples=examples(60))
 def test_warnings_always_stay_below_the_limit_of_the_api_server(texts: list[str]) -> None:
     verdict = Verdict(warnings=tuple(problem(message=text) for text in texts))
-    answer = decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING)).get("warnings", [])
+    answer = decode_response(respond(SUBJECT, verdict, Phase.VALIDATING)).get("warnings", [])
     assert sum(map(len, answer)) <= 4096
     assert not any(ord(char) < 32 for warning in answer for char in warning)
     if len(answer) < len(texts):
@@ -286,8 +291,7 @@ def test_warnings_always_stay_below_the_limit_of_the_api_server(texts: list[str]
 
 
 def test_a_retry_response_has_status_429_and_the_delay() -> None:
-    answer = decode_response(
-        encode_response(SUBJECT, Verdict(), Phase.VALIDATING, create_retry_status(CHANGE, 1, "cap gpus: wait"))
-    )
+    status = create_retry_status(CHANGE, 1, "cap gpus: wait")
+    answer = decode_response(encode_response("u", create_response(SUBJECT, Verdict(), Phase.VALIDATING, status)))
     assert answer["status"]["code"] == 429
     assert answer["status"]["details"]["retryAfterSeconds"] == 1

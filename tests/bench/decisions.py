@@ -9,6 +9,7 @@ from tallygate.gate.gate import Gate
 from tallygate.policy.load import SHIPPED_POLICIES, load_policies
 from tallygate.policy.model import PolicySet
 from tallygate.policy.parse import parse
+from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.bench.comparison import REVIEW
 
@@ -39,7 +40,7 @@ def create_gate(policies: PolicySet) -> Gate:
     nonces = map(str, itertools.count())
     return Gate(
         policies=lambda: policies,
-        namespaces=UnknownNamespaces(),
+        view=ClusterView(namespaces=UnknownNamespaces()),
         ledgers=MemoryLedgers(),
         monotonic=time.monotonic,
         nonce=lambda: next(nonces),

@@ -12,6 +12,7 @@ from tallygate.gate.gate import Gate
 from tallygate.gate.ledger_reconciler import LedgerReconciler
 from tallygate.kube.resource_codec import Replaced
 from tallygate.policy.model import PolicySet
+from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.named_stores import NamespaceRecord, NamespaceStore
 from tallygate.state.informers.pod_store import PodStore
@@ -39,12 +40,11 @@ class _Replica:
         lister = UsageLister(pods, namespaces, self._read_clock, self._read_clock)
         self.gate = Gate(
             policies=lambda: policies,
-            namespaces=namespaces,
+            view=ClusterView(namespaces=namespaces, usage_lister=lister),
             ledgers=ledgers,
             monotonic=self._read_clock,
             nonce=lambda: next(nonces),
             unix_time=self._read_clock,
-            usage_lister=lister,
         )
         records = [
             NamespaceRecord(f"u-{number}", f"team-{number}", 1, {"team": f"team-{number % _GROUPS}"})

@@ -15,6 +15,7 @@ from tallygate.cli.app import root
 from tallygate.cli.sources.options import load_usable_policies
 from tallygate.gate.gate import Gate
 from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.conformance.errors import is_resource_field
 from tests.conformance.sums import find_wrapping_names
@@ -83,7 +84,7 @@ def test_the_gate_and_the_command_line_deny_the_same(json_findings: dict[int, li
     policies = load_usable_policies([SHIPPED_POLICIES])
     gate = Gate(
         policies=lambda: policies,
-        namespaces=UnknownNamespaces(),
+        view=ClusterView(namespaces=UnknownNamespaces()),
         ledgers=MemoryLedgers(),
         monotonic=lambda: 0.0,
         nonce=lambda: "nonce",

@@ -10,6 +10,7 @@ from tallygate.admission.request import Phase, ReviewError
 from tallygate.gate.gate import Gate
 from tallygate.policy.load import SHIPPED_POLICIES
 from tallygate.policy.parse import parse
+from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 _REVIEWS = Path(__file__).parents[1] / "reviews" / "cases"
@@ -29,7 +30,7 @@ def _create_gate() -> Gate:
     nonces = map(str, itertools.count())
     return Gate(
         policies=lambda: policies,
-        namespaces=UnknownNamespaces(),
+        view=ClusterView(namespaces=UnknownNamespaces()),
         ledgers=MemoryLedgers(),
         monotonic=lambda: 0.0,
         nonce=lambda: next(nonces),

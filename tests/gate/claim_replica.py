@@ -12,6 +12,7 @@ from tallygate.gate.decisions import Decision
 from tallygate.gate.gate import Gate
 from tallygate.gate.ledger_reconciler import LedgerReconciler
 from tallygate.kube.resource_codec import Bookmark
+from tallygate.review.view import ClusterView
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.informers.claim_store import ClaimStore
 from tallygate.state.informers.device_store import DeviceStore, SliceRecord
@@ -52,16 +53,18 @@ class ClaimReplica(ReplicaFixture):
         )
         self.gate = Gate(
             policies=lambda: self.policies,
-            namespaces=self.namespaces,
+            view=ClusterView(
+                namespaces=self.namespaces,
+                usage_lister=self.usage_lister,
+                resources_by_class=lambda: self.resources_by_class,
+                claim_templates=self.templates,
+                least_amounts=LeastAmounts(self._list_slices, self.selectors.get),
+                workload_reader=self.stored,
+            ),
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
             nonce=self._nonce,
             unix_time=self.read_unix_time,
-            usage_lister=self.usage_lister,
-            resources_by_class=lambda: self.resources_by_class,
-            claim_templates=self.templates,
-            least_amounts=LeastAmounts(self._list_slices, self.selectors.get),
-            workload_reader=self.stored,
         )
         self.caps: CapIndex = self.gate.get_active_caps()
         self.reconciler = LedgerReconciler(

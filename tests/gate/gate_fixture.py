@@ -24,6 +24,7 @@ from tallygate.review.cluster_snapshot import SnapshotProvider
 from tallygate.review.quota_forecast import QuotaLister
 from tallygate.review.scale_requests import WorkloadReader
 from tallygate.review.schedulability import check_schedulability, count_pods_on_nodes
+from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey, Ledgers, NamespaceLister
@@ -72,22 +73,24 @@ class GateFixture:
         lister: NamespaceLister = UnknownNamespaces() if labels is None else FixedNamespaces(labels)
         self.gate = Gate(
             policies=lambda: self.policies,
-            namespaces=lister,
+            view=ClusterView(
+                namespaces=lister,
+                quotas=quotas,
+                evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=devices)
+                if snapshots
+                else None,
+                workload_reader=workloads,
+                claim_templates=claim_templates,
+                resources_by_class=lambda: resources_by_class,
+                find_pod_defaults=lambda _: pod_defaults,
+                count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots) if snapshots else None,
+                is_advertised=partial(may_be_advertised, snapshots=snapshots) if snapshots else lambda _: True,
+            ),
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
             nonce=lambda: f"n{next(nonces)}",
             unix_time=self.read_unix_time,
-            quotas=quotas,
-            evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=devices)
-            if snapshots
-            else None,
-            workload_reader=workloads,
-            claim_templates=claim_templates,
-            resources_by_class=lambda: resources_by_class,
             limit_admissions=limit_admissions,
-            find_pod_defaults=lambda _: pod_defaults,
-            count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots) if snapshots else None,
-            is_advertised=partial(may_be_advertised, snapshots=snapshots) if snapshots else lambda _: True,
         )
 
     def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Decision:

@@ -16,6 +16,7 @@ from tallygate.gate.ledger_reconciler import LedgerReconciler
 from tallygate.gate.top_consumers import TopConsumers
 from tallygate.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.review.view import ClusterView
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
@@ -154,15 +155,17 @@ class ReplicaFixture(GateFixture):
         top_consumers = TopConsumers(lambda: self.now, self.usage_lister, BOUND, Lock())
         self.gate = Gate(
             policies=lambda: self.policies,
-            namespaces=self.namespaces,
+            view=ClusterView(
+                namespaces=self.namespaces,
+                usage_lister=self.usage_lister,
+                workload_reader=self.stored,
+                limit_annotations=self.namespaces.get_limit_annotations,
+            ),
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
             nonce=self._nonce,
             unix_time=self.read_unix_time,
-            usage_lister=self.usage_lister,
             top_consumers=top_consumers,
-            workload_reader=self.stored,
-            limit_annotations=self.namespaces.get_limit_annotations,
             activation=activation,
         )
         self.reconciler = LedgerReconciler(

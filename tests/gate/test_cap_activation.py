@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.cluster.usage_lister import UsageLister
+from tallygate.gate.decisions import UndecidedError
 from tallygate.gate.gate import Gate
-from tallygate.review.context import UndecidedError
+from tallygate.review.view import ClusterView
 from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
@@ -100,12 +101,11 @@ def test_a_review_before_the_first_list_of_pods_is_left_to_another_replica() -> 
     unlisted = UsageLister(PodStore(), replica.namespaces, lambda: replica.now, lambda: None)
     replica.gate = Gate(
         policies=lambda: replica.policies,
-        namespaces=replica.namespaces,
+        view=ClusterView(namespaces=replica.namespaces, usage_lister=unlisted),
         ledgers=replica.ledgers,
         monotonic=lambda: replica.now,
         nonce=lambda: "n",
         unix_time=lambda: replica.now,
-        usage_lister=unlisted,
     )
     with pytest.raises(UndecidedError, match="pods are not listed yet") as caught:
         replica.request_pod("u2")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.review.context import UndecidedError
+from tallygate.gate.decisions import UndecidedError
 from tests.gate.gate_fixture import BY_LABEL, CAP, GateFixture, response
 from tests.gate.replica_fixture import ReplicaFixture
 

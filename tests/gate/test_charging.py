@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tallygate.accounting.amounts import Amounts
 from tallygate.admission.cap_index import CapIndex
 from tallygate.gate.charge_transitions import ChargeMode, ReleaseTransition, ReserveTransition
+from tallygate.gate.decisions import UndecidedError
 from tallygate.review.cap_charge import CapCharge, ChargedConsumer
-from tallygate.review.context import UndecidedError
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.ledger.ledger import Ledger, Operation
 from tallygate.state.ports import LedgerKey, StoreUnavailableError, Transition, UnknownOutcomeError

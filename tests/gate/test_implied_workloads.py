@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tallygate.admission.request import Phase
+from tallygate.gate.decisions import UndecidedError
 from tallygate.objects.core import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from tallygate.objects.meta import ObjectMeta
-from tallygate.review.context import UndecidedError
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import GateFixture, response
 

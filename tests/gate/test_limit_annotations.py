@@ -10,6 +10,7 @@ import pytest
 from tallygate.admission.request import ReviewError
 from tallygate.gate.gate import Gate
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
+from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import FixedNamespaces
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
@@ -214,13 +215,15 @@ class _StaleReplica:
         self._replica = replica
         self._gate = Gate(
             policies=lambda: replica.policies,
-            namespaces=FixedNamespaces({"team-a": {}}),
+            view=ClusterView(
+                namespaces=FixedNamespaces({"team-a": {}}),
+                usage_lister=replica.usage_lister,
+                limit_annotations=lambda: annotations,
+            ),
             ledgers=replica.ledgers,
             monotonic=lambda: replica.now,
             nonce=lambda: f"stale-{next(nonces)}",
             unix_time=replica.read_unix_time,
-            usage_lister=replica.usage_lister,
-            limit_annotations=lambda: annotations,
         )
 
     def request_pod(self, uid: str, gpus: int) -> int:

@@ -10,6 +10,7 @@ from tallygate.accounting.amounts import Amounts
 from tallygate.admission.request import Phase
 from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.gate import Gate
+from tallygate.review.view import ClusterView
 from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.state.ledger.reserve import MAX_RESERVATIONS
@@ -95,12 +96,11 @@ def test_a_cap_with_a_soft_limit_alone_admits_before_pods_are_listed_and_in_an_u
     assert replica.request_pod("u1", namespace="team-unknown") == 200
     replica.gate = Gate(
         policies=lambda: replica.policies,
-        namespaces=replica.namespaces,
+        view=ClusterView(namespaces=replica.namespaces, usage_lister=unlisted),
         ledgers=replica.ledgers,
         monotonic=lambda: replica.now,
         nonce=lambda: "n",
         unix_time=lambda: replica.now,
-        usage_lister=unlisted,
     )
     assert replica.request_pod("u2") == 200
 

@@ -7,7 +7,7 @@ import pytest
 from tallygate.accounting.amounts import Amounts
 from tallygate.admission.cap_index import get_cap_name
 from tallygate.errors import TallygateError
-from tallygate.review.context import UndecidedError
+from tallygate.gate.decisions import UndecidedError
 from tallygate.state.batched_ledgers import BatchedLedgers
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.ledger.ledger import Ledger

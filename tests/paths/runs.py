@@ -18,6 +18,7 @@ from tallygate.cli.app import root
 from tallygate.cli.framework import EXIT_FINDINGS
 from tallygate.gate.gate import Gate
 from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate.review.view import ClusterView
 from tallygate.server.controllers.informers import load_client_config
 from tallygate.server.policy_reloader import PolicyReloader
 from tallygate.server.serve_with_cluster import _create_ledgers, create_cluster_gate
@@ -160,7 +161,7 @@ def run_policy_edit() -> list[str]:
         policies = PolicyReloader([path], telemetry)
         gate = Gate(
             policies=policies.store.get_policies,
-            namespaces=UnknownNamespaces(),
+            view=ClusterView(namespaces=UnknownNamespaces()),
             ledgers=MemoryLedgers(),
             monotonic=time.monotonic,
             nonce=lambda: "nonce",

@@ -12,8 +12,7 @@ from functools import partial
 import msgspec
 
 from tallygate.admission.request import Phase, ReviewError
-from tallygate.gate.decisions import Decision, DecisionRecord
-from tallygate.review.context import UndecidedError
+from tallygate.gate.decisions import Decision, DecisionRecord, UndecidedError
 from tallygate.server.lifecycle import Lifecycle, exit_process
 from tallygate.server.settings.sources import load_settings
 from tallygate.server.telemetry.json_log import LineWriter, create_logger, open_standard_error

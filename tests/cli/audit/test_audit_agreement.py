@@ -11,6 +11,7 @@ from tallygate.cli.app import root
 from tallygate.cli.sources.options import load_usable_policies
 from tallygate.gate.gate import Gate
 from tallygate.policy.load import SHIPPED_POLICIES
+from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.cli.test_agreement import CASES_OF_WORKLOADS, list_denials
 from tests.cli.usage.clusters import namespace, write_snapshot
@@ -32,7 +33,7 @@ def test_the_gate_and_the_audit_deny_the_same(tmp_path: Path) -> None:
     policies = load_usable_policies([SHIPPED_POLICIES])
     gate = Gate(
         policies=lambda: policies,
-        namespaces=UnknownNamespaces(),
+        view=ClusterView(namespaces=UnknownNamespaces()),
         ledgers=MemoryLedgers(),
         monotonic=lambda: 0.0,
         nonce=lambda: "nonce",

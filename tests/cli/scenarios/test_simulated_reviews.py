@@ -8,11 +8,12 @@ import pytest
 
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS
 from tallygate.admission.kinds import REVIEW_TARGETS
-from tallygate.admission.request import Phase, UserInfo
+from tallygate.admission.request import AdmissionRequest, Phase, UserInfo
 from tallygate.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
-from tallygate.gate.decisions import Decision
 from tallygate.gate.gate import Gate
 from tallygate.policy.model import PolicySet
+from tallygate.review.outcome import Outcome
+from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import FixedNamespaces, MemoryLedgers
 
 REVIEWS = Path(__file__).parents[2] / "reviews"
@@ -26,18 +27,18 @@ class RecordingGate(Gate):
         nothing = PolicySet(rules=(), caps=())
         super().__init__(
             policies=lambda: nothing,
-            namespaces=FixedNamespaces({"default": {}}),
+            view=ClusterView(namespaces=FixedNamespaces({"default": {}})),
             ledgers=MemoryLedgers(),
             monotonic=lambda: 0.0,
             nonce=lambda: "n",
             unix_time=lambda: 0.0,
         )
-        self.reviews: list[tuple[Phase, dict[str, Any]]] = []
+        self.reviews: list[tuple[Phase, AdmissionRequest]] = []
 
-    def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
-        """Record the review, then decide it."""
-        self.reviews.append((phase, json.loads(body)["request"]))
-        return super().admit(body, phase, deadline)
+    def decide(self, request: AdmissionRequest, phase: Phase, deadline: float) -> Outcome:
+        """Record the request, then decide it."""
+        self.reviews.append((phase, request))
+        return super().decide(request, phase, deadline)
 
 
 def load_recorded_request(kind: str, operation: str, phase: Phase, subresource: str = "") -> dict[str, Any]:
@@ -50,7 +51,7 @@ def load_recorded_request(kind: str, operation: str, phase: Phase, subresource: 
     raise AssertionError((kind, operation, phase))
 
 
-def simulate(kind: str, operation: str, subresource: str = "") -> list[tuple[Phase, dict[str, Any]]]:
+def simulate(kind: str, operation: str, subresource: str = "") -> list[tuple[Phase, AdmissionRequest]]:
     """Return the reviews that the simulated API server sends for the same object."""
     gate = RecordingGate()
     store = ApiServerStore(lambda *_: None)
@@ -79,13 +80,14 @@ def test_reviews_have_the_order_and_the_form_of_real_ones(kind: str, operation: 
     assert [phase for phase, _ in reviews] == [Phase.MUTATING, Phase.VALIDATING]
     for phase, simulated in reviews:
         recorded = load_recorded_request(kind, operation, phase, subresource)
-        assert simulated["kind"]["group"] == recorded["kind"]["group"]
-        assert simulated["subResource"] == recorded.get("subResource", "")
-        assert (simulated["oldObject"] is None) == (recorded["oldObject"] is None)
-        assert ("uid" in simulated["object"]["metadata"]) == ("uid" in recorded["object"]["metadata"])
-        assert simulated["object"]["metadata"]["namespace"] == recorded["object"]["metadata"]["namespace"]
-        assert bool(simulated["name"]) == bool(recorded.get("name"))
-        assert ("name" in simulated["object"]["metadata"]) == ("name" in recorded["object"]["metadata"])
+        metadata, recorded_metadata = json.loads(simulated.object)["metadata"], recorded["object"]["metadata"]
+        assert simulated.group == recorded["kind"]["group"]
+        assert simulated.subresource == recorded.get("subResource", "")
+        assert (simulated.old_object is None) == (recorded["oldObject"] is None)
+        assert ("uid" in metadata) == ("uid" in recorded_metadata)
+        assert metadata["namespace"] == recorded_metadata["namespace"]
+        assert bool(simulated.name) == bool(recorded.get("name"))
+        assert ("name" in metadata) == ("name" in recorded_metadata)
 
 
 def test_requests_are_defaulted_before_the_first_review() -> None:
@@ -99,5 +101,5 @@ def test_requests_are_defaulted_before_the_first_review() -> None:
     store.put(ObjectKey("Namespace", "", "default"), {"metadata": {"name": "default", "uid": "u"}})
     api = ApiServer(gate, store, lambda: 0.0, REVIEW_TARGETS, lambda _: NO_POD_DEFAULTS)
     api.create({**manifest, "metadata": {"name": "x"}}, DEVELOPER)
-    simulated = [each["resources"] for each in gate.reviews[0][1]["object"]["spec"]["containers"]]
+    simulated = [each["resources"] for each in json.loads(gate.reviews[0][1].object)["spec"]["containers"]]
     assert simulated == [each["resources"] for each in pod["spec"]["containers"]]

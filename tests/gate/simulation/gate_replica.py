@@ -7,8 +7,9 @@ from typing import Any
 from tallygate.admission.cap_index import CapIndex
 from tallygate.admission.request import CREATE, UPDATE, Phase
 from tallygate.cluster.usage_lister import get_ledger_key
+from tallygate.gate.decisions import UndecidedError
 from tallygate.gate.gate import Gate
-from tallygate.review.context import UndecidedError
+from tallygate.review.view import ClusterView
 from tallygate.state.ledger.ledger import Operation
 from tallygate.state.ports import RetryLaterError
 from tests.gate.simulation.attempts import Attempt, Attempts
@@ -43,14 +44,16 @@ class GateReplica(Replica):
     def _gate(self) -> Gate:
         return Gate(
             policies=lambda: self.policy.documents,
-            namespaces=self.namespaces,
+            view=ClusterView(
+                namespaces=self.namespaces,
+                usage_lister=self._usage_lister,
+                workload_reader=self._store,
+                limit_annotations=self.namespaces.get_limit_annotations,
+            ),
             ledgers=self._ledgers,
             monotonic=self.clock,
             nonce=self.create_nonce,
             unix_time=self.read_unix_time,
-            usage_lister=self._usage_lister,
-            workload_reader=self._store,
-            limit_annotations=self.namespaces.get_limit_annotations,
             activation=self._cap_activation,
         )
 

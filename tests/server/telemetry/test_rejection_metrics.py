@@ -8,8 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.gate.charge_transitions import ChargeMode
-from tallygate.gate.decisions import Decision
-from tallygate.review.context import UndecidedError
+from tallygate.gate.decisions import Decision, UndecidedError
 from tallygate.server.telemetry.metrics import MAX_CAPS, REASONS, RejectionMetrics, ServerMetrics
 from tallygate.server.web.http_errors import HttpError
 from tallygate.server.web.request_log import RequestLog

@@ -18,6 +18,7 @@ from tallygate.admission.request import (
     REVIEW_API_VERSION,
     REVIEW_KIND,
     AdmissionRequest,
+    PatchOperation,
     Phase,
     Verdict,
 )
@@ -47,55 +48,55 @@ class ResponseSubject(NamedTuple):
     reasons: PolicyReasons
 
 
-def encode_rule_response(subject: ResponseSubject, verdict: Verdict, phase: Phase) -> bytes:
-    """Return the response to a request on which only rules decided."""
-    status = create_denial_status(subject, UNPROCESSABLE, "Invalid", verdict.problems) if verdict.problems else None
-    return encode_response(subject, verdict, phase, status)
+class Response(NamedTuple):
+    """The response to a review: denied if it has a `status`, else allowed.
+
+    `patch` is that of the mutating phase: the API server calls a validating response with a patch invalid.
+    """
+
+    status: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+    annotations: Mapping[str, str] | None = None
+    patch: tuple[PatchOperation, ...] = ()
 
 
-def encode_response(
+ALLOWING = Response()
+"""The response that allows a request, and says nothing else."""
+
+
+def create_response(
     subject: ResponseSubject, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None
-) -> bytes:
-    """Return the response: denied if `status` is given, else allowed."""
+) -> Response:
+    """Return the response with the warnings, the audit annotations and the patch of a verdict."""
     if verdict is ALLOWED:
-        return encode_review_response(subject.request.uid, status=status)
-    return encode_review_response(
-        subject.request.uid,
-        status=status,
-        warnings=_truncate((*_format_warnings(subject, verdict), *verdict.unknown), _MAX_WARNINGS_LENGTH),
-        annotations=_create_annotations(verdict),
-        patch=verdict.patch if phase is Phase.MUTATING and status is None else (),
+        return ALLOWING if status is None else Response(status)
+    return Response(
+        status,
+        _truncate((*_format_warnings(subject, verdict), *verdict.unknown), _MAX_WARNINGS_LENGTH),
+        _create_annotations(verdict),
+        verdict.patch if phase is Phase.MUTATING and status is None else (),
     )
 
 
-def encode_review_response(
-    uid: str,
-    *,
-    status: Mapping[str, Any] | None = None,
-    warnings: tuple[str, ...] = (),
-    annotations: Mapping[str, str] | None = None,
-    patch: tuple[dict[str, Any], ...] = (),
-) -> bytes:
-    """Return the response to the review with this uid: denied if `status` is given, else allowed.
-
-    `patch` is for the mutating phase only: the API server calls a validating response with a patch invalid.
-    """
+def encode_response(uid: str, response: Response) -> bytes:
+    """Return the response to the review with this uid as bytes."""
+    status, warnings, annotations, patch = response
     if status is None and not (warnings or annotations or patch):
         return b'{"apiVersion":"%b","kind":"AdmissionReview","response":{"uid":%b,"allowed":true}}' % (
             REVIEW_API_VERSION.encode(),
             _ENCODER.encode(uid),
         )
-    response: dict[str, Any] = {"uid": uid, "allowed": status is None}
+    fields: dict[str, Any] = {"uid": uid, "allowed": status is None}
     if status is not None:
-        response["status"] = status
+        fields["status"] = status
     if warnings:
-        response["warnings"] = warnings
+        fields["warnings"] = warnings
     if annotations:
-        response["auditAnnotations"] = annotations
+        fields["auditAnnotations"] = annotations
     if patch:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(_ENCODER.encode(patch)).decode("ascii")
-    return _ENCODER.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "response": response})
+        fields["patchType"] = "JSONPatch"
+        fields["patch"] = base64.b64encode(_ENCODER.encode(patch)).decode("ascii")
+    return _ENCODER.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "response": fields})
 
 
 def _format_warnings(subject: ResponseSubject, verdict: Verdict) -> list[str]:

@@ -50,9 +50,14 @@ ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
 """Returns the details of an exceeded resource."""
 
 
+def describe_no_excess(_: CapChargeResult, __: str) -> ExcessDetails:
+    """Return no details: none are known."""
+    return _NO_DETAILS
+
+
 def create_excess_problems(
     result: CapChargeResult,
-    describe_excess: ExcessDescriber = lambda *_: _NO_DETAILS,
+    describe_excess: ExcessDescriber = describe_no_excess,
     *,
     is_allocation: bool = False,
 ) -> Iterator[Problem]:

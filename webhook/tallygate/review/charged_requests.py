@@ -40,7 +40,6 @@ from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.matching import matches_subjects
 from tallygate.review.cap_charge import CapCharge, ChargedConsumer, FixedAmounts
 from tallygate.review.cap_messages import create_missing_limit_problem, create_unknown_product_problem
-from tallygate.review.context import ReviewContext, UndecidedError
 from tallygate.review.gpu_annotation_review import find_uncounted_annotations
 from tallygate.state.informers.claim_records import find_owner_pod, find_pod_uid
 from tallygate.state.ledger.ledger import Operation
@@ -106,26 +105,6 @@ def is_charged(decoded_request: DecodedRequest) -> bool:
     if request.kind == "Pod" and not request.group:
         return request.subresource in _POD_SUBRESOURCES
     return request.kind == "ResourceClaim"
-
-
-def find_charged_caps(
-    context: ReviewContext, labels: Mapping[str, str] | None, *, is_transient: bool
-) -> tuple[ActiveCap, ...]:
-    """Return the caps over the namespace of a review.
-
-    Raises:
-        UndecidedError: if one with a hard limit selects namespaces by labels, and the labels are unknown.
-    """
-    request = context.request
-    matching = context.policy_set.caps.find_matching(request.namespace, labels)
-    if matching.unknown_limits:
-        raise UndecidedError(
-            f"cap {matching.unknown_limits[0]} selects namespaces by label, and the labels of namespace "
-            f"{request.namespace} are unknown here",
-            request.uid,
-            is_transient=is_transient,
-        )
-    return matching.caps
 
 
 def find_no_device(_: DeviceId) -> KnownDevice | None:

@@ -30,7 +30,7 @@ from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, su
 from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.review.cap_messages import (
     ExcessDescriber,
-    ExcessDetails,
+    describe_no_excess,
     describe_scope,
     describe_wait,
     find_hard,
@@ -263,7 +263,7 @@ def _sum_charges(workload: ForecastWorkload, cap: ActiveCap) -> Amounts:
 
 
 def create_whole_problems(
-    result: CapChargeResult, kind: str, pod_count: int, describe_excess: ExcessDescriber = lambda *_: ExcessDetails()
+    result: CapChargeResult, kind: str, pod_count: int, describe_excess: ExcessDescriber = describe_no_excess
 ) -> Iterator[Problem]:
     """Yield one problem for each resource of which the pods of a workload of this kind together exceed a cap."""
     cap = result.charge.cap

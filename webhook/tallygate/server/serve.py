@@ -15,6 +15,7 @@ from tallygate.admission.request import ALLOWED, Verdict
 from tallygate.admission.rule_index import RuleSelection
 from tallygate.gate.gate import Gate
 from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.review.view import ClusterView
 from tallygate.server.controllers.relay_controller import RelayController
 from tallygate.server.https.tls_files import (
     find_trust_problem,
@@ -70,12 +71,14 @@ def create_standalone_gate(
     path = settings.namespaces_file
     gate = Gate(
         policies=policy_reloader.store.get_policies,
-        namespaces=in_memory.read_namespaces(path) if path else in_memory.UnknownNamespaces(),
+        view=ClusterView(
+            namespaces=in_memory.read_namespaces(path) if path else in_memory.UnknownNamespaces(),
+            evaluate_node_rules=SkippedNodeRules(telemetry.log),
+        ),
         ledgers=MemoryLedgers(observer=cap_metrics.memory_observer),
         monotonic=time.monotonic,
         nonce=create_nonce_source(),
         unix_time=time.time,
-        evaluate_node_rules=SkippedNodeRules(telemetry.log),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=True)
     return GateParts(gate.admit)

@@ -17,6 +17,7 @@ from tallygate.gate.top_consumers import TopConsumers
 from tallygate.kube.client import ClientConfig
 from tallygate.review.advertised_names import may_be_advertised
 from tallygate.review.schedulability import check_schedulability, count_pods_on_nodes
+from tallygate.review.view import ClusterView
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.server.controllers.audit_controller import AuditController, AuditSchedule
 from tallygate.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
@@ -62,28 +63,17 @@ def create_cluster_gate(
     activation = _create_activation(client_config, settings, policy_reloader, bound)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     admissions = LimitAdmissions(time.monotonic, Lock())
-    top, snapshots = TopConsumers(time.monotonic, informers.usage_lister, bound, Lock()), informers.snapshot_provider
+    top = TopConsumers(time.monotonic, informers.usage_lister, bound, Lock())
     gate = Gate(
         policies=policy_reloader.store.get_policies,
-        namespaces=WaitingNamespaceLister(informers.namespace_store),
+        view=_create_view(informers),
         ledgers=ledgers,
         monotonic=time.monotonic,
         nonce=nonce_source,
         unix_time=time.time,
-        usage_lister=informers.usage_lister,
         top_consumers=top,
-        quotas=informers.quotas,
-        claim_templates=informers.claim_templates,
-        evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=informers.device_lister),
-        workload_reader=BoundedWorkloadReader(informers.live_reader),
-        resources_by_class=informers.device_class_store.get_resources_by_class,
-        least_amounts=informers.least_amounts,
-        is_advertised=partial(may_be_advertised, snapshots=snapshots),
-        limit_annotations=informers.namespace_store.get_limit_annotations,
         activation=activation,
         limit_admissions=admissions,
-        find_pod_defaults=informers.pod_defaults.find_pod_defaults,
-        count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots),
     )
     elector = _create_elector(client_config, settings, gate, bound)
     reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector, activation)
@@ -102,6 +92,24 @@ def create_cluster_gate(
         background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+
+
+def _create_view(informers: GateInformers) -> ClusterView:
+    snapshots = informers.snapshot_provider
+    return ClusterView(
+        namespaces=WaitingNamespaceLister(informers.namespace_store),
+        usage_lister=informers.usage_lister,
+        quotas=informers.quotas,
+        claim_templates=informers.claim_templates,
+        evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=informers.device_lister),
+        workload_reader=BoundedWorkloadReader(informers.live_reader),
+        resources_by_class=informers.device_class_store.get_resources_by_class,
+        least_amounts=informers.least_amounts,
+        is_advertised=partial(may_be_advertised, snapshots=snapshots),
+        limit_annotations=informers.namespace_store.get_limit_annotations,
+        find_pod_defaults=informers.pod_defaults.find_pod_defaults,
+        count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots),
+    )
 
 
 def _create_reconciler(  # noqa: PLR0913, PLR0917  # parts of one gate

@@ -25,9 +25,8 @@ from tallygate.admission.object_values import TooManyItemsError
 from tallygate.admission.pod_view import PodView
 from tallygate.admission.request import (
     CREATE,
-    REVIEW_API_VERSION,
-    REVIEW_KIND,
     UPDATE,
+    AdmissionRequest,
     PatchOperation,
     Phase,
     UserInfo,
@@ -40,7 +39,7 @@ from tallygate.cli.scenarios.scenario import (
     RequestResult,
     create_invalid,
     create_rejection,
-    parse_decision,
+    create_result,
 )
 from tallygate.gate.gate import Gate
 from tallygate.objects.core import Namespace, Pod, PodSpec
@@ -373,20 +372,21 @@ class ApiServer:
             return RequestResult(), ()
         self._review_count += 1
         body, name = _format_for_webhook(body, key, phase, is_new=old_body is None)
-        review_request = {
-            "uid": f"review-{self._review_count}",
-            "kind": {"group": _get_group(body), "version": _get_version(body), "kind": body["kind"]},
-            "operation": CREATE if old_body is None else UPDATE,
-            "subResource": request.subresource,
-            "namespace": key.namespace if key.kind != "Namespace" else key.name,
-            "name": name,
-            "userInfo": {"username": request.user.name, "groups": request.user.groups},
-            "object": body,
-            "oldObject": old_body,
-            "dryRun": request.dry_run,
-        }
-        review = msgspec.json.encode({"apiVersion": REVIEW_API_VERSION, "kind": REVIEW_KIND, "request": review_request})
-        return parse_decision(self._gate.admit(review, phase, self._monotonic() + _WEBHOOK_TIMEOUT_SECONDS))
+        review_request = AdmissionRequest(
+            str(body["kind"]),
+            CREATE if old_body is None else UPDATE,
+            msgspec.json.encode(body),
+            None if old_body is None else msgspec.json.encode(old_body),
+            group=_get_group(body),
+            subresource=request.subresource,
+            namespace=key.namespace if key.kind != "Namespace" else key.name,
+            name=name,
+            user=request.user,
+            dry_run=request.dry_run,
+            uid=f"review-{self._review_count}",
+        )
+        deadline = self._monotonic() + _WEBHOOK_TIMEOUT_SECONDS
+        return create_result(self._gate.decide(review_request, phase, deadline))
 
 
 def _assign_name_and_namespace(
@@ -419,10 +419,6 @@ def _format_for_webhook(body: JsonObject, key: ObjectKey, phase: Phase, *, is_ne
         return body, key.name
     metadata = {name: value for name, value in body["metadata"].items() if name != "name"}
     return {**body, "metadata": metadata}, ""
-
-
-def _get_version(body: JsonObject) -> str:
-    return str(body["apiVersion"]).rpartition("/")[2]
 
 
 def _get_group(body: JsonObject) -> str:

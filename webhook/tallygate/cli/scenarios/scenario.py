@@ -1,20 +1,20 @@
 """Scenarios as plain values, each step with its source location, and the result of a request."""
 
-import base64
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+import msgspec
+
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.problem import Problem
 from tallygate.accounting.quantity import Quantity
 from tallygate.admission.request import PatchOperation, UserInfo
-from tallygate.admission.response import TOO_MANY_REQUESTS
-from tallygate.gate.decisions import Decision
+from tallygate.gate.decisions import create_response
 from tallygate.policy.model import PolicySet, SourceLocation
+from tallygate.review.outcome import Outcome
 
 JsonObject = dict[str, Any]
 """A JSON object; quantities are strings or integers, so that no quantity becomes a float."""
@@ -248,27 +248,26 @@ def create_invalid(object_name: str, problems: Iterable[Problem]) -> RequestResu
     return create_rejection(f"{object_name} is invalid: {'; '.join(map(str, all_problems))}", *codes)
 
 
-def parse_decision(decision: Decision) -> tuple[RequestResult, tuple[PatchOperation, ...]]:
-    """Return the result of the gate's decision, and its patch."""
-    response: dict[str, Any] = json.loads(decision.body)["response"]
-    status, warnings = response.get("status") or {}, tuple(response.get("warnings", ()))
-    if response["allowed"]:
-        patch = tuple(json.loads(base64.b64decode(response["patch"]))) if "patch" in response else ()
+def create_result(outcome: Outcome) -> tuple[RequestResult, tuple[PatchOperation, ...]]:
+    """Return the result of a request that the gate has decided, and its patch."""
+    response = create_response(outcome)
+    status, warnings, patch = response.status, response.warnings, response.patch
+    if status is None:
         return RequestResult(warnings=warnings, filled=dict(_list_filled(patch))), patch
-    verdict = ScenarioVerdict.RETRY if status.get("code") == TOO_MANY_REQUESTS else ScenarioVerdict.DENIED
-    codes = tuple(dict.fromkeys(decision.record.codes))
-    return RequestResult(verdict, GATE, codes, str(status.get("message", "")), warnings), ()
+    verdict = ScenarioVerdict.DENIED if outcome.undecided is None else ScenarioVerdict.RETRY
+    codes = () if outcome.undecided is not None else tuple(dict.fromkeys(problem.code for problem in outcome.problems))
+    return RequestResult(verdict, GATE, codes, str(status["message"]), warnings), ()
 
 
 def _list_filled(patch: Iterable[PatchOperation]) -> Iterator[tuple[str, str]]:
     """Yield each value that a patch adds, with its field path in Kubernetes' format."""
     for operation in patch:
         *steps, last = operation["path"].split("/")[1:]
-        path = _format_path(steps)
-        if isinstance(operation["value"], Mapping):
-            yield from ((f"{path}.{last}[{name}]", str(value)) for name, value in operation["value"].items())
+        path, added = _format_path(steps), msgspec.json.decode(msgspec.json.encode(operation["value"]))
+        if isinstance(added, Mapping):
+            yield from ((f"{path}.{last}[{name}]", str(value)) for name, value in added.items())
         else:
-            yield f"{path}[{last.replace('~1', '/').replace('~0', '~')}]", str(operation["value"])
+            yield f"{path}[{last.replace('~1', '/').replace('~0', '~')}]", str(added)
 
 
 def _format_path(steps: Iterable[str]) -> str:

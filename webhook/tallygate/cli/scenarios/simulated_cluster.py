@@ -40,6 +40,8 @@ from tallygate.gate.top_consumers import TopConsumers
 from tallygate.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.objects.core import Namespace
 from tallygate.policy.limit_annotations import read_overrides, select_texts
+from tallygate.policy.model import PolicySet
+from tallygate.review.view import ClusterView
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.claim_store import ClaimStore
@@ -113,7 +115,6 @@ class SimulatedCluster:
         self._scheduler_cache: SchedulerCache | None = None
         self._device_cache: DeviceCache | None = None
         self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
-        has_node_rules = RuleIndex(scenario.policies).has_node_rules
         self.store = ApiServerStore(self._send_watch_event)
         self._usage_lister = UsageLister(
             self._pods,
@@ -127,21 +128,12 @@ class SimulatedCluster:
         top_consumers = TopConsumers(self._read_clock, self._usage_lister)
         self._gate = Gate(
             policies=lambda: scenario.policies,
-            namespaces=self._namespaces,
+            view=self._create_view(scenario.policies),
             ledgers=self._ledgers,
             monotonic=self._read_clock,
             nonce=self._create_nonce,
             unix_time=self._read_unix_time,
-            usage_lister=self._usage_lister,
             top_consumers=top_consumers,
-            evaluate_node_rules=self._create_node_check() if has_node_rules else None,
-            resources_by_class=self._get_resources_by_class,
-            claim_templates=self._claim_templates,
-            least_amounts=LeastAmounts(self._devices.list_slices, self._find_selectors),
-            workload_reader=self,
-            limit_annotations=self._namespaces.get_limit_annotations,
-            find_pod_defaults=self._pod_defaults.find,
-            count_daemon_pods=self._count_daemon_pods,
         )
         self._ledger_reconciler = self._create_reconciler(top_consumers)
         self._targets = targets = list_review_targets(scenario.policies)
@@ -152,6 +144,20 @@ class SimulatedCluster:
         self._publication = self._create_publication(scenario)
         self._pods_missing = 0
         self._create_initial_objects(scenario)
+
+    def _create_view(self, policies: PolicySet) -> ClusterView:
+        return ClusterView(
+            namespaces=self._namespaces,
+            usage_lister=self._usage_lister,
+            evaluate_node_rules=self._create_node_check() if RuleIndex(policies).has_node_rules else None,
+            resources_by_class=self._get_resources_by_class,
+            claim_templates=self._claim_templates,
+            least_amounts=LeastAmounts(self._devices.list_slices, self._find_selectors),
+            workload_reader=self,
+            limit_annotations=self._namespaces.get_limit_annotations,
+            find_pod_defaults=self._pod_defaults.find,
+            count_daemon_pods=self._count_daemon_pods,
+        )
 
     def _create_reconciler(self, top_consumers: TopConsumers) -> LedgerReconciler:
         return LedgerReconciler(

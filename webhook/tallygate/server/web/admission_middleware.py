@@ -12,8 +12,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from tallygate.admission.request import Phase, ReviewError
 from tallygate.admission.webhook_configuration import ADMIT_PATH_PREFIX
-from tallygate.gate.decisions import Decision, DecisionRecord
-from tallygate.review.context import UndecidedError
+from tallygate.gate.decisions import Decision, DecisionRecord, UndecidedError
 from tallygate.server.interfaces import Admit
 from tallygate.server.web.decision_progress import DecisionProgress
 from tallygate.server.web.http_errors import STATUS_LINES, FirstAttempts, HttpError

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tallygate.gate.decisions import DecisionRecord
-from tallygate.review.context import UndecidedError
+from tallygate.gate.decisions import DecisionRecord, UndecidedError
 from tallygate.server.telemetry.json_log import Logger
 from tallygate.server.telemetry.metrics import ServerMetrics
 from tallygate.server.web.http_errors import HttpError
