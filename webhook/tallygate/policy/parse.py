@@ -1,6 +1,7 @@
 """The parser: from the bytes of policy files to a set of rules, caps, kinds and shapes, with all findings.
 
-It does not stop at the first error, so that one run shows every finding of every file.
+It does not stop at the first error, so that one run shows every finding of every file. Of a policy with errors the
+parts that have none are linted: a copy without the invalid fields is built for that, and no gate uses it.
 
 Each limit is checked before the work that it bounds. The limits are far above real policies and far below a size that
 harms the gate: a ConfigMap has at most 1 MiB, a set of 1,000 rules is some 20,000 nodes in 400 kB.
@@ -10,11 +11,16 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from typing import Any
+
+import msgspec
 
 from tallygate.accounting.node_shape import NodeShape
 from tallygate.documents.composer import compose_policies
 from tallygate.documents.syntax_tree import (
+    START,
     DocumentError,
+    Entry,
     ErrorKind,
     Limits,
     Mapping,
@@ -23,12 +29,14 @@ from tallygate.documents.syntax_tree import (
     Scalar,
 )
 from tallygate.documents.syntax_tree import Sequence as SequenceNode
-from tallygate.policy.count_definitions import check_count_definitions
-from tallygate.policy.device_definitions import LIMIT_SECTIONS, check_device_definitions
 from tallygate.policy.formats import split_counted_name
 from tallygate.policy.kind_definitions import build_workload_kind, check_kind_definition, check_kind_names
+from tallygate.policy.lint_caps import lint_cap
 from tallygate.policy.lint_findings import LintFinding, Severity
+from tallygate.policy.lint_implied import lint_implied_request
+from tallygate.policy.lint_policies import lint_rule
 from tallygate.policy.model import (
+    API_VERSION,
     POLICY_GROUP,
     REASON_ANNOTATION,
     ImpliedRequest,
@@ -39,6 +47,7 @@ from tallygate.policy.model import (
 )
 from tallygate.policy.node_resource_definitions import build_node_resource, check_node_resource
 from tallygate.policy.node_resources import NodeResource
+from tallygate.policy.own_names import LIMIT_SECTIONS, check_own_names
 from tallygate.policy.policy_builder import (
     Fields,
     build_cap,
@@ -59,7 +68,6 @@ from tallygate.policy.policy_codes import (
 from tallygate.policy.scalar_checks import check_ambiguous_numbers, check_cut_texts
 from tallygate.policy.schema import check_shape
 from tallygate.policy.shape_definitions import build_node_shape, check_shape_definition
-from tallygate.policy.valid_parts import lint_valid_parts
 from tallygate.policy.workload_kinds import WorkloadKind
 
 MAX_FILE_BYTES = 1 << 20
@@ -301,11 +309,7 @@ def _create_error(name: str, position: Position, code: str, message: str) -> Lin
 
 def _parse_document(name: str, document: Node, state: _ParseState, reported: set[tuple[int, int]]) -> None:
     """Parse one document; a value at a position with an earlier finding gets no second one."""
-    shape_findings = check_shape(name, document)
-    if Fields(document).get_fields("spec").get_node("devices") is not None:
-        shape_findings = check_device_definitions(name, document, shape_findings)
-    if Fields(document).get_fields("spec").get_node("counts") is not None:
-        shape_findings = check_count_definitions(name, document, shape_findings)
+    shape_findings = check_own_names(name, document, check_shape(name, document))
     state.findings.update(finding for finding in shape_findings if (finding.line, finding.column) not in reported)
     state.findings.update(check_ambiguous_numbers(name, document))
     _check_named_twice(name, document, state)
@@ -397,3 +401,85 @@ def _limit_per_file(findings: list[LintFinding]) -> Iterator[LintFinding]:
             yield finding
         elif counts[finding.file] == MAX_FINDINGS_PER_FILE + 1:
             yield replace(finding, message=f"{finding.message}; and more beyond this one, not shown")
+
+
+def lint_valid_parts(name: str, document: Mapping, shape_findings: set[LintFinding]) -> Iterator[LintFinding]:
+    """Yield the findings of lint about those parts of a policy that have no error of shape."""
+    spec, metadata = document.get("spec"), Fields(document).get_fields("metadata")
+    if not isinstance(spec, Mapping):
+        return
+    pruning = _Pruning({(finding.line, finding.column) for finding in shape_findings})
+    valid_spec = pruning.copy_mapping(spec, "")
+    head = {"apiVersion": API_VERSION, "kind": Fields(document).get_text("kind"), "metadata": {"name": "unnamed"}}
+    valid = Mapping(document.position, [*_create_mapping(head, START).entries, _create_entry("spec", valid_spec)])
+    if check_shape(name, valid):
+        return
+    location, sections = SourceLocation(name, *document.position), frozenset(pruning.sections)
+    policy_name = metadata.get_text("name")
+    if head["kind"] == "ResourceRule":
+        yield from lint_rule(msgspec.structs.replace(build_rule(valid, location), name=policy_name), sections)
+    elif head["kind"] == "ImpliedRequest":
+        yield from lint_implied_request(
+            msgspec.structs.replace(build_implied_request(valid, location), name=policy_name), sections
+        )
+    else:
+        yield from lint_cap(msgspec.structs.replace(build_cap(valid, location), name=policy_name), sections)
+
+
+def _create_mapping(values: dict[str, Any], position: Position) -> Mapping:
+    return Mapping(
+        position,
+        [
+            _create_entry(
+                name,
+                _create_mapping(value, position)
+                if isinstance(value, dict)
+                else Scalar(position, value, value, plain=False),
+            )
+            for name, value in values.items()
+        ],
+    )
+
+
+def _create_entry(name: str, value: Node) -> Entry:
+    return Entry(name, Scalar(value.position, name, name, plain=False), value)
+
+
+class _Pruning:
+    """A copy of nodes without those at invalid positions; `sections` are the fields of the root that lost some."""
+
+    def __init__(self, invalid_positions: set[tuple[int, int]]) -> None:
+        self.sections: set[str] = set()
+        self._invalid_positions = invalid_positions
+
+    def copy_mapping(self, node: Mapping, section: str) -> Mapping:
+        """Return the mapping without invalid entries, and without those that are empty without them."""
+        entries: list[Entry] = []
+        for entry in node.entries:
+            value = (
+                None
+                if entry.key.position in self._invalid_positions
+                else self._copy(entry.value, section or entry.name)
+            )
+            if value is None:
+                self.sections.add(section or entry.name)
+            else:
+                entries.append(Entry(entry.name, entry.key, value))
+        return Mapping(node.position, entries)
+
+    def _copy(self, node: Node, section: str) -> Node | None:
+        """Return the valid part of a node, or None if nothing is left of it."""
+        if isinstance(node, Mapping):
+            begins_with_key = bool(node.entries) and node.entries[0].key.position == node.position
+            if node.position in self._invalid_positions and not begins_with_key:
+                return None
+            mapping = self.copy_mapping(node, section)
+            return mapping if mapping.entries or not node.entries else None
+        if node.position in self._invalid_positions:
+            return None
+        if isinstance(node, Scalar):
+            return node
+        items = [copied for item in node.items if (copied := self._copy(item, section)) is not None]
+        if len(items) < len(node.items):
+            self.sections.add(section)
+        return SequenceNode(node.position, items) if items or not node.items else None
