@@ -64,7 +64,6 @@ tables and stderr are for people, and may change in every version.
 | `usage`, `usage --explain`, `usage --verify` | `UsageList`, `ConsumerList`, `DriftList` |
 | `predict`, `headroom` | `PredictionList`, `HeadroomList` |
 | `advertise` | `AdvertisedResourceList` |
-| `migrate opaque-resources` | `OpaqueNameUseList` |
 | `explain`, `explain pod` | `CodeList`, `PodRequestList` |
 | `certs show`, `certs status` | `CertificateReport`, `CertificateStatus` |
 

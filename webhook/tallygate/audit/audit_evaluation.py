@@ -27,6 +27,7 @@ from tallygate.admission.request import CREATE, AdmissionRequest, Phase, ReviewE
 from tallygate.admission.rule_index import Labels, RuleIndex
 from tallygate.audit.audit_findings import AuditCoverage, AuditFinding, AuditFindings, ObjectRef
 from tallygate.audit.listing import POD, format_api_version
+from tallygate.audit.old_names import find_old_names
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.meta import ObjectMeta, OwnerReference
@@ -187,7 +188,8 @@ class ObjectEvaluator:
             for remark in verdict.unknown:
                 self._coverage.add_remark(remark)
             yield from _list_problems(verdict)
-        for problem in (*find_device_defaults_of(decoded_request), *find_rejected_pods(decoded_request)):
+        warnings = (*find_device_defaults_of(decoded_request), *find_rejected_pods(decoded_request))
+        for problem in (*warnings, *find_old_names(request.object)):
             yield Enforcement.WARN, dataclasses.replace(problem, policy_kind=BUILT_IN_CHECK)
         if self.caps and request.namespace:
             matching = self.caps.find_matching(request.namespace, labels)

@@ -14,6 +14,7 @@ import msgspec
 
 from tallygate.accounting.problem import BUILT_IN_CHECK
 from tallygate.audit.audit_findings import AuditFinding
+from tallygate.audit.old_names import OLD_NAME
 from tallygate.policy.model import Enforcement
 
 REPORT_NAME: Final = "tallygate"
@@ -140,7 +141,7 @@ def _create_result(finding: AuditFinding) -> ReportResult:
     }
     entry = {
         "source": REPORT_NAME,
-        "category": _CATEGORIES[problem.policy_kind],
+        "category": "ResourceName" if problem.code == OLD_NAME.number else _CATEGORIES[problem.policy_kind],
         "policy": problem.rule,
         "rule": problem.code,
         "result": result,

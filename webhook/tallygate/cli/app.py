@@ -62,9 +62,6 @@ def completion(ctx: click.Context, shell: str) -> None:
             "tallygate.cli.headroom", "Show the number of further copies of a pod that fit.", _ADMINS
         ),
         "audit": LazyCommand("tallygate.cli.audit.command", "Evaluate the stored objects of a cluster.", _ADMINS),
-        "migrate": LazyCommand(
-            "tallygate.cli.migrate.command", "Move a cluster from retired names to present ones.", _ADMINS
-        ),
         "schema": LazyCommand(
             "tallygate.cli.schema_files", "Print the JSON schema of policies, or of scenarios.", _ADMINS
         ),

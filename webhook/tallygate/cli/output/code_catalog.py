@@ -9,6 +9,7 @@ from tallygate.accounting import kubernetes_codes as accounting
 from tallygate.accounting.problem import Code
 from tallygate.admission import implied_requests
 from tallygate.admission import rule_codes as admission
+from tallygate.audit.old_names import OLD_NAME
 from tallygate.errors import TallygateError
 from tallygate.policy import policy_codes as policy
 
@@ -158,6 +159,7 @@ ALL_CODES: tuple[Code, ...] = tuple(
             *implied_requests.CODES,
             *policy.CODES,
             *MANIFEST_CODES,
+            OLD_NAME,
         ),
         key=lambda code: code.number,
     )

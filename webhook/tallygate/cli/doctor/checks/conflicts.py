@@ -111,7 +111,7 @@ def _report_users(facts: GateFacts, kind: str, users: tuple[OpaqueNameUser, ...]
     reason = (
         f"{len(user_names)} {kind.lower()}s {verb} opaque resources, which Kubernetes no longer checks since 1.9: "
         f"{names_text}; "
-        f"{format_names(user_names)}; `tallygate migrate opaque-resources` renames them in steps"
+        f"{format_names(user_names)}; `tallygate audit` lists them with the new names"
     )
     # A name that pods request stays: without it, their successors would find no node.
     requested = {user.resource for user in users if user.kind == "Pod"}
