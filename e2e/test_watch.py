@@ -24,7 +24,7 @@ from tallygate.kube.informer import InformerStatus
 from tallygate.kube.reflector import Reflector, WatchTimeouts
 from tallygate.kube.resource_codec import Replaced, WatchEvent, create_response_error, parse_revision
 from tallygate.kube.transport import Response, WatchStream
-from tallygate.state.informers.cluster_informers import ClusterInformers
+from tallygate.server.controllers.informers import ClusterInformers
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pod_store import PodStore
 
@@ -100,8 +100,8 @@ def _find_status(watch: ClusterInformers, name: str) -> InformerStatus:
 
 def test_pods_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterInformers) -> None:
     uid = _pod(cluster, namespace, "one", tier="batch")
-    until("the pod is seen", lambda: watch.pods.find(uid) is not None, _WITHIN)
-    place = watch.pods.find(uid)
+    until("the pod is seen", lambda: watch.state.pods.find(uid) is not None, _WITHIN)
+    place = watch.state.pods.find(uid)
     assert place is not None
     assert (place.namespace, place.name, place.node, place.has_ended) == (namespace, "one", "", False)
     shape = place.group.to_pod()
@@ -111,12 +111,12 @@ def test_pods_come_change_and_go(cluster: Cluster, namespace: str, watch: Cluste
     api(cluster.kubeconfig).patch(f"/api/v1/namespaces/{namespace}/pods/one", labelled)
     until("the label is seen", lambda: _labels(watch, uid) == {"tier": "web"}, _WITHIN)
     _delete(cluster, namespace, "one")
-    until("the deletion is seen", lambda: watch.pods.get_deletion_revision(uid) is not None, _WITHIN)
-    assert watch.pods.find(uid) is None
+    until("the deletion is seen", lambda: watch.state.pods.get_deletion_revision(uid) is not None, _WITHIN)
+    assert watch.state.pods.find(uid) is None
 
 
 def _labels(watch: ClusterInformers, uid: str) -> Mapping[str, str] | None:
-    place = watch.pods.find(uid)
+    place = watch.state.pods.find(uid)
     meta = place.group.to_pod().metadata if place else None
     return meta.labels if meta else None
 
@@ -127,23 +127,29 @@ def test_a_pod_that_has_ended_is_seen_to_have(cluster: Cluster, namespace: str, 
     spec = {"containers": [{"name": "once", "image": _IMAGE}], "restartPolicy": "Never"}
     job = {"metadata": {"name": "once"}, "spec": {"template": {"spec": spec}}}
     api(cluster.kubeconfig).create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
-    until("the job's pod ended", lambda: [pod.has_ended for pod in watch.pods.list_all(namespace)] == [True], _WITHIN)
-    (place,) = watch.pods.list_all(namespace)
+    until(
+        "the job's pod ended",
+        lambda: [pod.has_ended for pod in watch.state.pods.list_all(namespace)] == [True],
+        _WITHIN,
+    )
+    (place,) = watch.state.pods.list_all(namespace)
     assert place.node
 
 
 def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterInformers) -> None:
     events_: set[str] = set()
-    watch.namespaces.add_listener(events_.update)
+    watch.state.namespaces.add_listener(events_.update)
     label(cluster, namespace, {"team": "vision"})
-    until("the label is seen", lambda: (watch.namespaces.labels(namespace) or {}).get("team") == "vision", _WITHIN)
-    members = watch.namespaces.list_members("vision", lambda _, labels: labels.get("team") == "vision")
+    until(
+        "the label is seen", lambda: (watch.state.namespaces.labels(namespace) or {}).get("team") == "vision", _WITHIN
+    )
+    members = watch.state.namespaces.list_members("vision", lambda _, labels: labels.get("team") == "vision")
     assert members is not None
     assert members.names == {namespace}
     until("it is reported", lambda: namespace in events_, _WITHIN)  # and whatever other cases do to theirs meanwhile
     with new_namespace(cluster) as more:
-        until("the new one is seen", lambda: watch.namespaces.labels(more) is not None, _WITHIN)
-    until("it is deleted", lambda: watch.namespaces.labels(more) is None, _WITHIN)
+        until("the new one is seen", lambda: watch.state.namespaces.labels(more) is not None, _WITHIN)
+    until("it is deleted", lambda: watch.state.namespaces.labels(more) is None, _WITHIN)
 
 
 def test_nodes_are_seen_with_what_they_have(cluster: Cluster, watch: ClusterInformers) -> None:
@@ -162,7 +168,7 @@ def _read_watched_nodes(watch: ClusterInformers) -> dict[str, dict[str, Any]]:
         node.metadata.name or "": {
             name: json.loads(bytes(raw)) for name, raw in (node.status.allocatable or {}).items()
         }
-        for node in watch.nodes.list_nodes()
+        for node in watch.state.nodes.list_nodes()
         if node.metadata and node.status
     }
 
@@ -220,11 +226,11 @@ def test_the_watch_goes_on_after_a_restart_of_the_api_server(
     cluster: Cluster, namespace: str, watch: ClusterInformers
 ) -> None:
     before = _pod(cluster, namespace, "before")
-    until("the pod is seen", lambda: watch.pods.find(before) is not None, _WITHIN)
+    until("the pod is seen", lambda: watch.state.pods.find(before) is not None, _WITHIN)
     cluster.restart_api_server()
     after = _pod(cluster, namespace, "after")
-    until("what came after is seen", lambda: watch.pods.find(after) is not None, 2 * _WITHIN)
-    assert watch.pods.find(before) is not None
+    until("what came after is seen", lambda: watch.state.pods.find(after) is not None, 2 * _WITHIN)
+    assert watch.state.pods.find(before) is not None
     until("the view is current", lambda: (_find_status(watch, "pods").age or 99.0) < 5, 2 * _WITHIN)
     assert sum(_find_status(watch, "pods").restarts.values()) > 0
     assert {one.crash for one in watch.list_statuses()} == {None}

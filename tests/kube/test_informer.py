@@ -11,7 +11,7 @@ from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.informer import Informer
 from tallygate.kube.resource_codec import Changed, WatchEvent
 from tallygate.objects.core import Namespace
-from tallygate.state.informers.cluster_informers import ClusterInformers
+from tallygate.server.controllers.informers import ClusterInformers
 from tallygate.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import HEAD, RawServer, chunk, full_response, raw_server

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tallygate.server.controllers.informers import InformerClaimTemplateLister
+from tallygate.state.informers.namespaced_stores import ClaimTemplateStore
 from tests.accounting.claims import exactly
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import HEAD, chunk, full_response, raw_server
@@ -24,7 +25,7 @@ def test_templates_are_unknown_before_the_watch_starts_and_awaited_afterwards(tm
         added = json.dumps({"type": "ADDED", "object": template("late", exactly(), revision=8)}).encode() + b"\n"
         server.responses = [[_list(template("early", exactly()))], [HEAD, chunk(added), server.stall]]
         log = Log("info")
-        templates = InformerClaimTemplateLister(load_config(server, tmp_path), log.logger, _LONG)
+        templates = InformerClaimTemplateLister(load_config(server, tmp_path), log.logger, ClaimTemplateStore(), _LONG)
         assert templates.find_claim("team-a", "late") is None
         assert templates.find_claim("team-a", "early") is None
         templates.start()
@@ -42,7 +43,9 @@ def test_templates_are_unknown_before_the_watch_starts_and_awaited_afterwards(tm
 def test_a_missing_template_is_awaited_for_the_timeout_only(tmp_path: Path) -> None:
     with raw_server([]) as server:
         server.responses = [[_list()], [HEAD, server.stall]]
-        templates = InformerClaimTemplateLister(load_config(server, tmp_path), Log("info").logger, 0.001)
+        templates = InformerClaimTemplateLister(
+            load_config(server, tmp_path), Log("info").logger, ClaimTemplateStore(), 0.001
+        )
         templates.start()
         wait_until(lambda: templates.get_status().revision is not None)
         assert [templates.find_claim("team-a", "never") for _ in range(9)] == [None] * 9
@@ -54,7 +57,7 @@ def test_a_missing_permission_to_list_templates_is_logged(tmp_path: Path) -> Non
     with raw_server([]) as server:
         server.responses = [[full_response(forbidden, "403 Forbidden")]] * 3
         log = Log("info")
-        templates = InformerClaimTemplateLister(load_config(server, tmp_path), log.logger)
+        templates = InformerClaimTemplateLister(load_config(server, tmp_path), log.logger, ClaimTemplateStore())
         templates.start()
         wait_until(lambda: bool(templates.get_status().restarts))
         assert templates.find_claim("team-a", "any") is None

@@ -43,12 +43,13 @@ def _create_controller(
     observed: ObservedLedgers | None = None,
     registry: CollectorRegistry | None = None,
 ) -> LedgerController:
-    informers = SimpleNamespace(
-        pod_store=replica.pods,
-        claim_store=replica.claims if isinstance(replica, ClaimReplica) else ClaimStore(time.monotonic),
-        device_store=replica.devices if isinstance(replica, ClaimReplica) else DeviceStore(),
-        namespace_store=replica.namespaces,
+    state = SimpleNamespace(
+        pods=replica.pods,
+        claims=replica.claims if isinstance(replica, ClaimReplica) else ClaimStore(time.monotonic),
+        devices=replica.devices if isinstance(replica, ClaimReplica) else DeviceStore(),
+        namespaces=replica.namespaces,
     )
+    informers = SimpleNamespace(state=state)
     observed = observed or ObservedLedgers(time.monotonic)
     metrics = LedgerControllerMetrics(registry or CollectorRegistry(), list, observed, lambda: True)
     replica.follow_gate()

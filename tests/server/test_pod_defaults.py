@@ -12,6 +12,7 @@ import pytest
 
 from tallygate.kube.client import ClientConfig
 from tallygate.server.controllers.informers import InformerPodDefaults
+from tallygate.state.informers.namespaced_stores import PodDefaultsStore
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import RawServer
 from tests.kube.test_informer import wait_until
@@ -64,7 +65,7 @@ def run_api_server(lists: dict[str, list[dict[str, Any]]], folder: Path) -> Iter
 def test_defaults_are_known_while_they_are_watched_and_nothing_is_known_before(tmp_path: Path) -> None:
     log = Log("info")
     with run_api_server(LISTS, tmp_path) as config:
-        defaults = InformerPodDefaults(config, log.logger)
+        defaults = InformerPodDefaults(config, log.logger, PodDefaultsStore())
         before = defaults.find_pod_defaults("a")
         assert (before.has_limit_ranges, before.has_priority_classes, any(before.containers)) == (False, False, False)
         assert not before.has_runtime_classes
@@ -87,7 +88,7 @@ def test_defaults_are_known_while_they_are_watched_and_nothing_is_known_before(t
 def test_a_kind_that_may_not_be_listed_leaves_the_others_known(tmp_path: Path, allowed: str) -> None:
     log = Log("info")
     with run_api_server({allowed: LISTS[allowed]}, tmp_path) as config:
-        defaults = InformerPodDefaults(config, log.logger)
+        defaults = InformerPodDefaults(config, log.logger, PodDefaultsStore())
         defaults.start()
         wait_until(lambda: any(each.revision == 7 for each in defaults.list_statuses()))
         found = defaults.find_pod_defaults("a")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tallygate.server.controllers.informers import InformerQuotaLister
+from tallygate.state.informers.namespaced_stores import QuotaStore
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import HEAD, RawServer, chunk, full_response, raw_server
 from tests.kube.test_informer import wait_until
@@ -14,7 +15,7 @@ from tests.state.informers.test_quota_store import item
 
 def create_lister(server: RawServer, folder: Path, log: Log) -> InformerQuotaLister:
     """Return a lister of the quotas of a scripted server."""
-    return InformerQuotaLister(load_config(server, folder), log.logger)
+    return InformerQuotaLister(load_config(server, folder), log.logger, QuotaStore())
 
 
 def _list(*items: dict[str, Any]) -> bytes:

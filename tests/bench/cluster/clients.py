@@ -17,7 +17,7 @@ from kubernetes import client, config
 
 from tallygate.kube.config import load_kubeconfig
 from tallygate.kube.reflector import WatchTimeouts
-from tallygate.state.informers.cluster_informers import ClusterInformers
+from tallygate.server.controllers.informers import ClusterInformers
 from tests.bench.cluster.synthetic import EVENTS, REVISION
 from tests.state.informers.pods import GPU, cap
 
@@ -44,19 +44,20 @@ def run_informers(kubeconfig: Path) -> dict[str, float]:
     # This server answers no request for progress: it has lists and watches only.
     watch = ClusterInformers(load_kubeconfig(kubeconfig), WatchTimeouts(progress_interval=1e9))
     watch.start()
-    stores = (watch.pods, watch.namespaces, watch.claims)
+    stores = (watch.state.pods, watch.state.namespaces, watch.state.claims)
     _wait_until(lambda: all(store.revision is not None for store in stores))
     listed, seconds, peak = get_cpu_seconds() - before, time.monotonic() - started, get_peak_mib()
-    _wait_until(lambda: watch.pods.revision == REVISION + EVENTS)
+    _wait_until(lambda: watch.state.pods.revision == REVISION + EVENTS)
     changes = get_cpu_seconds() - before - listed
     gpus = cap(GPU, "pods")
-    one = _measure_seconds(lambda: watch.pods.compute_usage(gpus, ["team-7-project-0007"]))
-    everywhere = [row.name for row in watch.namespaces.list_records()]
-    first = _measure_seconds(lambda: watch.pods.compute_usage(gpus, everywhere))
-    again = _measure_seconds(lambda: watch.pods.compute_usage(gpus, everywhere))
+    one = _measure_seconds(lambda: watch.state.pods.compute_usage(gpus, ["team-7-project-0007"]))
+    everywhere = [row.name for row in watch.state.namespaces.list_records()]
+    first = _measure_seconds(lambda: watch.state.pods.compute_usage(gpus, everywhere))
+    again = _measure_seconds(lambda: watch.state.pods.compute_usage(gpus, everywhere))
     figures = {
         "cpu": listed, "seconds": seconds, "peak": peak, "peak_after": get_peak_mib(), "change": changes / EVENTS,
-        "one": one, "all_first": first, "all": again, "pods": len(watch.pods), "shapes": watch.pods.group_count,
+        "one": one, "all_first": first, "all": again, "pods": len(watch.state.pods),
+        "shapes": watch.state.pods.group_count,
     }  # fmt: skip
     watch.stop()
     return figures

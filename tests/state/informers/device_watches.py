@@ -16,12 +16,14 @@ from tallygate.state.informers.named_stores import (
     DEVICE_TAINT_RULE_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
+    DeviceClassStore,
     DeviceTaintRuleStore,
     NamespaceStore,
     NodeStore,
 )
 from tallygate.state.informers.namespaced_stores import ClaimTemplateStore
 from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.pool_stores import NodeClaimStore, NodePoolStore
 from tallygate.state.informers.scheduler_cache import SchedulerCache
 
 Json = Mapping[str, Any]
@@ -36,14 +38,17 @@ class DeviceWatches:
         self.claims, self.templates = ClaimStore(lambda: 0.0), ClaimTemplateStore()
         self.devices = DeviceStore(self.claims.list_devices)
         self.taint_rules = DeviceTaintRuleStore()
-        self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
+        self.device_classes = DeviceClassStore()
+        self.scheduler_cache = SchedulerCache(
+            self.nodes, self.namespaces, self.device_classes, NodePoolStore(), NodeClaimStore()
+        )
         self.scheduler_cache.set_version(git_version)
         self.device_cache = DeviceCache(
             self.scheduler_cache, self.devices, self.taint_rules, self.claims, self.templates
         )
         self.revision = 1
         pod_codec = self.scheduler_cache.create_pod_codec(self.pods)
-        classes = self.scheduler_cache.device_class_store
+        classes = self.device_classes
         self._appliers: dict[str, tuple[ResourceCodec[Any, Any], Any]] = {
             "Node": (NODE_CODEC, self.nodes.apply),
             "Namespace": (NAMESPACE_CODEC, self.namespaces.apply),

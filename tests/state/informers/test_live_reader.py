@@ -7,7 +7,7 @@ import pytest
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.transport import Response, WatchStream
-from tallygate.state.informers.cluster_informers import BoundedWorkloadReader, LiveReader
+from tallygate.state.informers.live_reader import BoundedWorkloadReader, LiveReader
 
 POD = b'{"kind": "Pod", "metadata": {"uid": "u1", "resourceVersion": "42"}}'
 

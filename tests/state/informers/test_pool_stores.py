@@ -8,8 +8,8 @@ import pytest
 from tallygate.accounting.node_shape import NodeShape
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.resource_codec import Replaced
-from tallygate.state.informers.named_stores import NODE_CODEC, NamespaceStore, NodeStore
-from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
+from tallygate.state.informers.named_stores import NODE_CODEC, DeviceClassStore, NamespaceStore, NodeStore
+from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC, NodeClaimStore, NodePoolStore
 from tallygate.state.informers.scheduler_cache import SchedulerCache
 
 Json = dict[str, Any]
@@ -22,9 +22,10 @@ class PoolWatches:
 
     def __init__(self) -> None:
         self.nodes = NodeStore()
-        self.cache = SchedulerCache(self.nodes, NamespaceStore())
+        self.node_pools, self.node_claims = NodePoolStore(), NodeClaimStore()
+        self.cache = SchedulerCache(self.nodes, NamespaceStore(), DeviceClassStore(), self.node_pools, self.node_claims)
         self._revision = 1
-        for store in (self.nodes, self.cache.node_pool_store, self.cache.node_claim_store):
+        for store in (self.nodes, self.node_pools, self.node_claims):
             store.apply(Replaced([], 1))
 
     def deliver(self, what: str, kind: str, name: str, meta: Json | None = None, **content: Any) -> None:
@@ -35,9 +36,9 @@ class PoolWatches:
         if what == "node":
             self.nodes.apply(NODE_CODEC.decode_event(line))
         elif what == "pool":
-            self.cache.node_pool_store.apply(NODE_POOL_CODEC.decode_event(line))
+            self.node_pools.apply(NODE_POOL_CODEC.decode_event(line))
         else:
-            self.cache.node_claim_store.apply(NODE_CLAIM_CODEC.decode_event(line))
+            self.node_claims.apply(NODE_CLAIM_CODEC.decode_event(line))
 
     def list_shapes(self) -> tuple[NodeShape, ...]:
         """Return the shapes of the pools."""
@@ -63,7 +64,7 @@ def test_a_pool_is_followed_from_its_first_claim_to_its_end() -> None:
     watches.deliver("claim", "DELETED", "c", {"labels": _POOL})
     watches.deliver("node", "DELETED", "n", {"labels": _POOL})
     assert watches.describe() == [("nodepool/gpu", 3000)]
-    watches.cache.node_pool_store.apply(Replaced([], 99))  # the definition of NodePools was removed
+    watches.node_pools.apply(Replaced([], 99))  # the definition of NodePools was removed
     assert watches.describe() == []
 
 

@@ -14,11 +14,13 @@ from tallygate.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
+    DeviceClassStore,
     NamespaceStore,
     NodeStore,
 )
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.pool_stores import NodeClaimStore, NodePoolStore
 from tallygate.state.informers.scheduler_cache import SchedulerCache, SchedulingPodRecord
 from tests.state.informers.pods import GPU, pod
 
@@ -28,7 +30,10 @@ class ClusterStores:
 
     def __init__(self) -> None:
         self.nodes, self.namespaces, self.pods = NodeStore(), NamespaceStore(), PodStore()
-        self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
+        self.device_classes = DeviceClassStore()
+        self.scheduler_cache = SchedulerCache(
+            self.nodes, self.namespaces, self.device_classes, NodePoolStore(), NodeClaimStore()
+        )
         self._codec = self.scheduler_cache.create_pod_codec(self.pods)
         self.revision = 1
         self.nodes.apply(Replaced([], 1))
@@ -161,7 +166,7 @@ def test_the_cache_has_the_labels_of_namespaces() -> None:
 
 def test_device_classes_follow_the_events() -> None:
     stores = ClusterStores()
-    devices = stores.scheduler_cache.device_class_store
+    devices = stores.device_classes
     devices.apply(Replaced([], 0))
     for revision, (kind, served, found) in enumerate(
         [

@@ -5,7 +5,7 @@ A watch, a list, a snapshot or a scenario fills it; readers do not know which of
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
@@ -21,10 +21,15 @@ from tallygate.cluster.kinds import (
     DEVICE_RESOURCES,
     KINDS_BY_RESOURCE,
     LIMIT_RANGES,
+    NAMESPACES,
+    NODES,
+    PODS,
     PRIORITY_CLASSES,
+    QUOTAS,
     RUNTIME_CLASSES,
     SLICES,
     TAINT_RULES,
+    TEMPLATES,
     KindProblem,
     UnknownReason,
     describe_problem,
@@ -34,6 +39,7 @@ from tallygate.cluster.kinds import (
 )
 from tallygate.cluster.membership import Membership
 from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
+from tallygate.kube.resource_codec import ResourceCodec
 from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPod
@@ -42,16 +48,29 @@ from tallygate.policy.model import PolicySet
 from tallygate.state.informers.claim_records import ClaimGroup
 from tallygate.state.informers.claim_store import ClaimStore
 from tallygate.state.informers.consumer_columns import StoredConsumer
-from tallygate.state.informers.device_store import DeviceStore
+from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
 from tallygate.state.informers.named_stores import (
+    DEVICE_CLASS_CODEC,
+    DEVICE_TAINT_RULE_CODEC,
+    NAMESPACE_CODEC,
+    NODE_CODEC,
     DeviceClassStore,
     DeviceTaintRuleStore,
     NamespaceStore,
     NodeStore,
 )
-from tallygate.state.informers.namespaced_stores import ClaimTemplateStore, PodDefaultsStore, QuotaStore
+from tallygate.state.informers.namespaced_stores import (
+    LIMIT_RANGE_CODEC,
+    PRIORITY_CLASS_CODEC,
+    QUOTA_CODEC,
+    RUNTIME_CLASS_CODEC,
+    ClaimTemplateStore,
+    PodDefaultsStore,
+    QuotaStore,
+)
 from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC, NodeClaimStore, NodePoolStore
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
@@ -78,15 +97,22 @@ class CountedUsage(NamedTuple):
 class ClusterState:
     """The stores of a cluster, empty until a builder or a watch applies events. They must not change during a read.
 
-    `monotonic` is in seconds; in a state that is read once no time passes. `problems` has by resource why its objects
-    are not known. `creation_times` are those of the pods and claims that a builder put in, by UID, in seconds since
-    1970; `claim_owners` are the claims that templates made, by the UID of their pod. `read_at` is the time of the read,
-    None if it is unknown. `limit_records` are the annotations that gates admitted, None if they are unknown. `columns`
-    are the nodes and all that scheduling depends on, None unless a builder was asked for them; `pending_pods` are then
-    the pods without a node, by namespace and name.
+    `monotonic` is in seconds; in a state that is read once no time passes. `synced_at`, `request_progress` and
+    `pods_synced_at` are as for a `UsageLister`. `problems` has by resource why its objects are not known.
+    `creation_times` are those of the pods and claims that a builder put in, by UID, in seconds since 1970;
+    `claim_owners` are the claims that templates made, by the UID of their pod. `read_at` is the time of the read, None
+    if it is unknown. `limit_records` are the annotations that gates admitted, None if they are unknown. `columns` are
+    the nodes and all that scheduling depends on, None unless a builder was asked for them; `pending_pods` are then the
+    pods without a node, by namespace and name.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = lambda: 0.0,
+        synced_at: Callable[[], float | None] = lambda: None,
+        request_progress: Callable[[], None] = lambda: None,
+        pods_synced_at: Callable[[], float | None] | None = None,
+    ) -> None:
         self.pods = PodStore()
         self.namespaces = NamespaceStore()
         self.nodes = NodeStore()
@@ -95,6 +121,7 @@ class ClusterState:
         self.device_classes = DeviceClassStore()
         self.devices = DeviceStore(self.claims.list_devices)
         self.taint_rules = DeviceTaintRuleStore()
+        self.node_pools, self.node_claims = NodePoolStore(), NodeClaimStore()
         self.pod_defaults = PodDefaultsStore()
         self.quotas = QuotaStore()
         self.ledgers = CapLedgerList()
@@ -107,10 +134,27 @@ class ClusterState:
         self._labels_by_group: WeakKeyDictionary[ChargeGroup, Mapping[str, str]] = WeakKeyDictionary()
         self.read_at: float | None = None
         self.usage_lister = UsageLister(
-            self.pods, self.namespaces, monotonic, lambda: None, claims=self.claims, devices=self.devices
+            self.pods,
+            self.namespaces,
+            monotonic,
+            synced_at,
+            request_progress,
+            pods_synced_at=pods_synced_at,
+            claims=self.claims,
+            devices=self.devices,
         )
         self._caps: tuple[PolicySet, int, CapIndex, LimitAnnotations] | None = None
         self._terminating: tuple[int | None, Mapping[str, Sequence[str]]] = (None, {})
+
+    def get_store(self, resource: str) -> Any:
+        """Return the store of a resource."""
+        return _STORES[resource](self)
+
+    def get_codec(self, resource: str) -> ResourceCodec[Any, Any]:
+        """Return the codec of a resource, whose records its store takes."""
+        codec = _CODECS.get(resource)
+        own: ResourceCodec[Any, Any] = self.get_store(resource).codec if codec is None else codec
+        return own
 
     def require_columns(self) -> "Cluster":
         """Return the columns of a state that was built with them."""
@@ -294,3 +338,37 @@ class ClusterState:
             }
             self._terminating = self.pods.revision, by_namespace
         return [uid for name in members for uid in by_namespace.get(name, ())]
+
+
+_CODECS: Final[Mapping[str, ResourceCodec[Any, Any]]] = {
+    codec.name: codec
+    for codec in (
+        NAMESPACE_CODEC,
+        NODE_CODEC,
+        QUOTA_CODEC,
+        LIMIT_RANGE_CODEC,
+        PRIORITY_CLASS_CODEC,
+        RUNTIME_CLASS_CODEC,
+        DEVICE_CLASS_CODEC,
+        RESOURCE_SLICE_CODEC,
+        DEVICE_TAINT_RULE_CODEC,
+        NODE_POOL_CODEC,
+        NODE_CLAIM_CODEC,
+    )
+}
+_STORES: Final[Mapping[str, Callable[[ClusterState], Any]]] = {
+    PODS: lambda state: state.pods,
+    NAMESPACES: lambda state: state.namespaces,
+    NODES: lambda state: state.nodes,
+    QUOTAS: lambda state: state.quotas,
+    LIMIT_RANGES: lambda state: state.pod_defaults.limit_ranges,
+    PRIORITY_CLASSES: lambda state: state.pod_defaults.priority_classes,
+    RUNTIME_CLASSES: lambda state: state.pod_defaults.runtime_classes,
+    CLASSES: lambda state: state.device_classes,
+    CLAIMS: lambda state: state.claims,
+    TEMPLATES: lambda state: state.claim_templates,
+    SLICES: lambda state: state.devices,
+    TAINT_RULES: lambda state: state.taint_rules,
+    NODE_POOL_CODEC.name: lambda state: state.node_pools,
+    NODE_CLAIM_CODEC.name: lambda state: state.node_claims,
+}

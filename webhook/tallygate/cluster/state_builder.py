@@ -12,20 +12,12 @@ from tallygate.accounting.charge import has_ended
 from tallygate.cluster.cap_ledger_list import CapLedgerList, CapLedgerRecord, create_ledger_list, create_ledger_record
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.kinds import (
-    CLAIMS,
-    CLASSES,
     KINDS,
     KINDS_BY_RESOURCE,
     LIMIT_RANGES,
-    NAMESPACES,
     NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    QUOTAS,
     RUNTIME_CLASSES,
     SLICES,
-    TAINT_RULES,
-    TEMPLATES,
     KindProblem,
     UnknownReason,
     is_known,
@@ -226,12 +218,12 @@ class StateBuilder:
     def finish(self) -> ClusterState:
         """Return the state with all that was added."""
         state, revision = self.state, max(self._revision, 1)
-        for resource, get_store in _STORES.items():
-            records = self._records.get(resource, [])
+        for resource in KINDS_BY_RESOURCE:
+            store, records = state.get_store(resource), self._records.get(resource, [])
             if not records and resource in state.problems and is_known(state.problems, resource):
-                get_store(state).apply(Replaced((), 0))  # the API server has no such objects
+                store.apply(Replaced((), 0))  # the API server has no such objects
             elif records or resource in self._known or resource not in {NODES, SLICES}:
-                get_store(state).apply(Replaced(records, revision))
+                store.apply(Replaced(records, revision))
         if self._columns is not None:
             self._columns.settle()
         return state
@@ -356,18 +348,4 @@ _CREATORS: Final[Mapping[str, Callable[[ClusterState, Any], Any]]] = {
     "ResourceClaimTemplate": lambda state, item: state.claim_templates.create_record(item),
     "ResourceSlice": lambda _, item: create_slice_record(item),
     "DeviceTaintRule": lambda _, item: create_taint_rule_record(item),
-}
-_STORES: Final[Mapping[str, Callable[[ClusterState], Any]]] = {
-    PODS: lambda state: state.pods,
-    NAMESPACES: lambda state: state.namespaces,
-    NODES: lambda state: state.nodes,
-    QUOTAS: lambda state: state.quotas,
-    LIMIT_RANGES: lambda state: state.pod_defaults.limit_ranges,
-    PRIORITY_CLASSES: lambda state: state.pod_defaults.priority_classes,
-    RUNTIME_CLASSES: lambda state: state.pod_defaults.runtime_classes,
-    CLASSES: lambda state: state.device_classes,
-    CLAIMS: lambda state: state.claims,
-    TEMPLATES: lambda state: state.claim_templates,
-    SLICES: lambda state: state.devices,
-    TAINT_RULES: lambda state: state.taint_rules,
 }

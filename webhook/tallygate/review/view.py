@@ -8,6 +8,7 @@ from tallygate.accounting.devices.device_meter import DeviceFinder
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.admission.evaluate import NodeRuleEvaluator
+from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.usage_lister import UsageLister
 from tallygate.policy.limit_annotations import NO_LIMIT_ANNOTATIONS, LimitAnnotations
 from tallygate.review.applied_workload import DaemonPodCounter
@@ -67,3 +68,19 @@ class ClusterView:
     def start_least_amounts(self) -> LeastAmountsReview | None:
         """Return the least amounts for the claims of one request, None without published devices."""
         return None if self.least_amounts is None else self.least_amounts.start_review()
+
+
+def view_state(state: ClusterState) -> ClusterView:
+    """Return the view of a state that is complete, and has no other ports.
+
+    A caller replaces those of kinds that may be stale, or that its state does not have.
+    """
+    return ClusterView(
+        namespaces=state.namespaces,
+        usage_lister=state.usage_lister,
+        claim_templates=state.claim_templates,
+        resources_by_class=state.device_classes.get_resources_by_class,
+        least_amounts=LeastAmounts(state.devices.list_slices, state.device_classes.find_selectors),
+        limit_annotations=state.namespaces.get_limit_annotations,
+        find_pod_defaults=state.find_pod_defaults,
+    )

@@ -4,6 +4,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
@@ -17,7 +18,7 @@ from tallygate.gate.top_consumers import TopConsumers
 from tallygate.kube.client import ClientConfig
 from tallygate.review.advertised_names import may_be_advertised
 from tallygate.review.schedulability import check_schedulability, count_pods_on_nodes
-from tallygate.review.view import ClusterView
+from tallygate.review.view import ClusterView, view_state
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.server.controllers.audit_controller import AuditController, AuditSchedule
 from tallygate.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
@@ -41,7 +42,7 @@ from tallygate.server.telemetry.metrics import Telemetry
 from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
 from tallygate.state.batched_ledgers import BatchedLedgers
 from tallygate.state.in_memory import MemoryLedgers
-from tallygate.state.informers.cluster_informers import BoundedWorkloadReader
+from tallygate.state.informers.live_reader import BoundedWorkloadReader
 from tallygate.state.kubernetes.lease_store import KubernetesLeaseStore
 from tallygate.state.kubernetes.ledger_store import KubernetesLedgerStore
 from tallygate.state.ports import Ledgers
@@ -63,7 +64,7 @@ def create_cluster_gate(
     activation = _create_activation(client_config, settings, policy_reloader, bound)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     admissions = LimitAdmissions(time.monotonic, Lock())
-    top = TopConsumers(time.monotonic, informers.usage_lister, bound, Lock())
+    top = TopConsumers(time.monotonic, informers.state.usage_lister, bound, Lock())
     gate = Gate(
         policies=policy_reloader.store.get_policies,
         view=_create_view(informers),
@@ -96,17 +97,15 @@ def create_cluster_gate(
 
 def _create_view(informers: GateInformers) -> ClusterView:
     snapshots = informers.snapshot_provider
-    return ClusterView(
-        namespaces=WaitingNamespaceLister(informers.namespace_store),
-        usage_lister=informers.usage_lister,
+    return replace(
+        view_state(informers.state),
+        namespaces=WaitingNamespaceLister(informers.state.namespaces),
         quotas=informers.quotas,
         claim_templates=informers.claim_templates,
         evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=informers.device_lister),
         workload_reader=BoundedWorkloadReader(informers.live_reader),
-        resources_by_class=informers.device_class_store.get_resources_by_class,
         least_amounts=informers.least_amounts,
         is_advertised=partial(may_be_advertised, snapshots=snapshots),
-        limit_annotations=informers.namespace_store.get_limit_annotations,
         find_pod_defaults=informers.pod_defaults.find_pod_defaults,
         count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots),
     )
@@ -124,7 +123,7 @@ def _create_reconciler(  # noqa: PLR0913, PLR0917  # parts of one gate
 ) -> LedgerReconciler:
     return LedgerReconciler(
         caps=gate.get_active_caps,
-        usage_lister=informers.usage_lister,
+        usage_lister=informers.state.usage_lister,
         ledgers=ledgers,
         reader=informers.live_reader,
         monotonic=time.monotonic,
@@ -144,7 +143,7 @@ def _create_limit_record_controller(
     admissions: LimitAdmissions,
     telemetry: Telemetry,
 ) -> LimitRecordController:
-    find_namespace = informers.namespace_store.find
+    find_namespace = informers.state.namespaces.find
     return LimitRecordController(client_config, settings.namespace, admissions, find_namespace, telemetry.log)
 
 

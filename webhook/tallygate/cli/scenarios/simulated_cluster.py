@@ -8,9 +8,9 @@ not import these.
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -32,7 +32,8 @@ from tallygate.cli.scenarios.node_publication import NodePublication
 from tallygate.cli.scenarios.pod_set_controller import PodSetController
 from tallygate.cli.scenarios.scenario import Annotate, JsonObject, PublishedNode, Scenario
 from tallygate.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
-from tallygate.cluster.usage_lister import UsageLister
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.kinds import KINDS, KINDS_BY_RESOURCE, NAMESPACES, NODES, PODS
 from tallygate.gate.charge_transitions import ReadTransition
 from tallygate.gate.gate import Gate
 from tallygate.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
@@ -41,32 +42,16 @@ from tallygate.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.objects.core import Namespace
 from tallygate.policy.limit_annotations import read_overrides, select_texts
 from tallygate.policy.model import PolicySet
-from tallygate.review.view import ClusterView
+from tallygate.review.view import ClusterView, view_state
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.in_memory import MemoryLedgers
-from tallygate.state.informers.claim_store import ClaimStore
-from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore, SliceRecord
+from tallygate.state.informers.device_store import SliceRecord
 from tallygate.state.informers.named_stores import (
-    DEVICE_CLASS_CODEC,
-    DEVICE_TAINT_RULE_CODEC,
-    NAMESPACE_CODEC,
     NODE_CODEC,
-    DeviceClassStore,
-    DeviceTaintRuleStore,
     NamespaceRecord,
-    NamespaceStore,
-    NodeStore,
     create_namespace_record,
 )
-from tallygate.state.informers.namespaced_stores import (
-    LIMIT_RANGE_CODEC,
-    PRIORITY_CLASS_CODEC,
-    RUNTIME_CLASS_CODEC,
-    ClaimTemplateStore,
-    PodDefaultsStore,
-)
 from tallygate.state.informers.pod_records import PodRecord
-from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
@@ -107,25 +92,13 @@ class SimulatedCluster:
         self.now = self._first_step_at = 1000.0
         self._time = scenario.time or _find_last_end(scenario)
         self._nonce_counter = itertools.count(1)
-        self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
-        self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
-        self._claim_templates, self._devices = ClaimTemplateStore(), DeviceStore(self._claims.list_devices)
-        self._taint_rules = DeviceTaintRuleStore()
-        self._pod_defaults = PodDefaultsStore()
+        self._state = ClusterState(self._read_clock, self._read_clock)
         self._scheduler_cache: SchedulerCache | None = None
         self._device_cache: DeviceCache | None = None
-        self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
+        self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._state.pods.codec.decode_event
         self.store = ApiServerStore(self._send_watch_event)
-        self._usage_lister = UsageLister(
-            self._pods,
-            self._namespaces,
-            self._read_clock,
-            self._read_clock,
-            claims=self._claims,
-            devices=self._devices,
-        )
         self._ledgers = MemoryLedgers(is_standalone=False)
-        top_consumers = TopConsumers(self._read_clock, self._usage_lister)
+        top_consumers = TopConsumers(self._read_clock, self._state.usage_lister)
         self._gate = Gate(
             policies=lambda: scenario.policies,
             view=self._create_view(scenario.policies),
@@ -137,7 +110,7 @@ class SimulatedCluster:
         )
         self._ledger_reconciler = self._create_reconciler(top_consumers)
         self._targets = targets = list_review_targets(scenario.policies)
-        self.api = ApiServer(self._gate, self.store, self._read_clock, targets, self._pod_defaults.find)
+        self.api = ApiServer(self._gate, self.store, self._read_clock, targets, self._state.find_pod_defaults)
         self._workload_controllers = WorkloadControllers(self.api, self.store, self._count_stored_daemon_pods)
         self._pod_set_controller = PodSetController(self.api, self.store, targets)
         self._claim_controller = ClaimController(self.api, self.store)
@@ -146,23 +119,17 @@ class SimulatedCluster:
         self._create_initial_objects(scenario)
 
     def _create_view(self, policies: PolicySet) -> ClusterView:
-        return ClusterView(
-            namespaces=self._namespaces,
-            usage_lister=self._usage_lister,
+        return replace(
+            view_state(self._state),
             evaluate_node_rules=self._create_node_check() if RuleIndex(policies).has_node_rules else None,
-            resources_by_class=self._get_resources_by_class,
-            claim_templates=self._claim_templates,
-            least_amounts=LeastAmounts(self._devices.list_slices, self._find_selectors),
             workload_reader=self,
-            limit_annotations=self._namespaces.get_limit_annotations,
-            find_pod_defaults=self._pod_defaults.find,
             count_daemon_pods=self._count_daemon_pods,
         )
 
     def _create_reconciler(self, top_consumers: TopConsumers) -> LedgerReconciler:
         return LedgerReconciler(
             caps=self._gate.get_active_caps,
-            usage_lister=self._usage_lister,
+            usage_lister=self._state.usage_lister,
             ledgers=self._ledgers,
             reader=self,
             monotonic=self._read_clock,
@@ -179,7 +146,7 @@ class SimulatedCluster:
         if self._scheduler_cache is None or self._device_cache is None:
             yield None
             return
-        if len(self._devices):
+        if len(self._state.devices):
             self._device_cache.build()
         with self._scheduler_cache.acquire(_FIRST_RECONCILE_SECONDS) as cluster:
             if cluster is None:
@@ -207,7 +174,7 @@ class SimulatedCluster:
         """Return the number of pods that the controller of a stored DaemonSet makes."""
         content, target = msgspec.json.encode(daemon_set), BUILT_IN_TARGETS["apps", "DaemonSet"]
         (view,) = target.list_pods(target.decode(content))
-        defaults = self._pod_defaults.find(str(daemon_set["metadata"]["namespace"]))
+        defaults = self._state.find_pod_defaults(str(daemon_set["metadata"]["namespace"]))
         return self._count_daemon_pods(view, content, NO_IMPLIED.with_defaults(defaults)) or 0
 
     def request_devices(self) -> None:
@@ -279,7 +246,7 @@ class SimulatedCluster:
         return NodePublication(self.store, definitions, self._read_clock) if definitions else None
 
     def _list_members(self, active_cap: ActiveCap, key: LedgerKey) -> frozenset[str]:
-        membership = self._usage_lister.find_membership(active_cap, key)
+        membership = self._state.usage_lister.find_membership(active_cap, key)
         return membership.names if membership else frozenset()
 
     def _create_node_check(self) -> NodeRuleEvaluator:
@@ -288,23 +255,25 @@ class SimulatedCluster:
         from tallygate.state.informers.device_cache import DeviceCache  # noqa: PLC0415  likewise
         from tallygate.state.informers.scheduler_cache import SchedulerCache  # noqa: PLC0415  likewise
 
-        self._scheduler_cache = SchedulerCache(self._nodes, self._namespaces)
-        self._device_classes = self._scheduler_cache.device_class_store
-        self._device_cache = DeviceCache(
-            self._scheduler_cache, self._devices, self._taint_rules, self._claims, self._claim_templates
+        state = self._state
+        self._scheduler_cache = SchedulerCache(
+            state.nodes, state.namespaces, state.device_classes, state.node_pools, state.node_claims
         )
-        self._decode_pod_event = self._scheduler_cache.create_pod_codec(self._pods).decode_event
-        least_amounts = LeastAmounts(self._list_slices, self._device_classes.find_selectors)
-        devices = KnownDevices(self._list_classes, least_amounts, self._claim_templates.find_claim)
+        self._device_cache = DeviceCache(
+            self._scheduler_cache, state.devices, state.taint_rules, state.claims, state.claim_templates
+        )
+        self._decode_pod_event = self._scheduler_cache.create_pod_codec(state.pods).decode_event
+        least_amounts = LeastAmounts(self._list_slices, state.device_classes.find_selectors)
+        devices = KnownDevices(self._list_classes, least_amounts, state.claim_templates.find_claim)
         return partial(check_schedulability, snapshots=self, devices=devices)
 
     def _list_classes(self) -> Collection[str] | None:
         """Return the names of the classes; None for a scenario without any, which leaves them out."""
-        return self._get_resources_by_class() or None
+        return self._state.device_classes.get_resources_by_class() or None
 
     def _list_slices(self) -> Sequence[SliceRecord] | None:
         """Return the slices; None for a scenario without any, which leaves them out, and while a pool is incomplete."""
-        return self._devices.list_slices() or None
+        return self._state.devices.list_slices() or None
 
     def _create_initial_objects(self, scenario: Scenario) -> None:
         names = scenario.namespaces.items()
@@ -321,24 +290,18 @@ class SimulatedCluster:
                 metadata["annotations"] = dict(annotations)
             self.store.put(ObjectKey("Namespace", "", name), {**_NAMESPACE, "metadata": metadata})
         namespace_records = [_create_namespace_record(body) for _, body in self.store.list_objects("Namespace")]
-        self._namespaces.apply(Replaced(namespace_records, self.store.revision))
+        self._state.namespaces.apply(Replaced(namespace_records, self.store.revision))
         node_events = [
             NODE_CODEC.decode_event(_encode_watch_event("ADDED", _add_default_allocatable(body)))
             for _, body in self.store.list_objects("Node")
         ]
-        self._nodes.apply(
+        self._state.nodes.apply(
             Replaced([event.item for event in node_events if isinstance(event, Changed)], self.store.revision)
         )
         self._publish_on_nodes()
         self._apply_pod_event(Replaced((), self.store.revision))
-        self._claims.apply(Replaced((), self.store.revision))
-        self._device_classes.apply(Replaced((), self.store.revision))
-        self._claim_templates.apply(Replaced((), self.store.revision))
-        self._devices.apply(Replaced((), self.store.revision))
-        self._taint_rules.apply(Replaced((), self.store.revision))
-        self._pod_defaults.limit_ranges.apply(Replaced((), self.store.revision))
-        self._pod_defaults.priority_classes.apply(Replaced((), self.store.revision))
-        self._pod_defaults.runtime_classes.apply(Replaced((), self.store.revision))
+        for resource in KINDS_BY_RESOURCE.keys() - {NAMESPACES, NODES, PODS}:
+            self._state.get_store(resource).apply(Replaced((), self.store.revision))
         for _ in range(_ACTIVATION_RECONCILES):
             self.now = self._first_step_at = self.now + IN_FLIGHT_BOUND_SECONDS
             self._reconcile_ledgers()
@@ -348,7 +311,9 @@ class SimulatedCluster:
             self._ledger_reconciler.reconcile(key, active_cap)
 
     def _list_ledger_keys(self) -> Sequence[tuple[LedgerKey, ActiveCap]]:
-        return list(self._ledger_reconciler.list_ledgers([record.name for record in self._namespaces.list_records()]))
+        return list(
+            self._ledger_reconciler.list_ledgers([record.name for record in self._state.namespaces.list_records()])
+        )
 
     def _read_ledger(self, key: LedgerKey) -> Ledger:
         return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(Amounts())
@@ -356,46 +321,16 @@ class SimulatedCluster:
     def _send_watch_event(self, event: str, key: ObjectKey, body: JsonObject) -> None:
         """Apply a change to the stores as a watch would."""
         content = _encode_watch_event(event, _add_default_allocatable(body) if key.kind == "Node" else body)
-        match key.kind:
-            case "Pod":
-                self._apply_pod_event(self._decode_pod_event(content))
-            case "Namespace":
-                self._namespaces.apply(NAMESPACE_CODEC.decode_event(content))
-            case "Node":
-                self._nodes.apply(NODE_CODEC.decode_event(content))
-            case "LimitRange":
-                self._pod_defaults.limit_ranges.apply(LIMIT_RANGE_CODEC.decode_event(content))
-            case "PriorityClass":
-                self._pod_defaults.priority_classes.apply(PRIORITY_CLASS_CODEC.decode_event(content))
-            case "RuntimeClass":
-                self._pod_defaults.runtime_classes.apply(RUNTIME_CLASS_CODEC.decode_event(content))
-            case _:
-                self._send_device_event(key.kind, content)
-
-    def _send_device_event(self, kind: str, content: bytes) -> None:
-        """Apply a change of an object about devices to its store."""
-        match kind:
-            case "ResourceClaim":
-                self._claims.apply(self._claims.codec.decode_event(content))
-            case "ResourceClaimTemplate":
-                self._claim_templates.apply(self._claim_templates.codec.decode_event(content))
-            case "DeviceClass":
-                self._device_classes.apply(DEVICE_CLASS_CODEC.decode_event(content))
-            case "ResourceSlice":
-                self._devices.apply(RESOURCE_SLICE_CODEC.decode_event(content))
-            case "DeviceTaintRule":
-                self._taint_rules.apply(DEVICE_TAINT_RULE_CODEC.decode_event(content))
+        if key.kind == "Pod":
+            self._apply_pod_event(self._decode_pod_event(content))
+        elif key.kind in KINDS:
+            resource = KINDS[key.kind].resource
+            self._state.get_store(resource).apply(self._state.get_codec(resource).decode_event(content))
 
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
-        self._pods.apply(event)
+        self._state.pods.apply(event)
         if self._scheduler_cache is not None:
             self._scheduler_cache.apply(event)
-
-    def _get_resources_by_class(self) -> Mapping[str, str]:
-        return self._device_classes.get_resources_by_class()
-
-    def _find_selectors(self, class_name: str) -> tuple[str, ...] | None:
-        return self._device_classes.find_selectors(class_name)
 
     def _read_clock(self) -> float:
         return self.now

@@ -124,13 +124,13 @@ class AuditController:
         informers, policies = self._informers, self._schedule.policies()
         node_list = list_nodes(self._pages) if RuleIndex(policies).has_node_rules else None
         audit_input = AuditInput(
-            informers.pod_store,
-            informers.namespace_store,
-            informers.usage_lister,
+            informers.state.pods,
+            informers.state.namespaces,
+            informers.state.usage_lister,
             datetime.now(UTC),
             node_list,
-            informers.device_class_store.get_resources_by_class(),
-            has_slices=informers.device_store.revision is not None,
+            informers.state.device_classes.get_resources_by_class(),
+            has_slices=informers.state.devices.revision is not None,
             devices=informers.device_lister,
             limit_records=self._read_limit_records(),
             find_pod_defaults=informers.pod_defaults.find_pod_defaults,
@@ -147,7 +147,7 @@ class AuditController:
 
     def _read_limit_records(self) -> LimitRecords | None:
         """Return the annotations that gates admitted; None if there is nothing to compare, or they cannot be read."""
-        if not self._informers.namespace_store.get_limit_annotations():
+        if not self._informers.state.namespaces.get_limit_annotations():
             return None
         try:
             return read_limit_records(self._client, self._schedule.own_namespace)

@@ -10,26 +10,29 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from threading import BoundedSemaphore, Condition
-from typing import Final
+from threading import BoundedSemaphore, Condition, Thread
+from typing import Any, Final
 
 from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.pod_defaults import PodDefaults
-from tallygate.cluster.usage_lister import UsageLister
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.kinds import CLAIMS, CLASSES, NAMESPACES, NODES, SLICES, TAINT_RULES
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.kube.config import load_in_cluster_config, load_kubeconfig
 from tallygate.kube.informer import Informer, InformerStatus
+from tallygate.kube.reflector import WatchTimeouts
+from tallygate.kube.resource_codec import WatchEvent
 from tallygate.objects.core import ResourceQuota
 from tallygate.objects.devices import ResourceClaim
 from tallygate.review.cluster_snapshot import ClusterSnapshot
 from tallygate.server.interfaces import ReadinessStatus
 from tallygate.server.settings.table import Settings
 from tallygate.server.telemetry.json_log import FailureLog, Logger
-from tallygate.state.informers.cluster_informers import ClusterInformers, LiveReader
 from tallygate.state.informers.device_cache import DeviceCache
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
+from tallygate.state.informers.live_reader import LiveReader
 from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, DEVICE_TAINT_RULE_CODEC, NamespaceStore
 from tallygate.state.informers.namespaced_stores import (
     LIMIT_RANGE_CODEC,
@@ -40,8 +43,73 @@ from tallygate.state.informers.namespaced_stores import (
     PodDefaultsStore,
     QuotaStore,
 )
+from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
 from tallygate.state.informers.scheduler_cache import SchedulerCache
+
+_WATCHED_RESOURCES: Final = (
+    NODES,
+    CLAIMS,
+    SLICES,
+    TAINT_RULES,
+    CLASSES,
+    NODE_POOL_CODEC.name,
+    NODE_CLAIM_CODEC.name,
+)
+"""What is watched besides namespaces and pods."""
+
+
+class ClusterInformers:
+    """The informers that fill the stores of one state, each with a thread. `start` works once.
+
+    `scheduler_cache` is the same cluster in the representation of a scheduler.
+    """
+
+    def __init__(
+        self, client_config: ClientConfig, timeouts: WatchTimeouts | None = None, state: ClusterState | None = None
+    ) -> None:
+        self.state = state = ClusterState(time.monotonic) if state is None else state
+        self.scheduler_cache = SchedulerCache(
+            state.nodes, state.namespaces, state.device_classes, state.node_pools, state.node_claims
+        )
+
+        def watch(resource: str) -> Informer[Any, Any]:
+            store = state.get_store(resource)
+            return Informer(state.get_codec(resource), client_config, store.apply, store.__len__, timeouts)
+
+        pods = self.scheduler_cache.create_pod_codec(state.pods)
+        self._informers = (
+            watch(NAMESPACES),
+            Informer(pods, client_config, self._apply_pod_event, state.pods.__len__, timeouts),
+            *map(watch, _WATCHED_RESOURCES),
+        )
+
+    def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
+        self.state.pods.apply(event)
+        self.scheduler_cache.apply(event)
+
+    def start(self) -> None:
+        """Start all informers."""
+        for informer in self._informers:
+            informer.start()
+
+    def stop(self) -> None:
+        """Stop all informers within about a second; the stores keep their last state."""
+        threads = [Thread(target=informer.stop, daemon=True) for informer in self._informers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def request_progress(self) -> None:
+        """Request the revision of the cluster from each informer: the answer takes seconds, not a minute."""
+        for informer in self._informers:
+            informer.request_progress()
+
+    def list_statuses(self) -> tuple[InformerStatus, ...]:
+        """Return the status of each informer."""
+        return tuple(informer.get_status() for informer in self._informers)
+
 
 _NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
 
@@ -79,8 +147,8 @@ class WaitingNamespaceLister:
 class InformerQuotaLister:
     """An informer of the ResourceQuotas of a cluster. While it is stale it returns none, and logs that once."""
 
-    def __init__(self, client_config: ClientConfig, log: Logger) -> None:
-        self._store = QuotaStore()
+    def __init__(self, client_config: ClientConfig, log: Logger, store: QuotaStore) -> None:
+        self._store = store
         again = "pods and workloads get forecasts of ResourceQuotas again"
         self._unsynced_log = FailureLog(
             partial(log.warning, "quotas-not-evaluated"),
@@ -104,8 +172,8 @@ class InformerQuotaLister:
 class InformerPodDefaults:
     """The informers of all that gives new pods values; while one is stale, its defaults are unknown, logged once."""
 
-    def __init__(self, client_config: ClientConfig, log: Logger) -> None:
-        self._store = store = PodDefaultsStore()
+    def __init__(self, client_config: ClientConfig, log: Logger, store: PodDefaultsStore) -> None:
+        self._store = store
         again = "forecasts have the defaults of LimitRanges, PriorityClasses and RuntimeClasses again"
         self._unsynced_log = FailureLog(
             partial(log.warning, "pod-defaults-not-evaluated"),
@@ -163,8 +231,14 @@ class InformerClaimTemplateLister:
     template may be missing for ever.
     """
 
-    def __init__(self, client_config: ClientConfig, log: Logger, timeout: float = _TEMPLATE_TIMEOUT_SECONDS) -> None:
-        self.store = ClaimTemplateStore()
+    def __init__(
+        self,
+        client_config: ClientConfig,
+        log: Logger,
+        store: ClaimTemplateStore,
+        timeout: float = _TEMPLATE_TIMEOUT_SECONDS,
+    ) -> None:
+        self.store = store
         self._timeout = timeout
         self._waits = BoundedSemaphore(_MAX_TEMPLATE_WAITS)
         again = "pods and workloads get forecasts of their claims again"
@@ -309,7 +383,7 @@ class InformerDeviceLister:
     ) -> None:
         self.find_claim = find_claim
         self._list_statuses = informers.list_statuses
-        self._class_store = informers.scheduler_cache.device_class_store
+        self._class_store = informers.state.device_classes
         self._snapshot_provider = snapshot_provider
         self._least_amounts = least_amounts
         self._slices_unsynced_log = FailureLog(
@@ -365,32 +439,28 @@ def load_client_config(settings: Settings) -> ClientConfig:
 
 
 class GateInformers:
-    """The informers of one cluster. `usage_lister` lists the usage of caps, `live_reader` reads single pods."""
+    """The informers of one cluster, which fill its `state`. `live_reader` reads single pods."""
 
     def __init__(self, client_config: ClientConfig, log: Logger) -> None:
-        self._informers = ClusterInformers(client_config)
-        self.quotas = InformerQuotaLister(client_config, log)
-        self.claim_templates = InformerClaimTemplateLister(client_config, log)
-        self.pod_defaults = InformerPodDefaults(client_config, log)
+        self.state = state = ClusterState(
+            time.monotonic,
+            self._get_synced_at,
+            self._request_progress,
+            pods_synced_at=partial(self._get_synced_at, _POD_RESOURCES),
+        )
+        self._informers = ClusterInformers(client_config, state=state)
+        self.quotas = InformerQuotaLister(client_config, log, state.quotas)
+        self.claim_templates = InformerClaimTemplateLister(client_config, log, state.claim_templates)
+        self.pod_defaults = InformerPodDefaults(client_config, log, state.pod_defaults)
+        scheduler_cache = self._informers.scheduler_cache
         self.snapshot_provider = InformerSnapshotProvider(
-            self._informers.scheduler_cache,
+            scheduler_cache,
             self._list_cluster_statuses,
             log,
-            DeviceCache(
-                self._informers.scheduler_cache,
-                self._informers.devices,
-                self._informers.taint_rules,
-                self._informers.claims,
-                self.claim_templates.store,
-            ),
+            DeviceCache(scheduler_cache, state.devices, state.taint_rules, state.claims, state.claim_templates),
         )
         self._client = ApiClient(client_config)
-        self.namespace_store = self._informers.namespaces
-        self.pod_store = self._informers.pods
-        self.claim_store = self._informers.claims
-        self.device_store = self._informers.devices
-        self.device_class_store = self._informers.scheduler_cache.device_class_store
-        self.least_amounts = LeastAmounts(self.device_store.list_slices, self.device_class_store.find_selectors)
+        self.least_amounts = LeastAmounts(state.devices.list_slices, state.device_classes.find_selectors)
         self.device_lister = InformerDeviceLister(
             self._informers,
             self.snapshot_provider,
@@ -399,16 +469,9 @@ class GateInformers:
             log,
         )
         self.live_reader = LiveReader(self._client)
-        self.usage_lister = UsageLister(
-            self.pod_store,
-            self.namespace_store,
-            time.monotonic,
-            self._get_synced_at,
-            self._informers.request_progress,
-            pods_synced_at=partial(self._get_synced_at, _POD_RESOURCES),
-            claims=self.claim_store,
-            devices=self.device_store,
-        )
+
+    def _request_progress(self) -> None:
+        self._informers.request_progress()
 
     def start(self) -> None:
         """Start all watches. The version that the API server reports decides the scheduler's rules and messages."""

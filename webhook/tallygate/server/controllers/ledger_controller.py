@@ -82,10 +82,10 @@ class LedgerController:
             describe=lambda: {"unsettled": len(reconciler.list_pending())},
         )
         self.worker = Worker(task, WorkerPace(interval=lambda: _RETRY_SECONDS, rest=_BATCH_SECONDS))
-        informers.pod_store.add_listener(self._mark_consumers_changed)
-        informers.claim_store.add_listener(self._mark_consumers_changed)
-        informers.device_store.add_listener(self._mark_devices_changed)
-        informers.namespace_store.add_listener(self._mark_namespaces_changed)
+        informers.state.pods.add_listener(self._mark_consumers_changed)
+        informers.state.claims.add_listener(self._mark_consumers_changed)
+        informers.state.devices.add_listener(self._mark_devices_changed)
+        informers.state.namespaces.add_listener(self._mark_namespaces_changed)
 
     def _mark_consumers_changed(self, namespace: str | None) -> None:
         with self._lock:
@@ -175,7 +175,7 @@ class LedgerController:
 
     def _log_invalid_annotations(self, caps: CapIndex) -> None:
         """Log each annotation that sets no limit because it is not valid, once as long as it stays so."""
-        annotations = self._informers.namespace_store.get_limit_annotations()
+        annotations = self._informers.state.namespaces.get_limit_annotations()
         invalid = frozenset(
             annotation for cap in caps.list_caps() for annotation in find_invalid(cap.definition, annotations)
         )
@@ -187,7 +187,7 @@ class LedgerController:
         return [key for key, _ in self._reconciler.list_ledgers(self._list_namespaces())]
 
     def _list_namespaces(self) -> list[str]:
-        return [namespace.name for namespace in self._informers.namespace_store.list_records()]
+        return [namespace.name for namespace in self._informers.state.namespaces.list_records()]
 
 
 class LeaseController:

@@ -36,28 +36,28 @@ class SchedulingPodRecord(PodRecord, frozen=True, gc=False):
 
 
 class SchedulerCache:
-    """One cluster for one thread at a time. It contains pods after their first list.
+    """One cluster for one thread at a time, updated by these stores. It contains pods after their first list."""
 
-    `device_class_store` contains the device classes, `node_pool_store` and `node_claim_store` the pools of Karpenter,
-    if the caller applies their events.
-    """
-
-    def __init__(self, node_store: NodeStore, namespace_store: NamespaceStore) -> None:
+    def __init__(
+        self,
+        node_store: NodeStore,
+        namespace_store: NamespaceStore,
+        device_class_store: DeviceClassStore,
+        node_pool_store: NodePoolStore,
+        node_claim_store: NodeClaimStore,
+    ) -> None:
         self._lock = Lock()
         self._cluster = Cluster()
-        self._node_store, self._namespace_store, self.device_class_store = (
-            node_store,
-            namespace_store,
-            DeviceClassStore(),
-        )
-        self.node_pool_store, self.node_claim_store = NodePoolStore(), NodeClaimStore()
+        self._node_store, self._namespace_store = node_store, namespace_store
+        self._device_class_store = device_class_store
+        self._node_pool_store, self._node_claim_store = node_pool_store, node_claim_store
         self._revision: int | None = None
         self._is_complete = False
         node_store.add_listener(self._update_nodes)
         namespace_store.add_listener(self._update_namespaces)
-        self.device_class_store.add_listener(self._update_device_classes)
-        self.node_pool_store.add_listener(self._update_node_pools)
-        self.node_claim_store.add_listener(self._update_node_claims)
+        self._device_class_store.add_listener(self._update_device_classes)
+        self._node_pool_store.add_listener(self._update_node_pools)
+        self._node_claim_store.add_listener(self._update_node_claims)
 
     @property
     def scheduler_version(self) -> SchedulerVersion:
@@ -178,7 +178,7 @@ class SchedulerCache:
 
     def _update_node_pools(self, names: Iterable[str]) -> None:
         for name in names:
-            record = self.node_pool_store.find(name)
+            record = self._node_pool_store.find(name)
             with self._lock:
                 if record is None:
                     self._cluster.pools.remove_node_pool(name)
@@ -187,7 +187,7 @@ class SchedulerCache:
 
     def _update_node_claims(self, names: Iterable[str]) -> None:
         for name in names:
-            record = self.node_claim_store.find(name)
+            record = self._node_claim_store.find(name)
             with self._lock:
                 if record is None:
                     self._cluster.pools.remove_node_claim(name)
@@ -196,7 +196,7 @@ class SchedulerCache:
 
     def _update_device_classes(self, names: Iterable[str]) -> None:
         for name in names:
-            record = self.device_class_store.find(name)
+            record = self._device_class_store.find(name)
             with self._lock:
                 if record is None:
                     self._cluster.device_classes.remove(name)
