@@ -8,12 +8,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 from tallygate.cli.doctor.api_types import Webhook, WebhookConfiguration
-from tallygate.cli.doctor.facts import GateLocation
-
-F = TypeVar("F")
+from tallygate.cli.doctor.facts import GateFacts, GateLocation
 
 _MAX_NAMES = 5
 _MAX_COMMANDS = 5
@@ -40,14 +39,18 @@ class CheckResult:
     fix_commands: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Check(Generic[F]):
+class Check(NamedTuple):
     """A check: its name, its question (`title`), the conditions of other results than PASS, and its function."""
 
     name: str
     title: str
     failure_conditions: str
-    run: Callable[[F], CheckResult]
+    run: Callable[[GateFacts], CheckResult]
+
+
+def check(name: str, title: str, failure_conditions: str) -> Callable[[Callable[[GateFacts], CheckResult]], Check]:
+    """Make a check of a pure function from facts to a result."""
+    return partial(Check, name, title, failure_conditions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,20 +18,7 @@ from rich.text import Text
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
-from tallygate.cli.doctor.checks import (
-    callers,
-    certificates,
-    conflicts,
-    device_classes,
-    ledgers,
-    lockout,
-    namespace_limits,
-    node_amounts,
-    reachability,
-    registered_kinds,
-    registration,
-    replicas,
-)
+from tallygate.cli.doctor.checks import availability, cluster, registration, replicas
 from tallygate.cli.doctor.facts import GateFacts
 from tallygate.cli.doctor.gather import DoctorRequest, gather_facts
 from tallygate.cli.framework import (
@@ -46,22 +33,13 @@ from tallygate.cli.output import tables
 from tallygate.cli.output.tables import escape_control
 from tallygate.cli.sources.options import load_usable_policies, require_one_source
 
-CHECKS: tuple[Check[GateFacts], ...] = (
-    *registration.CHECKS,
-    *reachability.CHECKS,
-    *callers.CHECKS,
-    *certificates.CHECKS,
-    *lockout.CHECKS,
-    *replicas.CHECKS,
-    *ledgers.CHECKS,
-    *registration.PERMISSION_CHECKS,
-    *replicas.CLOCK_CHECKS,
-    *conflicts.CHECKS,
-    *namespace_limits.CHECKS,
-    *device_classes.CHECKS,
-    *registered_kinds.CHECKS,
-    *node_amounts.CHECKS,
+CHECKS = tuple(
+    value
+    for module in (registration, availability, replicas, cluster)
+    for value in vars(module).values()
+    if isinstance(value, Check)
 )
+"""All checks in the order of their output: file by file, each in the order of its lines."""
 
 _STYLES = {
     CheckStatus.PASS: "green",

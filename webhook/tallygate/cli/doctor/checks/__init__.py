@@ -1,1 +1,1 @@
-"""The checks of `doctor`: pure functions from facts to a result, one tuple of checks for each subject."""
+"""The checks of `doctor`: pure functions from facts to a result, with the decorator `check`."""

@@ -1,14 +1,16 @@
-"""Checks of the registration: requests, selectors, timeouts and reinvocation; and of the gate's permissions."""
+"""Checks of the registration: which requests API servers send to the gate, by which they reach it, and who else may."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
 
+from tallygate.accounting.selectors import SelectorError, parse_selector
 from tallygate.admission.request import Phase
 from tallygate.admission.self_registration import RegistrationState
-from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
-from tallygate.cli.doctor.api_types import MatchCondition, Webhook, WebhookConfiguration
+from tallygate.cli.doctor.api_types import GateNetworkPolicy, MatchCondition, Webhook, WebhookConfiguration
 from tallygate.cli.doctor.check_result import (
-    Check,
     CheckResult,
+    check,
     combine_results,
     create_failure,
     create_pass,
@@ -23,17 +25,17 @@ from tallygate.cli.doctor.check_result import (
 from tallygate.cli.doctor.facts import (
     MUTATING,
     VALIDATING,
+    DryRun,
     GateFacts,
     Unavailable,
-    detect_features,
     is_unregistered,
 )
-from tallygate.cli.doctor.permissions import PERMISSIONS, Permission
 from tallygate.cli.doctor.webhook_match import (
     CREATE_POD,
     ExpectedConfigurations,
     RequestKind,
     has_webhook_for,
+    is_called_for,
     is_called_for_pods,
     is_restrictive,
     list_registered_resources,
@@ -44,12 +46,15 @@ MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10
 """The harmless range of a webhook's timeout in seconds. A write of a ledger in a busy cluster can take 2 s, and a
 request waits for the whole timeout if the gate hangs.
 """
-
 _PHASES = {MUTATING: Phase.MUTATING, VALIDATING: Phase.VALIDATING}
-_OVERLAY = "deploy/kustomize/mine"
 
 
-def _check_registered(facts: GateFacts) -> CheckResult:
+@check(
+    "registered",
+    "Both webhook configurations are there",
+    "FAIL: one is missing, has no webhooks yet, or does not select pods",
+)
+def check_registered(facts: GateFacts) -> CheckResult:
     results = []
     for kind, configuration in ((MUTATING, facts.mutating), (VALIDATING, facts.validating)):
         if isinstance(configuration, Unavailable):
@@ -95,7 +100,12 @@ def _report_unregistered(facts: GateFacts, kind: str) -> CheckResult:
     )
 
 
-def _check_rules(facts: GateFacts) -> CheckResult:
+@check(
+    "rules",
+    "They have every kind of request that the gate evaluates, resize and status included",
+    "FAIL: one kind is not sent",
+)
+def check_rules(facts: GateFacts) -> CheckResult:
     results = []
     expected = ExpectedConfigurations(facts.location)
     for kind, configuration in facts.list_configurations():
@@ -120,7 +130,12 @@ def _check_rules(facts: GateFacts) -> CheckResult:
     )
 
 
-def _check_conditions(facts: GateFacts) -> CheckResult:
+@check(
+    "conditions",
+    "No label of an object and no condition lets a request past",
+    "FAIL: an objectSelector; WARN: conditions that are not ours, matchPolicy Exact",
+)
+def check_conditions(facts: GateFacts) -> CheckResult:
     results = [
         result
         for kind, configuration in facts.list_configurations()
@@ -164,7 +179,12 @@ def _format_unexpected(expected: tuple[MatchCondition, ...], conditions: tuple[M
     return format_names([condition.name for condition in conditions if condition not in expected])
 
 
-def _check_timeouts(facts: GateFacts) -> CheckResult:
+@check(
+    "timeouts",
+    "The time that is given fits",
+    f"WARN: less than {MIN_TIMEOUT_SECONDS} s or more than {MAX_TIMEOUT_SECONDS} s",
+)
+def check_timeouts(facts: GateFacts) -> CheckResult:
     results = []
     for kind, configuration in facts.list_configurations():
         for webhook in configuration.webhooks:
@@ -190,7 +210,12 @@ def _check_timeouts(facts: GateFacts) -> CheckResult:
     return _require_registration(facts, combine_results(results, create_pass(f"{', '.join(map(str, timeouts))} s")))
 
 
-def _check_reinvocation(facts: GateFacts) -> CheckResult:
+@check(
+    "reinvocation",
+    "The gate is called again after a change by another webhook",
+    "WARN: other webhooks change pods after the gate, and reinvocationPolicy is Never",
+)
+def check_reinvocation(facts: GateFacts) -> CheckResult:
     """Check the mutating webhooks after the gate's.
 
     The API server calls them in the order of their configurations' names (apiserver, mutating_webhook_manager.go).
@@ -253,86 +278,135 @@ def _format_register(facts: GateFacts) -> str:
     return format_kubectl(facts.location, "apply", "-k", "deploy/kustomize/mine")
 
 
-CHECKS = (
-    Check(
-        "registered",
-        "Both webhook configurations are there",
-        "FAIL: one is missing, has no webhooks yet, or does not select pods",
-        _check_registered,
-    ),
-    Check(
-        "rules",
-        "They have every kind of request that the gate evaluates, resize and status included",
-        "FAIL: one kind is not sent",
-        _check_rules,
-    ),
-    Check(
-        "conditions",
-        "No label of an object and no condition lets a request past",
-        "FAIL: an objectSelector; WARN: conditions that are not ours, matchPolicy Exact",
-        _check_conditions,
-    ),
-    Check(
-        "timeouts",
-        "The time that is given fits",
-        f"WARN: less than {MIN_TIMEOUT_SECONDS} s or more than {MAX_TIMEOUT_SECONDS} s",
-        _check_timeouts,
-    ),
-    Check(
-        "reinvocation",
-        "The gate is called again after a change by another webhook",
-        "WARN: other webhooks change pods after the gate, and reinvocationPolicy is Never",
-        _check_reinvocation,
-    ),
+_CREATED = 201
+_MAX_MESSAGE_CHARACTERS = 300
+# apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go and pkg/admission/plugin/webhook/errors/statuserror.go
+_NOT_CALLED = re.compile(r'failed calling webhook "([^"]+)"')
+_DENIED = re.compile(r'admission webhook "([^"]+)" denied the request')
+
+
+@check(
+    "reachable",
+    "The API server reaches the gate, and the gate evaluates",
+    "FAIL: the API server cannot call it; UNKNOWN: with failurePolicy Ignore it would not report it",
 )
+def check_reachable(facts: GateFacts) -> CheckResult:
+    if facts.registration_problem:
+        return create_unknown(facts.registration_problem)
+    names = {webhook.name for _, configuration in facts.list_configurations() for webhook in configuration.webhooks}
+    if isinstance(facts.dry_runs, Unavailable):
+        return create_unknown(f"nothing could be tried: {facts.dry_runs.reason}")
+    for dry_run in facts.dry_runs:
+        webhook = _NOT_CALLED.search(dry_run.message)
+        if webhook and webhook[1] in names:
+            return create_failure(
+                f"the API server cannot ask the gate: {_shorten(dry_run.message)}",
+                *_list_inspect_commands(facts, dry_run.message),
+            )
+    proofs = [dry_run for dry_run in facts.dry_runs if _is_proof(facts, dry_run, names)]
+    if proofs:
+        return create_pass("; ".join(_format_proof(proof) for proof in proofs))
+    return create_unknown("; ".join(_format_inconclusive(run) for run in facts.dry_runs))
 
 
-def _check_permissions(facts: GateFacts) -> CheckResult:
-    if isinstance(facts.permissions, Unavailable):
-        return create_unknown(f"what the gate's ServiceAccount may do could not be asked: {facts.permissions.reason}")
-    features = detect_features(facts)
-    needed = [
-        permission_result
-        for permission_result in facts.permissions
-        if features is None or permission_result.permission.feature in features
+def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:
+    """Return whether only a gate that responded can have caused this result."""
+    denied = _DENIED.search(dry_run.message)
+    if denied:
+        return denied[1] in names
+    failing_webhooks = [
+        webhook
+        for _, configuration in facts.list_configurations()
+        for webhook in configuration.webhooks
+        if is_called_for(webhook, CREATE_POD) and webhook.failure_policy == "Fail"
     ]
-    account = f"{facts.location.namespace}/tallygate"
-    if not needed:
-        return create_pass(f"ServiceAccount {account} needs none: the gate watches no cluster")
-    missing = [str(permission.permission) for permission in needed if not permission.allowed]
-    if not missing:
-        return create_pass(f"ServiceAccount {account} has all {len(needed)} permissions that it needs")
-    create_result = create_warning if features is None else create_failure
-    reason = f"ServiceAccount {account} lacks {len(missing)} of {len(needed)} permissions: {format_names(missing)}"
-    return create_result(
-        reason, *_list_grants(facts, [permission.permission for permission in needed if not permission.allowed])
+    return dry_run.status == _CREATED and bool(failing_webhooks)
+
+
+def _format_proof(dry_run: DryRun) -> str:
+    if dry_run.status == _CREATED:
+        return f"dry run: pod {dry_run.pod} would be accepted in {dry_run.namespace}"
+    return f"dry run: pod {dry_run.pod} was rejected by the gate, as expected"
+
+
+def _format_inconclusive(dry_run: DryRun) -> str:
+    if dry_run.status == _CREATED:
+        return f"pod {dry_run.pod} would be accepted, as with failurePolicy Ignore without a gate"
+    return f"pod {dry_run.pod} was rejected by another check, with {dry_run.status}: {_shorten(dry_run.message)}"
+
+
+def _list_inspect_commands(facts: GateFacts, message: str) -> tuple[str, ...]:
+    if "x509" in message:
+        return ()  # the check `trusted` has the fix commands
+    if facts.is_called_by_url:
+        return ()
+    return (
+        format_namespaced_kubectl(
+            facts.location, "get", "deployment,pods,endpointslices", "--selector=app.kubernetes.io/name=tallygate"
+        ),
     )
 
 
-def _list_grants(facts: GateFacts, missing: Sequence[Permission]) -> Iterator[str]:
-    """Yield commands that grant permissions: those that deploy/ grants, and those on kinds that policies define."""
-    location = facts.location
-    files = dict.fromkeys(permission.feature.manifest_path for permission in missing if permission in PERMISSIONS)
-    if files and location.namespace != DEFAULT_NAMESPACE:  # only the user's overlay has this namespace
-        yield format_kubectl(location, "apply", "-k", _OVERLAY)
-    else:
-        yield from (format_kubectl(location, "apply", f"--filename={file}") for file in files)
-    for permission in missing:
-        if permission in PERMISSIONS:
-            continue
-        resource = f"{permission.resource}.{permission.group}"
-        name = f"{CONFIGURATION_NAME}-{permission.verb}-{resource}"
-        account = f"--serviceaccount={location.namespace}:{location.service_account}"
-        role = (f"--verb={permission.verb}", f"--resource={resource}")
-        yield format_kubectl(location, "create", "clusterrole", name, *role)
-        yield format_kubectl(location, "create", "clusterrolebinding", name, f"--clusterrole={name}", account)
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_MESSAGE_CHARACTERS else f"{line[:_MAX_MESSAGE_CHARACTERS]} …"
 
 
-PERMISSION_CHECKS = (
-    Check(
-        "permissions",
-        "The gate's ServiceAccount has the permissions that it needs",
-        "FAIL: one is missing; WARN: one is missing, and it is unknown whether the gate needs it",
-        _check_permissions,
-    ),
+_ARGUMENTS: Final = {"--client-ca-file": "client certificates", "--token-file": "a token in the path"}
+_INGRESS: Final = "Ingress"
+_MONITOR_PORTS: Final = frozenset({"monitor", 9090})
+
+
+@check(
+    "callers",
+    "Clients that may send reviews are limited",
+    "WARN: neither client certificates nor a token nor a NetworkPolicy limits them; UNKNOWN: the Deployment or the "
+    "NetworkPolicies cannot be read. Settings in the environment or in a file are not read",
 )
+def check_callers(facts: GateFacts) -> CheckResult:
+    deployment = facts.deployment
+    if isinstance(deployment, Unavailable):
+        return create_unknown(f"the Deployment cannot be read: {deployment.reason}")
+    if deployment is None:
+        return create_unknown("there is no Deployment of the gate, so its arguments are unknown")
+    guards = [noun for name, noun in _ARGUMENTS.items() if _has_argument(deployment.arguments, name)]
+    policies = list(_list_network_policies(facts, deployment.spec.template.metadata.labels or {}))
+    names = format_names([policy.metadata.name or "" for policy in policies])
+    if policies and not any(map(_is_open, policies)):
+        guards.append(f"the NetworkPolicy {names}")
+    if guards:
+        return create_pass(f"clients of the port of reviews are limited by {' and '.join(guards)}")
+    if isinstance(facts.network_policies, Unavailable):
+        return create_unknown(f"NetworkPolicies cannot be listed: {facts.network_policies.reason}")
+    remark = f"; the NetworkPolicy {names} accepts it from every address" if policies else ""
+    return create_warning(
+        "every pod of the cluster can send reviews, and reserve amounts of any cap by them: use client certificates, a "
+        f"token in the path or a NetworkPolicy (docs/operate/security.md, Who may call){remark}"
+    )
+
+
+def _is_open(policy: GateNetworkPolicy) -> bool:
+    """Return whether a rule accepts every sender at a port that is not the monitor port."""
+    return any(
+        not rule.senders and (not rule.ports or any(port.port not in _MONITOR_PORTS for port in rule.ports))
+        for rule in policy.spec.ingress
+    )
+
+
+def _has_argument(arguments: tuple[str, ...], name: str) -> bool:
+    return any(argument.startswith(f"{name}=") and len(argument) > len(name) + 1 for argument in arguments)
+
+
+def _list_network_policies(facts: GateFacts, labels: Mapping[str, str]) -> Iterator[GateNetworkPolicy]:
+    """Yield the NetworkPolicies that limit the ingress of pods with these labels.
+
+    An API server adds `policyTypes` where a manifest has none, always with Ingress (pkg/apis/networking/v1/defaults.go,
+    v1.36).
+    """
+    for policy in () if isinstance(facts.network_policies, Unavailable) else facts.network_policies:
+        try:
+            is_selected = parse_selector(policy.spec.pod_selector).matches(labels)
+        except SelectorError:
+            continue
+        if is_selected and _INGRESS in policy.spec.policy_types:
+            yield policy
