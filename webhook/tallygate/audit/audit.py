@@ -6,13 +6,14 @@ The caps whose used amounts exceed their limits, counted as `tallygate usage` do
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
 from tallygate.accounting.amounts import Amounts, format_amount
 from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.accounting.problem import Code, Problem, Reason
-from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, ReviewTargets
 from tallygate.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from tallygate.admission.workload_resources import WorkloadResource
@@ -35,10 +36,13 @@ from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.objects.meta import PartialObjectMetadata
 from tallygate.policy.limit_annotations import LimitRecords, find_invalid, find_unadmitted, read_overrides
 from tallygate.policy.model import Enforcement, PolicySet
+from tallygate.review.active_policies import ActivePolicySet
 from tallygate.review.advertised_devices import DeviceLister
 from tallygate.review.applied_workload import DaemonPodCounter
 from tallygate.review.cap_messages import describe_scope, find_consumer_words
 from tallygate.review.cluster_snapshot import SnapshotProvider
+from tallygate.review.schedulability import check_schedulability
+from tallygate.review.view import ClusterView
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.named_stores import NamespaceStore
 from tallygate.state.informers.pod_store import PodStore
@@ -108,20 +112,21 @@ class Audit:
         self._input = audit_input
         self._scope = scope
         self._throttle = throttle
-        self._evaluator = AuditEvaluator(
-            CapIndex(
-                policies,
-                audit_input.now,
-                audit_input.resources_by_class,
-                audit_input.namespaces.get_limit_annotations(),
-            ),
+        policy_set = ActivePolicySet(
             policies,
-            audit_input.namespaces.labels,
-            scope.excluded_namespaces,
-            nodes=(audit_input.snapshots, audit_input.devices),
+            audit_input.now,
+            audit_input.resources_by_class,
+            audit_input.namespaces.get_limit_annotations(),
+        )
+        view = ClusterView(
+            namespaces=audit_input.namespaces,
+            evaluate_node_rules=None
+            if audit_input.snapshots is None or not policy_set.rules.has_node_rules
+            else partial(check_schedulability, snapshots=audit_input.snapshots, devices=audit_input.devices),
             find_pod_defaults=audit_input.find_pod_defaults,
             count_daemon_pods=audit_input.count_daemon_pods,
         )
+        self._evaluator = AuditEvaluator(policy_set, view, scope.excluded_namespaces)
 
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:
         """Evaluate the objects, which come in the order of `list_kinds_in_order`, then the pods and the caps.

@@ -9,43 +9,24 @@ was reported for an owner is not reported again for the objects that its control
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from tallygate.accounting.amounts import NO_AMOUNTS
-from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.accounting.problem import BUILT_IN_CHECK, Problem
-from tallygate.accounting.quantity_parser import QuantityError
-from tallygate.admission.cap_index import ActiveCap, CapIndex
-from tallygate.admission.evaluate import evaluate_decoded_request, find_device_defaults_of
-from tallygate.admission.implied_requests import NO_IMPLIED, create_missing_verdict, creates_pod
-from tallygate.admission.kinds import DecodedRequest
+from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.kinds import find_review_target
 from tallygate.admission.pod_view import PodView
-from tallygate.admission.request import CREATE, AdmissionRequest, Phase, ReviewError, Verdict
-from tallygate.admission.rule_index import Labels, RuleIndex
+from tallygate.admission.request import CREATE, AdmissionRequest, ReviewError
 from tallygate.audit.audit_findings import AuditCoverage, AuditFinding, AuditFindings, ObjectRef
-from tallygate.audit.listing import POD, format_api_version
+from tallygate.audit.listing import format_api_version
 from tallygate.audit.old_names import find_old_names
-from tallygate.objects.core import Pod
-from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.meta import ObjectMeta, OwnerReference
-from tallygate.policy.model import CLAIM_KINDS, Enforcement, ForecastEnforcement, PolicySet
-from tallygate.review.advertised_devices import DeviceLister
-from tallygate.review.applied_workload import (
-    DaemonPodCounter,
-    ForecastWorkload,
-    count_daemon_pods,
-    create_workload,
-)
-from tallygate.review.cap_messages import create_missing_limit_problem, create_unknown_product_problem
-from tallygate.review.cluster_snapshot import SnapshotProvider
-from tallygate.review.gpu_annotation_review import find_uncounted_annotations
-from tallygate.review.rejected_pods import find_rejected_pods
-from tallygate.review.schedulability import check_schedulability
-from tallygate.review.workload_forecast import describe_unknown_count, describe_unknown_defaults, forecast_cap
-from tallygate.state.informers.claim_records import find_pod_uid
+from tallygate.policy.model import Enforcement
+from tallygate.review.active_policies import ActivePolicySet
+from tallygate.review.review import review
+from tallygate.review.view import ClusterView
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.pod_records import ChargeGroup
 
@@ -131,165 +112,7 @@ def create_problem_key(problem: Problem, pod_field: str) -> ProblemKey:
     return problem.code, problem.rule, pod_field, problem.message
 
 
-_NODE = "Node"  # it controls the copies of its static pods
-
 EvaluatedProblem = tuple[Enforcement, Problem]
-
-
-class ObjectEvaluator:
-    """The rules, nodes and caps that evaluate an object; a check that cannot be evaluated becomes a remark."""
-
-    def __init__(  # noqa: PLR0913  # the sources of an evaluation, each by its name
-        self,
-        caps: CapIndex,
-        policies: PolicySet,
-        *,
-        labels: Callable[[str], Labels | None],
-        nodes: tuple[SnapshotProvider | None, DeviceLister | None],
-        coverage: AuditCoverage,
-        find_pod_defaults: Callable[[str], PodDefaults],
-        count_daemon_pods: DaemonPodCounter | None,
-    ) -> None:
-        self.caps = caps
-        self._count_daemon_pods = count_daemon_pods
-        self._find_pod_defaults = find_pod_defaults
-        self._rules = RuleIndex(policies)
-        self._labels = labels
-        self._snapshots, self._devices = nodes if self._rules.has_node_rules else (None, None)
-        self._coverage = coverage
-
-    def decode(self, request: AdmissionRequest) -> DecodedRequest:
-        """Return a request with its review target; the object is decoded on first use."""
-        labels = self._labels(request.namespace) if request.namespace else None
-        return self._rules.decode(request, labels)
-
-    def evaluate(self, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
-        """Yield the problems of an object with their enforcement.
-
-        Raises:
-            ReviewError: if the object does not decode as its kind.
-        """
-        request, target = decoded_request.request, decoded_request.target
-        labels = self._labels(request.namespace) if request.namespace else None
-        yield from self._check_implied(decoded_request)
-        # In this phase a request that a rule fills in is not missing.
-        as_written = decoded_request
-        if creates_pod(request) and decoded_request.implied is not NO_IMPLIED:
-            as_written = DecodedRequest(request, self._rules.targets)
-        verdicts = [evaluate_decoded_request(as_written, self._rules, labels, Phase.MUTATING)]
-        creates_pods = target is not None and target.creates_pods
-        defaults = self._find_pod_defaults(request.namespace) if creates_pods else NO_POD_DEFAULTS
-        decoded_request.implied = decoded_request.implied.with_defaults(defaults)
-        if self._snapshots is not None and (creates_pods or request.kind in CLAIM_KINDS):
-            selection = self._rules.select_node_rules(request.kind, request.namespace, labels)
-            if selection is not None:
-                verdicts.append(check_schedulability(decoded_request, selection, self._snapshots, self._devices))
-        for verdict in verdicts:
-            for remark in verdict.unknown:
-                self._coverage.add_remark(remark)
-            yield from _list_problems(verdict)
-        warnings = (*find_device_defaults_of(decoded_request), *find_rejected_pods(decoded_request))
-        for problem in (*warnings, *find_old_names(request.object)):
-            yield Enforcement.WARN, dataclasses.replace(problem, policy_kind=BUILT_IN_CHECK)
-        if self.caps and request.namespace:
-            matching = self.caps.find_matching(request.namespace, labels)
-            for name in matching.unknown:
-                self._coverage.add_remark(
-                    f"cap {name} was not asked about namespace {request.namespace}, whose labels are unknown here"
-                )
-            for cap in matching.caps:
-                yield from _evaluate_cap(cap, decoded_request, self._coverage.add_remark, self._count_daemon_pods)
-            yield from _find_uncounted_annotations(matching.caps, decoded_request)
-
-    def _check_implied(self, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
-        """Yield the problems of a stored pod that lacks implied requests; static pods get none.
-
-        The user who created the pod is unknown, so no exemption applies.
-        """
-        request, target, implied = decoded_request.request, decoded_request.target, decoded_request.implied
-        if target is None or not target.list_pods(decoded_object := decoded_request.get_object(target)):
-            return
-        for remark in implied.describe_unknown(request.namespace):
-            self._coverage.add_remark(remark)
-        if not isinstance(decoded_object, Pod) or not creates_pod(request):
-            return
-        owner = get_controller(decoded_object.metadata or ObjectMeta())
-        if owner is None or owner.kind != _NODE:
-            missing = implied.find_missing(decoded_object)
-            for _, problem in _list_problems(create_missing_verdict(missing, is_stored=True)):
-                yield Enforcement.WARN, problem
-
-
-def _list_problems(verdict: Verdict) -> Iterator[EvaluatedProblem]:
-    for problems, enforcement in (
-        (verdict.problems, Enforcement.DENY),
-        (verdict.warnings, Enforcement.WARN),
-        (verdict.audits, Enforcement.AUDIT),
-    ):
-        for problem in problems:
-            yield enforcement, problem
-
-
-def _get_enforcement(cap: ActiveCap, name: str) -> Enforcement:
-    """Return how the gate enforces a problem under a name: without a hard limit a cap rejects nothing."""
-    return Enforcement.DENY if name in cap.hard else Enforcement.WARN
-
-
-def _evaluate_cap(
-    cap: ActiveCap,
-    decoded_request: DecodedRequest,
-    add_remark: Callable[[str], object],
-    count_pods: DaemonPodCounter | None,
-) -> Iterator[EvaluatedProblem]:
-    """Yield the lasting problems of one cap: a limit or factor is missing, or the pods of a workload can never fit."""
-    request, target = decoded_request.request, decoded_request.target
-    if target is None:
-        return
-    decoded_object = decoded_request.get_object(target)
-    if isinstance(decoded_object, ResourceClaim) and not find_pod_uid(decoded_object.metadata or ObjectMeta()):
-        for name in cap.list_unknown_products(decoded_object):
-            yield _get_enforcement(cap, name), create_unknown_product_problem(cap, name)
-    pod_views = decoded_request.list_pods(target)
-    if not pod_views:
-        return
-    try:
-        if (request.group, request.kind) == POD:
-            for name, containers in cap.compute_charge(pod_views[0].pod).unlimited.items():
-                yield _get_enforcement(cap, name), create_missing_limit_problem(cap, name, containers, pod_views[0].pod)
-            return
-        implied, kind = decoded_request.implied, (request.group, request.kind)
-        workload = create_workload(decoded_object, pod_views, defaults=implied.defaults)
-        if workload is not None and cap.definition.workloads is not ForecastEnforcement.IGNORE:
-            workload = count_daemon_pods(workload, kind, request.object, implied, count_pods)
-            unknown = [*describe_unknown_defaults(workload, [cap], ActiveCap.compute_charge)]
-            unknown.append(describe_unknown_count(workload, [cap], ActiveCap.compute_charge))
-            for remark in filter(None, unknown):
-                add_remark(f"{remark} in namespace {request.namespace}")
-            yield from _forecast_workload(cap, workload)
-    except QuantityError:
-        return  # the rules report it, and no API server stores it
-
-
-def _find_uncounted_annotations(
-    caps: Collection[ActiveCap], decoded_request: DecodedRequest
-) -> Iterator[EvaluatedProblem]:
-    """Yield the annotations that request GPUs and that no cap counts, of a pod or of the pods of a workload."""
-    target = decoded_request.target
-    for view in decoded_request.list_pods(target) if target is not None else ():
-        if view.replicas is None or view.replicas.count:
-            for problem in find_uncounted_annotations(caps, view.pod, view):
-                yield Enforcement.WARN, problem
-
-
-def _forecast_workload(cap: ActiveCap, workload: ForecastWorkload) -> Iterator[EvaluatedProblem]:
-    for forecast in forecast_cap(workload, cap, cap.compute_charge, NO_AMOUNTS, _get_no_charge):
-        is_denied = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
-        yield Enforcement.DENY if is_denied else Enforcement.WARN, forecast.problem
-
-
-def _get_no_charge() -> None:
-    """Return None in place of the ledger: present charges do not matter to a stored object."""
-
 
 POD_BATCH_SIZE = 20  # pods, of which each may have a charge group of its own
 
@@ -297,35 +120,16 @@ POD_BATCH_SIZE = 20  # pods, of which each may have a charge group of its own
 class AuditEvaluator:
     """An evaluator of objects, one at a time; owners must come before the objects that they own, and pods last.
 
-    `labels` returns the labels of a namespace, None if they are unknown; `excluded_namespaces` are the namespaces whose
-    objects are not sent to the gate; `nodes` are the sources of nodes and of devices. `find_pod_defaults` returns what
-    built-in admission gives new pods of a namespace. `count_daemon_pods` counts the pods of DaemonSets, where the nodes
-    are known.
+    `excluded_namespaces` are the namespaces whose objects are not sent to the gate.
     """
 
-    def __init__(  # noqa: PLR0913  # the sources of an evaluation, each by its name
-        self,
-        caps: CapIndex,
-        policies: PolicySet,
-        labels: Callable[[str], Labels | None],
-        excluded_namespaces: frozenset[str],
-        *,
-        nodes: tuple[SnapshotProvider | None, DeviceLister | None] = (None, None),
-        find_pod_defaults: Callable[[str], PodDefaults] = lambda _: UNKNOWN_POD_DEFAULTS,
-        count_daemon_pods: DaemonPodCounter | None = None,
-    ) -> None:
+    def __init__(self, policy_set: ActivePolicySet, view: ClusterView, excluded_namespaces: frozenset[str]) -> None:
         self.findings = AuditFindings()
         self.coverage = AuditCoverage()
+        self._policy_set = policy_set
+        self._view = view
         self._excluded_namespaces = excluded_namespaces
-        self._evaluator = ObjectEvaluator(
-            caps,
-            policies,
-            labels=labels,
-            nodes=nodes,
-            coverage=self.coverage,
-            find_pod_defaults=find_pod_defaults,
-            count_daemon_pods=count_daemon_pods,
-        )
+        policies = policy_set.policies
         self._policy_reasons: Mapping[str, str] = {
             **{implied.name: implied.reason for implied in policies.implied_requests},
             **{rule.name: rule.reason for rule in policies.rules},
@@ -335,7 +139,7 @@ class AuditEvaluator:
     @property
     def caps(self) -> CapIndex:
         """The caps of the policies."""
-        return self._evaluator.caps
+        return self._policy_set.caps
 
     def evaluate_object(self, group: str, kind: str, item: msgspec.Raw) -> None:
         """Evaluate an object other than a pod, given its stored JSON."""
@@ -350,9 +154,7 @@ class AuditEvaluator:
                 request = AdmissionRequest(
                     kind, CREATE, item, group=group, namespace=metadata.namespace or "", name=metadata.name or ""
                 )
-                decoded_request = self._evaluator.decode(request)
-                problems = list(self._evaluator.evaluate(decoded_request))
-                self._add_object_findings(decoded_request, metadata, problems)
+                self._add_object_findings(request, metadata, self._evaluate(request))
         except (ReviewError, ValueError, RecursionError) as error:
             self._count_unreadable(f"a {kind} cannot be read: {error}")
 
@@ -377,13 +179,28 @@ class AuditEvaluator:
                 group_problems = problems_by_group[pod_record.group] = self._evaluate_group(namespace, pod_record)
             self._add_pod_findings(pod_record, group_problems, findings_by_owner)
 
+    def _evaluate(self, request: AdmissionRequest) -> list[EvaluatedProblem]:
+        """Return the problems of an object with their enforcement; a check that cannot be evaluated becomes a remark.
+
+        Raises:
+            ReviewError: if the object does not decode as its kind.
+        """
+        outcome = review(request, self._policy_set, self._view, is_stored=True)
+        for remark in outcome.verdict.unknown:
+            self.coverage.add_remark(remark)
+        old_names = (
+            (Enforcement.WARN, dataclasses.replace(problem, policy_kind=BUILT_IN_CHECK))
+            for problem in find_old_names(request.object)
+        )
+        return [*outcome.list_findings(), *old_names]
+
     def _add_object_findings(
-        self, decoded_request: DecodedRequest, metadata: ObjectMeta, problems: list[EvaluatedProblem]
+        self, request: AdmissionRequest, metadata: ObjectMeta, problems: list[EvaluatedProblem]
     ) -> None:
-        request, target = decoded_request.request, decoded_request.target
+        target = find_review_target(request, self._policy_set.rules.targets)
         self.coverage.evaluated[request.kind] += 1
         owner_problems = self._problems_by_owner.get_problems(request.namespace, get_controller(metadata))
-        views = target.list_pods(decoded_request.get_object(target)) if problems and target is not None else ()
+        views = target.list_pods(target.decode(request.object)) if problems and target is not None else ()
         # Several templates of an object may have the same problem, each at its own field.
         keyed_problems = {
             (create_problem_key(problem, _find_pod_field(problem.field, views)), problem.field): (enforcement, problem)
@@ -411,7 +228,7 @@ class AuditEvaluator:
         owner = get_controller(pod.metadata or ObjectMeta())
         request = AdmissionRequest("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace)
         try:
-            problems = list(self._evaluator.evaluate(self._evaluator.decode(request)))
+            problems = self._evaluate(request)
         except (ReviewError, ValueError) as error:
             self._count_unreadable(f"pod {namespace}/{pod_record.name} cannot be read: {error}")
             problems = []

@@ -2,6 +2,10 @@
 
 `review` decides as far as no ledger is written. If caps count the object, it returns the charges that a caller has to
 reserve, and `conclude` the outcome with their result.
+
+Warnings about a workload whose pods the API server rejects, for example for the LimitRanges of the namespace.
+
+The API server stores the workload, and reports the rejection of its pods to their controller only.
 """
 
 import dataclasses
@@ -12,13 +16,16 @@ import msgspec
 from msgspec.structs import replace
 
 from tallygate.accounting.charge import ConsumerKind
-from tallygate.accounting.problem import Problem
+from tallygate.accounting.problem import BUILT_IN_CHECK, Problem
 from tallygate.accounting.resource_quota import requests_any
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.admission.evaluate import evaluate_decoded_request, find_device_defaults_of
-from tallygate.admission.implied_requests import creates_pod
-from tallygate.admission.kinds import DecodedRequest
+from tallygate.admission.created_pods import find_rejections
+from tallygate.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request, find_device_defaults_of
+from tallygate.admission.implied_requests import ImpliedRequests, creates_pod
+from tallygate.admission.kinds import DecodedObject, DecodedRequest, ReviewTarget, decode_object
+from tallygate.admission.pod_view import PodView
 from tallygate.admission.request import ALLOWED, CREATE, AdmissionRequest, Phase
+from tallygate.admission.rule_index import Labels
 from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.objects.core import Pod
 from tallygate.review.active_policies import ActivePolicySet
@@ -46,14 +53,15 @@ from tallygate.review.claim_forecast import (
     forecast_devices,
     forecast_impossible_claims,
     forecast_waiting_claims,
+    is_controlled,
 )
 from tallygate.review.limit_annotation_review import check_limit_annotations, is_namespace_write
 from tallygate.review.namespace_moves import check_namespace_move, is_namespace_update
 from tallygate.review.outcome import Outcome, describe_unevaluated
 from tallygate.review.owner_chain import UnreadableOwnerError
 from tallygate.review.quota_forecast import NO_EXPECTED_CLAIMS, ExpectedClaims, find_expected_claims
-from tallygate.review.rejected_pods import find_rejected_pods
 from tallygate.review.scale_requests import UnreadableWorkloadError, is_scale_request
+from tallygate.review.stored_objects import evaluate_stored, read_no_ledger, review_stored_limits
 from tallygate.review.view import ClusterView
 from tallygate.review.whole_workloads import add_owners, create_whole_problems
 from tallygate.review.workload_review import resolve_scaled_workload, review_workload
@@ -67,14 +75,22 @@ def review(  # noqa: PLR0913  # the request, and what it is reviewed by, each by
     policy_set: ActivePolicySet,
     view: ClusterView,
     *,
-    phase: Phase,
-    nonce: Callable[[], str],
-    read_ledger: Callable[[LedgerKey], Ledger | None],
+    phase: Phase = Phase.VALIDATING,
+    nonce: Callable[[], str] = str,
+    read_ledger: Callable[[LedgerKey], Ledger | None] = read_no_ledger,
+    is_stored: bool = False,
 ) -> Outcome:
     """Return the outcome of a request, as far as no ledger is written.
 
     `nonce` returns the nonce of an attempt to reserve. `read_ledger` returns a ledger, on which nothing is decided; or
     None if it is unavailable.
+
+    What callers want different are parameters:
+
+    * `phase`: in the mutating phase only rules are evaluated, which may fill requests in.
+    * `is_stored`: the object is stored already, and the request is one that would create it. Rules evaluate it with
+      what they would fill in (`stored_objects`). All checks are evaluated, also if others deny, but the nodes for a
+      stored pod. What depends on present charges is left out, and nothing is charged.
 
     Raises:
         ReviewError: if an object is not of the kind that it states, or has an invalid quantity.
@@ -89,7 +105,10 @@ def review(  # noqa: PLR0913  # the request, and what it is reviewed by, each by
             f"{request.namespace} are unknown here",
             is_transient=view.is_watched,
         )
-    verdict = evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase)
+    if is_stored:
+        verdict = evaluate_stored(decoded_request, policy_set.rules, labels)
+    else:
+        verdict = evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase)
     if phase is not Phase.VALIDATING:
         # Other webhooks may still change the object: its amounts are decided once they are final.
         return Outcome(request, phase, policy_set, verdict, implied)
@@ -99,17 +118,28 @@ def review(  # noqa: PLR0913  # the request, and what it is reviewed by, each by
         implied = decoded_request.implied = implied.with_defaults(view.find_pod_defaults(request.namespace))
     outcome = Outcome(request, phase, policy_set, verdict, implied)
     if remarks := [*find_device_defaults_of(decoded_request), *find_rejected_pods(decoded_request)]:
-        outcome = outcome.warn(remarks)
-    if verdict.is_allowed and view.evaluate_node_rules is not None:
-        # Last of the rules and only if no other one denies: it searches the nodes of the cluster.
-        selection = policy_set.rules.select_node_rules(request.kind, request.namespace, labels)
-        node_verdict = ALLOWED if selection is None else view.evaluate_node_rules(decoded_request, selection)
-        if node_verdict is not ALLOWED:
-            outcome = replace(outcome, verdict=outcome.verdict.merge(node_verdict))
+        outcome = outcome.warn(dataclasses.replace(remark, policy_kind=BUILT_IN_CHECK) for remark in remarks)
+    if view.evaluate_node_rules is not None and (not creates_pod(request) if is_stored else verdict.is_allowed):
+        outcome = _evaluate_node_rules(outcome, decoded_request, labels, view.evaluate_node_rules)
+    if is_stored:
+        return review_stored_limits(outcome, decoded_request, labels, view)
     try:
         return _Limits(view, decoded_request, labels, nonce, read_ledger).review(outcome)
     except (UnreadableOwnerError, UnreadableWorkloadError) as error:
         return outcome.retry(str(error))
+
+
+def _evaluate_node_rules(
+    outcome: Outcome, decoded_request: DecodedRequest, labels: Labels | None, evaluate: NodeRuleEvaluator
+) -> Outcome:
+    """Return the outcome with the verdict of the rules that compare pods with nodes.
+
+    They come last of the rules, and only if no other one denies: they search the nodes of the cluster.
+    """
+    request = outcome.request
+    selection = outcome.policy_set.rules.select_node_rules(request.kind, request.namespace, labels)
+    verdict = ALLOWED if selection is None else evaluate(decoded_request, selection)
+    return outcome if verdict is ALLOWED else replace(outcome, verdict=outcome.verdict.merge(verdict))
 
 
 class _Limits(msgspec.Struct):
@@ -353,3 +383,39 @@ def add_claim_forecasts(
     if not unknown and not expected.claims.is_controlled:
         unknown = describe_unseen_classes((result.charge.cap for result in reserved), expected.claims.claims)
     return outcome.warn(warnings, unknown)
+
+
+def find_rejected_pods(decoded_request: DecodedRequest) -> Sequence[Problem]:
+    """Return the problems of the pods that a request lets a controller create; of a change only those that are new.
+
+    Return none for a workload that another one controls: that one is reviewed itself.
+
+    Raises:
+        ReviewError: if an object is not of the kind that it states.
+    """
+    request, target, implied = decoded_request.request, decoded_request.target, decoded_request.implied
+    defaults = implied.defaults
+    if target is None or not target.creates_pods or request.subresource:
+        return ()
+    decoded_object = decoded_request.get_object(target)
+    if is_controlled(decoded_object.metadata):
+        return ()
+    is_complete = not (any(defaults.containers) or defaults.bounds or defaults.runtime_classes)
+    if is_complete and not any(map(_has_pod_level, target.list_pods(decoded_object))):
+        return ()
+    found = _list_problems(decoded_object, target, implied)
+    if not found or request.old_object is None:
+        return found
+    existing = frozenset(_list_problems(decode_object(target, request, request.old_object), target, implied))
+    return [problem for problem in found if problem not in existing]
+
+
+def _has_pod_level(view: PodView) -> bool:
+    """Return whether the pods have amounts for the whole pod, which the API server completes and compares."""
+    return view.pod.spec is not None and view.pod.spec.resources is not None
+
+
+def _list_problems(decoded_object: DecodedObject, target: ReviewTarget, implied: ImpliedRequests) -> list[Problem]:
+    """Return the problems of the templates of which pods are made now."""
+    views = [pod for pod in target.list_pods(decoded_object) if pod.replicas is not None and pod.replicas.count]
+    return list(find_rejections(views, implied.complete_views(views), implied.defaults))
