@@ -300,3 +300,46 @@ def test_no_value_of_any_field_crashes_the_parser(kind: str, spec: dict[str, obj
     parsed = parse([("a.json", json.dumps(value).encode())])
     policy_count = len(parsed.policies.rules) + len(parsed.policies.caps)
     assert policy_count == (1 if parsed.is_usable else 0)
+
+
+_NUMBERS = ("8", "08", "8.0", "+4", "-0", "1e0", "1e3", "2k", "'8'", "0x10", "1" + "0" * 30, "9" * 90)
+_NUMBERED_FIELDS = {
+    "a check": ("ResourceRule", "{resources: [a.b/c], checks: {perPod: {min: %s, oneOf: [%s]}}}"),
+    "a limit": ("NamespaceCap", "{hard: {cpu: %s}, surge: {amounts: {cpu: %s}, for: 5m}}"),
+    "a weight and a factor": (
+        "NamespaceCap",
+        (
+            "{soft: {x: 1, y: 1}, counts: "
+            "{x: {weights: {a.b/c: %s}}, y: {product: [a.b/c, {resource: d.e/f, default: %s}]}}}"
+        ),
+    ),
+    "an implied request": ("ImpliedRequest", "{resource: a.b/c, perPod: %s}"),
+    "a published amount": ("NodeResource", "{resources: {a.b/c: %s, a.b/d: {from: podCIDR, minus: %s, unit: %s}}}"),
+    "a shape": ("NodeShape", "{allocatable: {cpu: %s}, most: %s}"),
+    "a number of pods": (
+        "WorkloadKind",
+        (
+            "{group: a.b, kind: C, resource: cs, versions: [v1], pods: "
+            "[{template: spec.t, count: [{field: spec.r, default: %s, minus: %s}]}]}"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("number", _NUMBERS)
+@pytest.mark.parametrize("field", _NUMBERED_FIELDS)
+def test_a_number_in_any_form_is_a_value_or_a_finding(field: str, number: str) -> None:
+    """Check that what the schema accepts has a value: msgspec reads no number that YAML writes in another form."""
+    kind, spec = _NUMBERED_FIELDS[field]
+    written = spec.replace("%s", number)
+    parsed = _parse(f"apiVersion: tallygate.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {written}\n")
+    assert parsed.is_usable is bool(parsed.policies.count_documents())
+
+
+def test_whole_numbers_and_quantities_are_exact() -> None:
+    spec = "{resources: {a.b/c: 1e3, a.b/d: '2k', a.b/e: {fromLabel: x, minus: 08, unit: 1e1}}}"
+    parsed = _parse(f"apiVersion: tallygate.dev/v1alpha1\nkind: NodeResource\nmetadata: {{name: a}}\nspec: {spec}\n")
+    (definition,) = parsed.policies.node_resources
+    amounts = definition.resources
+    assert (amounts["a.b/c"].fixed, amounts["a.b/d"].fixed) == (1000, 2000)
+    assert (amounts["a.b/e"].minus, amounts["a.b/e"].unit) == (8, Quantity.from_int(10))

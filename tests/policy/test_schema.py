@@ -29,11 +29,7 @@ def _properties(part: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str
         yield from _properties(each, f"{path}.{name}")
 
 
-PROPERTIES = {
-    path: part
-    for kind in ("ResourceRule", "NamespaceCap", "WorkloadKind", "NodeResource", "NodeShape")
-    for path, part in _properties(DEFINITIONS[kind], kind)
-}
+PROPERTIES = {path: part for kind in DEFINITIONS for path, part in _properties(DEFINITIONS[kind], kind)}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -192,6 +188,27 @@ spec:
     autoscaled: spec.h
   - {podSpec: spec.i}
   - {resources: spec.j}
+""",
+    "ImpliedRequest": f"""apiVersion: tallygate.dev/v1alpha1
+kind: ImpliedRequest
+metadata: {{name: a, annotations: {{tallygate.dev/why: b}}}}
+spec:
+  resource: a.b/c
+  perPod: 1
+  unless: {{hostNetwork: true}}
+  match: {{namespaces: {FULL_NAMESPACES}, objectSelector: {FULL_SELECTOR}, exempt: {FULL_SUBJECTS}}}
+  enforcement: deny
+""",
+    "NodeResource": f"""apiVersion: tallygate.dev/v1alpha1
+kind: NodeResource
+metadata: {{name: a, annotations: {{tallygate.dev/why: b}}}}
+spec:
+  nodes: {{selector: {FULL_SELECTOR}}}
+  resources:
+    a.b/c: {{from: podCIDR, minus: 1, unit: 2}}
+    a.b/d: {{fromLabel: a}}
+    a.b/e: {{fromAnnotation: a}}
+    a.b/f: {{fromCapacity: cpu}}
 """,
     "NodeShape": """apiVersion: tallygate.dev/v1alpha1
 kind: NodeShape
