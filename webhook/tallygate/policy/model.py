@@ -736,13 +736,9 @@ class NamespaceCap(CapSpec, frozen=True, kw_only=True):
     name: str
     location: SourceLocation
     group_by: str = msgspec.field(default="", name="groupLabel")
+    admits_whole: bool = False
     reason: str = ""
     locations: Mapping[str, SourceLocation] = NO_LOCATIONS
-
-    @property
-    def admits_whole(self) -> bool:
-        """Whether a workload whose pods start together is admitted as a whole."""
-        return self.admit is Admission.WHOLE
 
     def get_location(self, path: str) -> SourceLocation:
         """Return the location of a field (`spec.checks.perPod.max`), or of the policy if the field is missing."""

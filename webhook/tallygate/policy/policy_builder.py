@@ -16,6 +16,7 @@ from tallygate.documents.syntax_tree import Entry, Mapping, Node, Scalar, Sequen
 from tallygate.policy.model import (
     API_VERSION,
     REASON_ANNOTATION,
+    Admission,
     CapSpec,
     Equality,
     ImpliedRequest,
@@ -250,6 +251,7 @@ def build_cap(node: Node, location: SourceLocation) -> NamespaceCap:
         **msgspec.structs.asdict(document.spec),
         **_describe(document, node, location),
         group_by=document.spec.groups.label if document.spec.groups is not None else "",
+        admits_whole=document.spec.admit is Admission.WHOLE,
     )
 
 
