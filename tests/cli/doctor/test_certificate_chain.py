@@ -3,6 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tallygate.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 from tallygate_certs.authority import create_ca, create_serving_certificate
@@ -48,6 +53,81 @@ def test_a_certificate_needs_the_name_that_the_api_server_calls(names: list[str]
     made = create_serving_certificate(get_ca(), parse_names(names), NOW - timedelta(days=1)).certificate
     problem = find_distrust([made], [get_ca().certificate], host, NOW)
     assert problem == ("" if is_named else f"the certificate is not for {host}")
+
+
+_CA = x509.BasicConstraints(ca=True, path_length=None)
+_SIGNS = ("key_cert_sign", "crl_sign")
+
+
+def _create_usage(*true: str) -> x509.KeyUsage:
+    names = (
+        "digital_signature content_commitment key_encipherment data_encipherment key_agreement key_cert_sign crl_sign "
+        "encipher_only decipher_only"
+    )
+    return x509.KeyUsage(**{name: name in true for name in names.split()})
+
+
+def _create_certificate(
+    key: CertificateIssuerPrivateKeyTypes,
+    issuer_key: CertificateIssuerPrivateKeyTypes,
+    *extensions: x509.ExtensionType,
+    subject: str = "ca",
+) -> x509.Certificate:
+    """Return a certificate of the issuer `ca`."""
+    subject_name, issuer = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in (subject, "ca"))
+    builder = x509.CertificateBuilder(issuer, subject_name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(NOW - timedelta(days=1)).not_valid_after(NOW + timedelta(days=365))
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    is_ed25519 = isinstance(issuer_key, ed25519.Ed25519PrivateKey)
+    return builder.sign(issuer_key, None if is_ed25519 else hashes.SHA256())
+
+
+@pytest.mark.parametrize(
+    ("key", "extensions", "is_trusted"),
+    [
+        pytest.param(ec.generate_private_key(ec.SECP256R1()), [_CA], True, id="a CA"),
+        pytest.param(ec.generate_private_key(ec.SECP256R1()), [_CA, _create_usage(*_SIGNS)], True, id="that signs"),
+        pytest.param(ec.generate_private_key(ec.SECP256R1()), [], False, id="no CA by no word"),
+        pytest.param(
+            ec.generate_private_key(ec.SECP256R1()),
+            [x509.BasicConstraints(ca=False, path_length=None)],
+            False,
+            id="no CA by its constraints",
+        ),
+        pytest.param(
+            ec.generate_private_key(ec.SECP256R1()), [_CA, _create_usage("crl_sign")], False, id="no CA by its usage"
+        ),
+        pytest.param(ed25519.Ed25519PrivateKey.generate(), [_CA], True, id="Ed25519, which the library rejects"),
+        pytest.param(ec.generate_private_key(ec.SECP224R1()), [_CA], True, id="P-224, which the library rejects"),
+    ],
+)
+def test_what_go_accepts_as_a_ca_is_one(
+    key: CertificateIssuerPrivateKeyTypes, extensions: list[x509.ExtensionType], *, is_trusted: bool
+) -> None:
+    """Compare with the answers of Go 1.26."""
+    leaf_key = ec.generate_private_key(ec.SECP256R1())
+    served = _create_certificate(leaf_key, key, x509.SubjectAlternativeName([x509.DNSName(HOST)]), subject="tallygate")
+    problem = find_distrust([served], [_create_certificate(key, key, *extensions)], HOST, NOW)
+    assert problem == ("" if is_trusted else "no authority in caBundle has signed the certificate")
+
+
+@pytest.mark.parametrize(
+    ("usage", "is_for_servers"),
+    [
+        (ExtendedKeyUsageOID.SERVER_AUTH, True),
+        (ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE, True),
+        (ExtendedKeyUsageOID.CLIENT_AUTH, False),
+    ],
+)
+def test_an_extended_key_usage_must_include_servers(usage: x509.ObjectIdentifier, *, is_for_servers: bool) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = x509.SubjectAlternativeName([x509.DNSName(HOST)])
+    served = _create_certificate(key, key, names, x509.ExtendedKeyUsage([usage]), subject="tallygate")
+    problem = find_distrust([served], [_create_certificate(key, key, _CA)], HOST, NOW)
+    assert problem == (
+        "" if is_for_servers else "the certificate is not for servers: its extended key usage lacks serverAuth"
+    )
 
 
 @pytest.mark.parametrize(("days", "problem"), [(-100, "has expired"), (3, "is not valid before")])

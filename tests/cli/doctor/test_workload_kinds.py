@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tallygate.cli.doctor.facts import ServedKind, Unavailable, WorkloadFacts
-from tallygate.cli.doctor.served_kinds import find_pod_template, read_workload_facts
+from tallygate.cli.doctor.gather import find_pod_template, read_workload_facts
 from tallygate.kube.client import ApiClient
 from tallygate.kube.config import load_kubeconfig
 from tallygate.policy.known_kinds import KNOWN_KINDS

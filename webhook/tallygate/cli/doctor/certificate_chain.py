@@ -1,7 +1,9 @@
 """Verification of certificate chains against CA bundles.
 
-`find_distrust` decides as an API server does (Go crypto/x509, verify.go): a certificate in the bundle is trusted, and
-so is a certificate that a trusted certificate has signed, step by step.
+`find_distrust` decides as an API server does (crypto/x509 of Go 1.26, verify.go and x509.go): a certificate in the
+bundle is trusted, and so is a certificate that a trusted certificate has signed, step by step. For these decisions
+`cryptography.x509.verification` is too strict: it rejects CAs with an Ed25519, P-224 or short RSA key, which Go
+accepts.
 
 `fetch_served_certificate` connects from this machine to a gate that is called by URL. OpenSSL verifies the whole chain
 of the connection, which may differ from the chain that the gate sends to the API server.
@@ -12,14 +14,19 @@ import ssl
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from ipaddress import ip_address
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tallygate.cli.doctor.facts import ServedCertificate, Unavailable
 from tallygate.errors import TallygateError
 
+E = TypeVar("E", bound=x509.ExtensionType)
+
+_SERVER_USAGES = frozenset({ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE})
 _MAX_CERTIFICATES = 20  # certificates in a file
 _CONNECT_SECONDS = 5.0
 _MAX_MESSAGE_CHARACTERS = 300
@@ -52,6 +59,8 @@ def find_distrust(
         return f"the certificate is not valid before {serving_certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
     if not _is_valid_for(serving_certificate, host):
         return f"the certificate is not for {host}"
+    if not _is_for_servers(serving_certificate):
+        return "the certificate is not for servers: its extended key usage lacks serverAuth"
     return "" if _is_trusted(chain, trusted, now) else "no authority in caBundle has signed the certificate"
 
 
@@ -73,15 +82,44 @@ def _is_trusted(chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certif
 def _is_issuer(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
+        return _may_issue(issuer)
     except (ValueError, TypeError, InvalidSignature):
         return False
-    return True
+
+
+def _may_issue(issuer: x509.Certificate) -> bool:
+    """Return whether a certificate is one of a CA (Go's Certificate.CheckSignatureFrom).
+
+    Raises:
+        ValueError: if its extensions cannot be read.
+    """
+    constraints = _find_extension(issuer, x509.BasicConstraints)
+    usage = _find_extension(issuer, x509.KeyUsage)
+    is_ca = issuer.version is not x509.Version.v3 if constraints is None else constraints.ca
+    return is_ca and (usage is None or usage.key_cert_sign)
+
+
+def _is_for_servers(certificate: x509.Certificate) -> bool:
+    try:
+        usages = _find_extension(certificate, x509.ExtendedKeyUsage)
+    except ValueError:
+        return False
+    return usages is None or bool(_SERVER_USAGES & {*usages})
+
+
+def _find_extension(certificate: x509.Certificate, extension: type[E]) -> E | None:
+    try:
+        return certificate.extensions.get_extension_for_class(extension).value
+    except x509.ExtensionNotFound:
+        return None
 
 
 def _is_valid_for(certificate: x509.Certificate, host: str) -> bool:
     try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+        names = _find_extension(certificate, x509.SubjectAlternativeName)
+    except ValueError:
+        return False
+    if names is None:
         return False
     try:
         return ip_address(host) in names.get_values_for_type(x509.IPAddress)

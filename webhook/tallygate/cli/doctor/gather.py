@@ -2,19 +2,24 @@
 
 `PagedLists` reads the lists that may be long page by page: namespaces, ResourceQuotas, limits of caps, classes of
 devices, and objects that use opaque names. A fact that cannot be read is `Unavailable`.
+
+The kinds of other projects that an API server serves and that are read are found by discovery, others with pod
+templates by the schemas of CustomResourceDefinitions: a list `containers` whose items have an `image`, or a field of
+any content that is called a template.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from tallygate.accounting.names import OPAQUE_PREFIX
 from tallygate.admission.cap_index import CapIndex, get_cap_name
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.admission.workload_resources import ServedResources
 from tallygate.cli.doctor import probe
 from tallygate.cli.doctor.api_types import (
     CustomResourceDefinition,
@@ -40,7 +45,10 @@ from tallygate.cli.doctor.facts import (
     PermissionResult,
     Replica,
     ServedCertificate,
+    ServedKind,
     Unavailable,
+    UnreadKind,
+    WorkloadFacts,
 )
 from tallygate.cli.doctor.mounted_policies import (
     CONFIGURATIONS_PATH,
@@ -51,19 +59,21 @@ from tallygate.cli.doctor.mounted_policies import (
 )
 from tallygate.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, Permission, list_permissions
 from tallygate.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
-from tallygate.cli.doctor.served_kinds import read_workload_facts
 from tallygate.cli.progress import track
 from tallygate.cli.sources.cluster_source import list_cap_ledgers
 from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ApiClient, ClientConfig
+from tallygate.kube.discovery import Discovery
+from tallygate.kube.pagination import list_raw_pages
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.objects.core import Node, ResourceQuota
 from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.limit_annotations import LimitRecords
 from tallygate.policy.model import PodFilter, PolicySet
+from tallygate.policy.workload_kinds import WorkloadKind
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, NAMESPACE_CODEC
 from tallygate.state.kubernetes import cap_ledger
@@ -408,3 +418,119 @@ def _fetch_served_certificate(configurations: Sequence[WebhookConfiguration]) ->
     clients = [webhook.client_config for configuration in configurations for webhook in configuration.webhooks]
     urls = [client.url for client in clients if client.url]
     return shown_at(urls[0], {client.ca_bundle for client in clients}) if urls else None
+
+
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_PAGE_SIZE: Final = 20  # a definition with pod templates has up to a megabyte
+_STATUS: Final = "status"
+_TEMPLATE: Final = "template"
+_NULL: Final = msgspec.Raw(b"null")
+
+Schema = Mapping[str, Any]
+"""A schema of OpenAPI v3 (JSONSchemaProps)."""
+
+
+class _Schema(msgspec.Struct, rename={"content": "openAPIV3Schema"}, frozen=True):
+    content: msgspec.Raw = _NULL
+
+
+class _Version(msgspec.Struct, frozen=True):
+    served: bool = False
+    schema: _Schema = _Schema()
+
+
+class _Names(msgspec.Struct, frozen=True):
+    kind: str
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    group: str
+    names: _Names
+    versions: list[_Version] = []
+
+
+class _Definition(msgspec.Struct, frozen=True):
+    spec: _Spec
+
+
+_DECODER: Final = msgspec.json.Decoder(_Definition)
+
+
+def read_workload_facts(client: ApiClient, kinds: tuple[WorkloadKind, ...]) -> WorkloadFacts:
+    """Return those of the kinds that an API server serves, and the other ones with pod templates."""
+    return WorkloadFacts(kinds, _read_served_kinds(client, kinds), _list_unread_kinds(client, kinds))
+
+
+def _read_served_kinds(client: ApiClient, kinds: Iterable[WorkloadKind]) -> tuple[ServedKind, ...] | Unavailable:
+    try:
+        served = Discovery(client).read()
+    except ApiError as error:
+        return Unavailable(str(error))
+    return tuple(_list_served(kinds, served))
+
+
+def _list_served(kinds: Iterable[WorkloadKind], served: ServedResources) -> Iterator[ServedKind]:
+    for kind in kinds:
+        versions = tuple(version for group, version, plural in served if (group, plural) == (kind.group, kind.resource))
+        if versions:
+            yield ServedKind(kind, {version: served[kind.group, version, kind.resource] for version in versions})
+
+
+def _list_unread_kinds(client: ApiClient, kinds: Iterable[WorkloadKind]) -> tuple[UnreadKind, ...] | Unavailable:
+    read = {(kind.group, kind.kind) for kind in kinds}
+    try:
+        return tuple(
+            unread
+            for page in list_raw_pages(client, _DEFINITIONS, _PAGE_SIZE, None)
+            for item in page
+            if (unread := _find_unread(_DECODER.decode(item).spec, read)) is not None
+        )
+    except ApiError as error:
+        return Unavailable(str(error))
+    except (ValueError, RecursionError) as error:
+        return Unavailable(f"a CustomResourceDefinition is not as an API server would have stored it: {error}")
+
+
+def _find_unread(spec: _Spec, read: set[tuple[str, str]]) -> UnreadKind | None:
+    if (spec.group, spec.names.kind) in read:
+        return None
+    for defined in spec.versions:
+        schema = msgspec.json.decode(defined.schema.content) if defined.served else None
+        field = find_pod_template(schema) if isinstance(schema, dict) else ""
+        if field:
+            return UnreadKind(spec.group, spec.names.kind, field)
+    return None
+
+
+def find_pod_template(schema: Schema) -> str:
+    """Return the path of the first pod template or pod spec in a schema; an empty string if it has none."""
+    found = sorted(_list_templates(schema), key=lambda path: (path.count("."), path))
+    return found[0] if found else ""
+
+
+def _list_templates(schema: Schema) -> Iterator[str]:
+    rest: list[tuple[str, Schema]] = [("", schema)]
+    while rest:
+        path, current = rest.pop()
+        if _is_pod_spec(current) or (_is_open(current) and path.rpartition(".")[2].lower().endswith(_TEMPLATE)):
+            yield path
+            continue
+        properties = current.get("properties")
+        for name, child in (properties if isinstance(properties, dict) else {}).items():
+            if isinstance(child, dict) and (path or name != _STATUS):
+                rest.append((f"{path}.{name}" if path else name, child))
+        for key, step in (("items", "[*]"), ("additionalProperties", ".*")):
+            child = current.get(key)
+            if isinstance(child, dict):
+                rest.append((f"{path}{step}", child))
+
+
+def _is_pod_spec(schema: Schema) -> bool:
+    value: Any = schema
+    for key in ("properties", "containers", "items", "properties", "image"):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value is not None
+
+
+def _is_open(schema: Schema) -> bool:
+    return schema.get("x-kubernetes-preserve-unknown-fields") is True

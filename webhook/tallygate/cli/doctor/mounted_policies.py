@@ -6,7 +6,7 @@ mounted has one file for each key. Other sources, such as a folder of the image,
 
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -30,22 +30,6 @@ _FLAG = "--policies="
 
 class _ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
-    immutable: bool | None = None
-
-
-class MountedFile(NamedTuple):
-    """A policy file that is a key of a ConfigMap; no key of an immutable one can be changed."""
-
-    namespace: str
-    config_map: str
-    key: str
-    text: str
-    is_immutable: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name of the file in messages."""
-        return f"configmap/{self.config_map}/{self.key}"
 
 
 class _UnreadableError(TallygateError):
@@ -56,28 +40,6 @@ def read_mounted_policies(
     api: DoctorClient, namespace: str, deployment: GateDeployment | Unavailable | None
 ) -> PolicySet | Unavailable:
     """Return the policies in the ConfigMaps that a Deployment in a namespace mounts."""
-    return _parse_files(list_mounted_files(api, namespace, deployment))
-
-
-def read_gate_policies(connection: ClientConfig) -> PolicySet | Unavailable:
-    """Return the policies of the gate that a cluster calls; none if no gate is installed or registered there."""
-    return _parse_files(find_mounted_files(connection))
-
-
-def _parse_files(files: tuple[MountedFile, ...] | Unavailable) -> PolicySet | Unavailable:
-    if isinstance(files, Unavailable):
-        return files
-    contents = tuple((file.name, file.text.encode()) for file in files)
-    parsed = load_policies((), extra_files=contents, are_extra_named=False)
-    if not parsed.is_usable:
-        return Unavailable(f"the gate's policies are not usable: {parsed.findings[0]}")
-    return parsed.policies
-
-
-def list_mounted_files(
-    api: DoctorClient, namespace: str, deployment: GateDeployment | Unavailable | None
-) -> tuple[MountedFile, ...] | Unavailable:
-    """Return the policy files in the ConfigMaps that a Deployment in a namespace mounts, each once."""
     if isinstance(deployment, Unavailable):
         return Unavailable(f"the gate's Deployment cannot be read: {deployment.reason}")
     if deployment is None:
@@ -86,16 +48,17 @@ def list_mounted_files(
     if not paths:
         return Unavailable("the arguments of the gate's Deployment have no --policies")
     try:
-        files = {
-            file.name: file for path in paths for file in _read_files(api, namespace, deployment, PurePosixPath(path))
-        }
+        texts = dict(entry for path in paths for entry in _read_files(api, namespace, deployment, PurePosixPath(path)))
     except _UnreadableError as error:
         return Unavailable(str(error))
-    return tuple(files.values())
+    parsed = load_policies((), extra_files=tuple(texts.items()), are_extra_named=False)
+    if not parsed.is_usable:
+        return Unavailable(f"the gate's policies are not usable: {parsed.findings[0]}")
+    return parsed.policies
 
 
-def find_mounted_files(connection: ClientConfig) -> tuple[MountedFile, ...] | Unavailable:
-    """Return the policy files of the gate that a cluster calls; none if no gate is installed or registered there."""
+def read_gate_policies(connection: ClientConfig) -> PolicySet | Unavailable:
+    """Return the policies of the gate that a cluster calls; none if no gate is installed or registered there."""
     api = DoctorClient(connection)
     configurations: list[WebhookConfiguration] = []
     for kind in (MUTATING, VALIDATING):
@@ -104,11 +67,11 @@ def find_mounted_files(connection: ClientConfig) -> tuple[MountedFile, ...] | Un
         if isinstance(configuration, Unavailable):
             return Unavailable(f"the {kind} {CONFIGURATION_NAME} cannot be read: {configuration.reason}")
         configurations += [configuration] if configuration is not None else []
-    namespace = find_service_namespace(configurations)
-    deployment = api.get_object(create_deployment_path(namespace or DEFAULT_NAMESPACE), GateDeployment)
+    namespace = find_service_namespace(configurations) or DEFAULT_NAMESPACE
+    deployment = api.get_object(create_deployment_path(namespace), GateDeployment)
     if deployment is None and not configurations:
-        return ()
-    return list_mounted_files(api, namespace or DEFAULT_NAMESPACE, deployment)
+        return PolicySet()
+    return read_mounted_policies(api, namespace, deployment)
 
 
 def find_gate_namespace(connection: ClientConfig) -> str:
@@ -136,8 +99,8 @@ def create_deployment_path(namespace: str) -> str:
 
 def _read_files(
     api: DoctorClient, namespace: str, deployment: GateDeployment, path: PurePosixPath
-) -> Iterator[MountedFile]:
-    """Yield each policy file at a path in the gate's container.
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the text of each policy file at a path in the gate's container.
 
     Raises:
         _UnreadableError: if no ConfigMap is mounted there, or it cannot be read.
@@ -154,4 +117,4 @@ def _read_files(
     for key, text in (config_map.data or {}).items():
         is_policy = key.endswith(SUFFIXES) and not key.startswith(".")
         if folder / key == path or (is_policy and folder == path):
-            yield MountedFile(namespace, name, key, text, is_immutable=bool(config_map.immutable))
+            yield f"configmap/{name}/{key}", text.encode()
