@@ -1,4 +1,4 @@
-"""The command line agrees with a real API server and with the gate, in every syntax of a manifest."""
+"""The command line agrees with a real API server, in every syntax of a manifest."""
 
 import json
 import re
@@ -10,13 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tallygate.admission.request import Phase
 from tallygate.cli.app import root
-from tallygate.cli.sources.options import load_usable_policies
-from tallygate.gate.gate import Gate
-from tallygate.policy.load import SHIPPED_POLICIES
-from tallygate.review.view import ClusterView
-from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.conformance.errors import is_resource_field
 from tests.conformance.sums import find_wrapping_names
 
@@ -77,41 +71,6 @@ def test_exactly_the_rejections_of_the_api_server_are_errors(tmp_path: Path, no_
         errors = [finding for finding in found[index] if finding["level"] == "error"]
         assert bool(errors) == rejected, (case, errors)
         assert all(finding["by"] in {"the API server", "tallygate"} for finding in errors)
-
-
-def test_the_gate_and_the_command_line_deny_the_same(json_findings: dict[int, list[Finding]]) -> None:
-    """Compare codes and fields by the shipped rules, for objects of every kind."""
-    policies = load_usable_policies([SHIPPED_POLICIES])
-    gate = Gate(
-        policies=lambda: policies,
-        view=ClusterView(namespaces=UnknownNamespaces()),
-        ledgers=MemoryLedgers(),
-        monotonic=lambda: 0.0,
-        nonce=lambda: "nonce",
-        unix_time=lambda: 0.0,
-    )
-    for index, case in enumerate(CASES_OF_WORKLOADS):
-        ours = {(each["field"], each["code"]) for each in json_findings[index] if each["by"].startswith("rule ")}
-        assert ours == list_denials(gate, case["object"]), case
-
-
-def list_denials(gate: Gate, manifest: dict[str, Any]) -> set[tuple[str, str]]:
-    """Return field and code of every cause of a denial for the creation of an object."""
-    group, _, version = manifest["apiVersion"].rpartition("/")
-    request = {
-        "uid": "1",
-        "kind": {"group": group, "version": version, "kind": manifest["kind"]},
-        "resource": {"group": group, "version": version, "resource": manifest["kind"].lower() + "s"},
-        "name": manifest["metadata"]["name"],
-        "namespace": manifest["metadata"].get("namespace", ""),
-        "operation": "CREATE",
-        "userInfo": {"username": "you"},
-        "object": manifest,
-    }
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    answer = json.loads(gate.admit(json.dumps(review).encode(), Phase.MUTATING, 1.0).body)["response"]
-    causes = answer.get("status", {}).get("details", {}).get("causes", [])
-    return {(cause["field"], re.findall(r"TG\d{3}", cause["message"])[-1]) for cause in causes}
 
 
 STYLES: dict[str, Callable[[Any], str]] = {

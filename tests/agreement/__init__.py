@@ -1,0 +1,1 @@
+"""The gate, check, audit, usage and scenarios answer alike."""
