@@ -14,18 +14,19 @@ from datetime import datetime
 
 import msgspec
 
+from tallygate.accounting.claim_charge import NO_CLASSES
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.accounting.pod_defaults import PodDefaults
-from tallygate.accounting.problem import Problem, Reason
+from tallygate.accounting.problem import BUILT_IN_CHECK, Problem, Reason
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.validation.claims import ADMIN_ACCESS_LABEL, requests_admin_access
 from tallygate.admission.created_pods import find_rejections
-from tallygate.admission.evaluate import evaluate_decoded_request, evaluate_request
+from tallygate.admission.evaluate import NodeRuleEvaluator, evaluate_request
 from tallygate.admission.implied_requests import find_implied_for_pods
 from tallygate.admission.kinds import DecodedRequest, ReviewTargets, list_review_targets
 from tallygate.admission.object_checks import MAX_VIOLATIONS
-from tallygate.admission.request import ALLOWED, Phase, Verdict
+from tallygate.admission.request import Phase, Verdict
 from tallygate.admission.resource_fields import list_resource_fields
 from tallygate.admission.rule_codes import LIMIT_ANNOTATION
 from tallygate.admission.rule_index import Labels, RuleIndex, RuleSelection
@@ -70,6 +71,7 @@ from tallygate.objects.devices import (
 )
 from tallygate.policy.limit_annotations import (
     ANNOTATION_PREFIX,
+    NO_LIMIT_ANNOTATIONS,
     LimitAnnotationError,
     describe_unread,
     parse_annotation,
@@ -77,9 +79,12 @@ from tallygate.policy.limit_annotations import (
 )
 from tallygate.policy.model import Enforcement, Equality, NamespaceCap, PolicySet
 from tallygate.policy.suggest import suggest_well_known
+from tallygate.review.active_policies import ActivePolicySet
 from tallygate.review.advertised_devices import KnownDevices
 from tallygate.review.applied_workload import DaemonPodCounter
 from tallygate.review.limit_annotation_review import format_subjects
+from tallygate.review.review import review
+from tallygate.review.view import ClusterView
 
 
 def find_duplicate_keys(manifest: Manifest) -> Iterator[ManifestError]:
@@ -131,8 +136,8 @@ NodeCheck = Callable[[DecodedRequest, RuleSelection, KnownDevices, bool], Verdic
 
 
 @dataclass(frozen=True, slots=True)
-class RuleResult:
-    """The object as it would be stored, its problems, and the messages on checks that were not evaluated.
+class CompletedObject:
+    """The object as it would be stored, and the notes on what its pods get.
 
     `typed` is a pod with the values that it gets without writing them, and templates with those that their pods get.
     `written` is a pod as it is written, and templates with the implied requests alone, as the API server stores them.
@@ -140,75 +145,70 @@ class RuleResult:
 
     typed: TypedObject
     written: TypedObject
-    problems: tuple[ReportedProblem, ...]
-    not_evaluated: tuple[str, ...]
+    notes: tuple[ReportedProblem, ...]
 
 
 class RuleChecker:
-    """An evaluator of the rules of a policy set."""
+    """The reviews of manifests by the rules of a policy set. Caps and quotas are left to the `CapChecker`."""
 
-    def __init__(self, policies: PolicySet, find_pod_defaults: Callable[[str], PodDefaults]) -> None:
-        self._index = RuleIndex(policies)
-        self._find_pod_defaults = find_pod_defaults
+    def __init__(self, policies: PolicySet, state: ClusterState) -> None:
+        self._view = ClusterView(namespaces=state.namespaces, find_pod_defaults=state.find_pod_defaults)
+        self._policy_set = ActivePolicySet(replace(policies, caps=()), None, NO_CLASSES, NO_LIMIT_ANNOTATIONS)
         self._fill_index = RuleIndex(_select_fill_rules(policies))
         self._why_by_rule: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
         self._why_by_implied: Mapping[str, str] = {
             request.name: request.reason for request in policies.implied_requests
         }
 
-    def evaluate(self, typed: TypedObject, labels: Labels | None) -> RuleResult:
-        """Evaluate the creation of an object by both webhooks; `labels` are those of its namespace, None if unknown.
+    def complete(self, typed: TypedObject, labels: Labels | None) -> CompletedObject:
+        """Return an object as both webhooks store it; `labels` are those of its namespace, None if unknown.
 
         Before, built-in admission completes a pod; the pods of templates are completed after the rules.
         """
-        defaults, written = self._find_pod_defaults(typed.subject.namespace), typed
+        defaults, written = self._view.find_pod_defaults(typed.subject.namespace), typed
         if isinstance(typed.content, Pod):
             body = json.loads(typed.body)
             set_pod_defaults(body, defaults)
             typed = replace_body(typed, msgspec.json.encode(body))
-        remarks = find_implied_for_pods(self._index.select_implied(typed.subject.namespace, labels), typed.views)
+        implied = self._policy_set.rules.select_implied(typed.subject.namespace, labels)
+        notes = (
+            self._convert_problem(remark, FindingSeverity.NOTE)
+            for remark in find_implied_for_pods(implied, typed.views)
+        )
+        # not by a review, which decides nothing without the labels that an implied request needs: rules fill in anyway
         patch = evaluate_request(typed.request, self._fill_index, labels, Phase.MUTATING).patch
         if patch:
             typed = replace_body(typed, apply_patch(typed.body, patch))
-        decoded_request = self._index.decode(typed.request, labels)
-        verdict = evaluate_decoded_request(decoded_request, self._index, labels, Phase.VALIDATING)
-        notes = [self._convert_problem(remark, FindingSeverity.NOTE) for remark in remarks]
-        implied = decoded_request.implied
         completed = replace(typed, views=tuple(implied.with_defaults(defaults).complete_views(typed.views)))
         if not isinstance(typed.content, Pod):
             written = replace(typed, views=tuple(implied.complete_views(typed.views)))
-        return RuleResult(completed, written, (*self._convert_problems(verdict), *notes), verdict.unknown)
+        return CompletedObject(completed, written, tuple(notes))
 
-    def check_nodes(
-        self,
-        typed: TypedObject,
-        labels: Labels | None,
-        check_nodes: Callable[[DecodedRequest, RuleSelection], Verdict],
-    ) -> RuleResult:
-        """Return the problems of the rules that require a node for the pods of an object."""
-        request = typed.request
-        selection = self._index.select_node_rules(request.kind, request.namespace, labels)
-        decoded_request = self._index.decode(request, labels)
-        decoded_request.implied = decoded_request.implied.with_defaults(
-            self._find_pod_defaults(typed.subject.namespace)
-        )
-        verdict = ALLOWED if selection is None else check_nodes(decoded_request, selection)
-        return RuleResult(typed, typed, tuple(self._convert_problems(verdict)), verdict.unknown)
-
-    def _convert_problems(self, verdict: Verdict) -> Iterator[ReportedProblem]:
-        for problems, severity in (
-            (verdict.problems, FindingSeverity.ERROR),
-            (verdict.warnings, FindingSeverity.WARNING),
-            (verdict.audits, FindingSeverity.NOTE),
-        ):
-            for problem in problems:
-                yield self._convert_problem(problem, severity)
+    def review(
+        self, typed: TypedObject, evaluate_node_rules: NodeRuleEvaluator | None
+    ) -> tuple[list[ReportedProblem], tuple[str, ...]]:
+        """Return the problems of a completed object by rules, and the messages on those that were not evaluated."""
+        view = replace(self._view, evaluate_node_rules=evaluate_node_rules)
+        outcome = review(typed.request, self._policy_set, view)
+        problems = [
+            self._convert_problem(problem, _SEVERITIES[enforcement])
+            for enforcement, problem in outcome.list_findings()
+            if problem.policy_kind != BUILT_IN_CHECK  # those are of the API server, which is validated itself
+        ]
+        return problems, outcome.verdict.unknown
 
     def _convert_problem(self, problem: Problem, severity: FindingSeverity) -> ReportedProblem:
         why_by_name = self._why_by_rule if problem.policy_kind == "rule" else self._why_by_implied
         return ReportedProblem(
             problem, f"{problem.policy_kind} {problem.rule}", severity, why_by_name.get(problem.rule, "")
         )
+
+
+_SEVERITIES = {
+    Enforcement.DENY: FindingSeverity.ERROR,
+    Enforcement.WARN: FindingSeverity.WARNING,
+    Enforcement.AUDIT: FindingSeverity.NOTE,
+}
 
 
 def _select_fill_rules(policies: PolicySet) -> PolicySet:
@@ -301,7 +301,7 @@ class ManifestChecker:
         self._context = context
         self._targets = list_review_targets(context.policies)
         self._find_pod_defaults = context.state.find_pod_defaults
-        self._rule_checker = RuleChecker(context.policies, self._find_pod_defaults)
+        self._rule_checker = RuleChecker(context.policies, context.state)
         self._cap_checker = CapChecker(
             context.policies, context.state, context.now, context.count_daemon_pods, context.count
         )
@@ -331,19 +331,18 @@ class ManifestChecker:
         manifest, subject = typed.manifest, typed.subject
         findings = list(self._check_text(typed))
         labels = self._context.state.namespaces.labels(subject.namespace)
-        rule_result = self._rule_checker.evaluate(typed, labels)
-        defaults = self._find_pod_defaults(subject.namespace)
-        problems = [*rule_result.problems, *_validate(rule_result, labels, defaults)]
-        # after the other rules: a pod that they reject needs no node
-        schedulability = self._check_schedulability(rule_result.typed, labels, problems)
-        problems += schedulability.problems
+        completed = self._rule_checker.complete(typed, labels)
+        validated = [*_validate(completed, labels, self._find_pod_defaults(subject.namespace))]
+        # with nodes only if the API server accepts the object: a pod that it rejects needs none
+        evaluate = None if _has_error(validated) else self._create_node_evaluator(completed.typed)
+        by_rules, not_evaluated = self._rule_checker.review(completed.typed, evaluate)
+        problems = [*by_rules, *completed.notes, *validated]
         # last, since a pod that is rejected is charged to no cap
         cap_result = CapCheckResult()
-        if is_valid and not any(problem.severity is FindingSeverity.ERROR for problem in problems):
-            cap_result = self._cap_checker.charge(rule_result.typed, labels)
+        if is_valid and not _has_error(problems):
+            cap_result = self._cap_checker.charge(completed.typed, labels)
         findings += create_findings(manifest, subject, [*problems, *cap_result.problems])
-        not_evaluated = (*rule_result.not_evaluated, *_describe_unknown_access(typed, labels))
-        for message in (*not_evaluated, *schedulability.not_evaluated, *cap_result.not_evaluated):
+        for message in (*not_evaluated, *_describe_unknown_access(typed, labels), *cap_result.not_evaluated):
             findings += self._report_once(typed, message)
         return CheckedObject(tuple(findings), admitted=cap_result.admitted)
 
@@ -358,21 +357,16 @@ class ManifestChecker:
             severity = FindingSeverity.WARNING if names_extended else FindingSeverity.NOTE
             yield create_document_finding(manifest.file, error, subject, severity)
 
-    def _check_schedulability(
-        self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]
-    ) -> RuleResult:
-        """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
+    def _create_node_evaluator(self, typed: TypedObject) -> NodeRuleEvaluator | None:
+        """Return the evaluation of the node rules by the nodes of the snapshot, None where they are not known.
+
+        It is without the pods of the snapshot if the object has pods in it.
+        """
         check_nodes, devices = self._context.check_nodes, self._devices
-        if (
-            check_nodes is None
-            or devices is None
-            or any(problem.severity is FindingSeverity.ERROR for problem in problems)
-        ):
-            return RuleResult(typed, typed, (), ())
+        if check_nodes is None or devices is None:
+            return None
         has_pods = not self._cap_checker.has_existing_pods(typed)
-        return self._rule_checker.check_nodes(
-            typed, labels, lambda request, selection: check_nodes(request, selection, devices, has_pods)
-        )
+        return lambda request, selection: check_nodes(request, selection, devices, has_pods)
 
     def _report_once(self, typed: TypedObject, message: str) -> Iterator[Finding]:
         """Yield the finding for a check that was not evaluated, at the first such object only."""
@@ -380,6 +374,10 @@ class ManifestChecker:
             self._reported_messages.add(message)
             error = ManifestError("TG408", typed.manifest.node.position, message)
             yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
+
+
+def _has_error(problems: Iterable[ReportedProblem]) -> bool:
+    return any(problem.severity is FindingSeverity.ERROR for problem in problems)
 
 
 def _find_unread_amounts(typed: TypedObject) -> Iterator[tuple[ManifestError, bool]]:
@@ -432,13 +430,13 @@ def _describe_unknown_access(typed: TypedObject, labels: Labels | None) -> Itera
         )
 
 
-def _validate(rule_result: RuleResult, labels: Labels | None, defaults: PodDefaults) -> Iterator[ReportedProblem]:
+def _validate(completed: CompletedObject, labels: Labels | None, defaults: PodDefaults) -> Iterator[ReportedProblem]:
     """Yield the problems that the API server rejects, and those that it accepts although they are mistakes.
 
     It validates a pod after built-in admission has completed it, a template as it is stored, and its pods when they
     are created.
     """
-    typed, written = rule_result.typed, rule_result.written
+    typed, written = completed.typed, completed.written
     found = api_validation.validate_object(typed.content, typed.views)
     in_writing = found if typed is written else api_validation.validate_object(written.content, written.views)
     is_pod, written_problems = isinstance(typed.content, Pod), frozenset(in_writing)
