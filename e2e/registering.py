@@ -14,17 +14,14 @@ from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
 from tallygate.admission.request import Phase
-from tallygate.admission.webhook_configuration import (
-    CONFIGURATION_NAME,
-    WebhookTarget,
-    create_webhook_configurations,
-)
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, WebhookTarget
 from tallygate.admission.workload_resources import WorkloadResource
 from tallygate.kube.config import load_kubeconfig
 from tallygate_certs.ca_bundle import publish_bundle as publish_trust
 from tallygate_certs.ca_bundle import read_ca_bundle
 from tallygate_certs.cluster_access import create_client
 from tallygate_certs.errors import CertsError
+from tests.admission.plain_configurations import create_plain_configurations
 
 CONFIGURATIONS = {
     kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{CONFIGURATION_NAME}"
@@ -71,7 +68,7 @@ def register(
     Raises:
         ClusterError: if the API server refuses them, or does not call them in time.
     """
-    for each in create_webhook_configurations(
+    for each in create_plain_configurations(
         gate.reached,
         failure_policy=failure_policy,
         workload_resources=workload_resources,

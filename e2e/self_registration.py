@@ -12,7 +12,7 @@ from e2e.registering import CONFIGURATIONS, unregister
 from e2e.service_account import gates_account
 from e2e.waiting import until
 from tallygate.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION, URL_ANNOTATION
-from tallygate.admission.webhook_configuration import create_webhook_configurations
+from tests.admission.plain_configurations import create_plain_configurations
 
 _WITHIN = 120.0
 
@@ -59,7 +59,7 @@ def run_registering_gate(
 
 def leave_to_gate(cluster: Cluster, gate: GateProcess) -> None:
     """Store both webhook configurations without webhooks, and leave them to a gate that is called by URL."""
-    for each in create_webhook_configurations(gate.reached):
+    for each in create_plain_configurations(gate.reached):
         annotations = {REGISTRATION_ANNOTATION: BY_GATE, URL_ANNOTATION: gate.reached.base}
         empty = each | {"metadata": each["metadata"] | {"annotations": annotations}, "webhooks": []}
         api(cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], empty)

@@ -20,6 +20,7 @@ from e2e.registering import CONFIGURATIONS, unregister
 from e2e.self_registration import define, leave_to_gate, read_registration, run_registering_gate
 from e2e.waiting import until
 from tallygate.admission.workload_resources import ServedResources, read_registered
+from tests.admission.plain_configurations import to_typed
 
 _EXAMPLE = Path(__file__).parents[1] / "policies" / "examples" / "gang-jobs.yaml"
 _TEXT = _EXAMPLE.read_text().replace("nvidia.com/gpu", "example.com/dongle").replace("nvidia.com/", "example.com/")
@@ -246,7 +247,7 @@ def test_publish_and_doctor_register_the_kind_as_the_gate_does(
 
 
 def _list_registered(cluster: Cluster) -> list[ServedResources]:
-    return [read_registered(api(cluster.kubeconfig).get(path)) for path in CONFIGURATIONS.values()]
+    return [read_registered(to_typed(api(cluster.kubeconfig).get(path))) for path in CONFIGURATIONS.values()]
 
 
 def _diagnose(cluster: Cluster, gate: GateProcess) -> Object:

@@ -24,11 +24,11 @@ from e2e.ports import Cluster, Gate, NotHereError, Site
 from e2e.registering import CONFIGURATIONS, keep_registered, unregister
 from e2e.self_signed_gates import SelfSignedGate, prepare_account, read_secret, request_renewal
 from e2e.waiting import until
-from tallygate.admission.webhook_configuration import create_webhook_configurations
 from tallygate.cli.lint import lint
 from tallygate.cli.sources.options import load_usable_policies
 from tallygate.policy.load import SHIPPED_POLICIES
 from tallygate_certs.secret_state import SecretState, compute_fingerprint, encode_pem
+from tests.admission.plain_configurations import create_plain_configurations
 
 _DOCS = Path(__file__).parents[1] / "docs"
 _WITHIN = 120.0  # seconds
@@ -133,7 +133,7 @@ def _run_self_signed_gate(cluster: Cluster, folder: Path, kubeconfig: Path) -> I
     gate = SelfSignedGate(folder, kubeconfig)
     try:
         gate.start()
-        for configuration in create_webhook_configurations(gate.reached):
+        for configuration in create_plain_configurations(gate.reached):
             api(cluster.kubeconfig).apply(CONFIGURATIONS[configuration["kind"]], configuration)
         yield gate
     finally:

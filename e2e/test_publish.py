@@ -16,7 +16,7 @@ from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster, Gate
 from e2e.registering import CONFIGURATIONS, unregister
 from e2e.waiting import until
-from tallygate.admission.webhook_configuration import create_webhook_configurations
+from tests.admission.plain_configurations import create_plain_configurations
 
 _BASE = Path(__file__).parent.parent / "deploy" / "kustomize" / "base"
 _UNREACHABLE_PROXY = "http://127.0.0.1:9"
@@ -27,7 +27,7 @@ _BANANAS = {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "1500m"}
 @pytest.fixture
 def gate_without_trust(cluster: Cluster, running_gate: Gate) -> Iterator[Gate]:
     """Run the gate, registered without a CA bundle, which the API server has seen in both phases."""
-    mutating, validating = create_webhook_configurations(running_gate.reached)
+    mutating, validating = create_plain_configurations(running_gate.reached)
     for configuration, phase in ((validating, "validate"), (mutating, "mutate")):
         api(cluster.kubeconfig).apply(CONFIGURATIONS[configuration["kind"]], configuration)
         until(f"{phase} is called and not trusted", partial(_is_not_trusted, cluster, phase), _WITHIN)
@@ -93,7 +93,7 @@ def test_publishing_again_writes_nothing(cluster: Cluster, gate_without_trust: G
 
 def test_applying_the_registration_again_keeps_what_was_published(cluster: Cluster, gate_without_trust: Gate) -> None:
     assert run_publish(cluster, gate_without_trust.certificates).returncode == 0
-    for configuration in create_webhook_configurations(gate_without_trust.reached):
+    for configuration in create_plain_configurations(gate_without_trust.reached):
         done = cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(configuration))
         assert done.returncode == 0, done.stderr
     assert run_publish(cluster, gate_without_trust.certificates).stdout.count("unchanged") == 2

@@ -33,10 +33,11 @@ from e2e.self_signed_gates import (
 )
 from e2e.tcp_proxy import TcpProxy
 from e2e.waiting import until
-from tallygate.admission.webhook_configuration import UrlTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import UrlTarget
 from tallygate_certs.certificate_names import parse_names, read_names
 from tallygate_certs.renewal import issue
 from tallygate_certs.secret_state import SecretState, compute_fingerprint, encode_pem
+from tests.admission.plain_configurations import create_plain_configurations
 
 _WITHIN = 120.0
 _ROTATIONS = 10
@@ -54,7 +55,7 @@ class ReplicaPair:
 
     def register(self) -> None:
         """Register them without a CA bundle: that is for them to publish."""
-        for each in create_webhook_configurations(UrlTarget(f"https://{HERE}:{self.proxy.port}")):
+        for each in create_plain_configurations(UrlTarget(f"https://{HERE}:{self.proxy.port}")):
             api(self.cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
 
     def logs(self) -> str:

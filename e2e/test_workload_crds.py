@@ -20,10 +20,11 @@ from e2e.registering import CONFIGURATIONS
 from e2e.waiting import until
 from e2e.workload_kinds.examples import list_files, read_objects
 from e2e.workload_kinds.modules import read_definitions
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.admission.workload_resources import select_resources
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.workload_kinds import WorkloadKind
+from tests.admission.plain_configurations import create_plain_configurations
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _WITHIN = 480.0  # seconds: an API server that is busy needs minutes for sixty definitions
@@ -176,7 +177,7 @@ def _is_served(definition: Object) -> bool:
 def _register(cluster: Cluster) -> None:
     """Add the webhook of the known kinds to both configurations."""
     served = {(kind.group, kind.versions[0], kind.resource): kind.is_namespaced for kind in KNOWN_KINDS}
-    created = create_webhook_configurations(ServiceTarget(), workload_resources=select_resources(KNOWN_KINDS, served))
+    created = create_plain_configurations(ServiceTarget(), workload_resources=select_resources(KNOWN_KINDS, served))
     for configuration in created:
         path = CONFIGURATIONS[configuration["kind"]]
         stored = api(cluster.kubeconfig).get(path)

@@ -9,7 +9,8 @@ import base64
 from typing import Any
 
 from e2e.bench.variants import FLOOR_HTTP2, FLOOR_KEPT, PHASES, Variant
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
+from tests.admission.plain_configurations import create_plain_configurations
 
 SERVERS = "bench-servers"
 """The namespace of the Services."""
@@ -41,7 +42,7 @@ def service(variant: Variant) -> dict[str, Any]:
 def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
     """Return both configurations of a gate, limited to the variant's namespaces and to creates and updates."""
     target = ServiceTarget(SERVERS, variant.name, port)
-    configurations = create_webhook_configurations(target, ca_bundle=authority)
+    configurations = create_plain_configurations(target, ca_bundle=authority)
     for configuration in configurations:
         objects = [each for each in configuration["webhooks"] if not each["name"].startswith(_OMITTED)]
         for each in objects:
@@ -54,7 +55,7 @@ def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
 
 def constant(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
     """Return one validating call for the creates that a gate gets; it rejects in the variant's full namespace."""
-    _, configuration = create_webhook_configurations(ServiceTarget(SERVERS, variant.name, port), ca_bundle=authority)
+    _, configuration = create_plain_configurations(ServiceTarget(SERVERS, variant.name, port), ca_bundle=authority)
     created, allowing = configuration["webhooks"][0], "keep" if variant is FLOOR_KEPT else "allow"
     return configuration | {
         "metadata": {"name": variant.namespace},

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
 from tallygate.admission.request import Phase
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.admission.workload_resources import find_resource
 from tallygate.policy.known_kinds import KNOWN_KINDS
+from tests.admission.plain_configurations import create_plain_configurations
 from tests.admission.test_workload_resources import EVERYTHING_SERVED
 from tests.effort import examples
 from tests.gate.gate_fixture import GateFixture, response
@@ -146,9 +147,7 @@ def objects(kind: str) -> st.SearchStrategy[dict[str, Any]]:
 def list_compared_paths(phase: Phase, group: str, kind: str) -> list[list[str]]:
     """Return the field paths that the match condition of a kind compares."""
     resources = [resource for each in KNOWN_KINDS if (resource := find_resource(each, EVERYTHING_SERVED))]
-    configuration = create_webhook_configurations(ServiceTarget(), workload_resources=resources)[
-        list(Phase).index(phase)
-    ]
+    configuration = create_plain_configurations(ServiceTarget(), workload_resources=resources)[list(Phase).index(phase)]
     part = "nodes" if kind == "Node" else "updates" if (group, kind) in BUILT_IN_TARGETS else "workloads"
     (webhook,) = (each for each in configuration["webhooks"] if each["name"] == f"{part}.{phase}.tallygate.dev")
     (condition,) = webhook["matchConditions"]

@@ -11,11 +11,12 @@ from tallygate.admission.self_registration import (
     URL_ANNOTATION,
     RegistrationChoices,
     RegistrationError,
-    are_stored,
     create_webhooks,
     is_left_to_gate,
     parse_choices,
 )
+from tallygate.objects.admission_registration import Webhook, encode_webhook
+from tests.admission.plain_configurations import to_typed
 
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -26,10 +27,16 @@ def configuration(kind: str = KINDS[0], **annotations: str) -> dict[str, Any]:
     return {"kind": kind, "metadata": {"name": "tallygate", "annotations": {REGISTRATION_ANNOTATION: "gate"} | given}}
 
 
-def complete(stored: dict[str, Any], bundle: str = "QUJD", token: str = "") -> list[dict[str, Any]]:
-    """Return the webhooks of a configuration with one bundle for all."""
+def create(content: dict[str, Any], token: str = "") -> tuple[Webhook, ...]:
+    """Return the webhooks of a configuration with the bundle `ABC`, where a webhook of its name has none."""
+    stored = to_typed(content)
     choices = parse_choices(stored)
-    return create_webhooks(stored, choices, namespace="here", token=token, choose_bundle=lambda old: old or bundle)
+    return create_webhooks(stored, choices, namespace="here", token=token, choose_bundle=lambda old: old or b"ABC")
+
+
+def complete(content: dict[str, Any], token: str = "") -> list[dict[str, Any]]:
+    """Return the webhooks of a configuration as they are written."""
+    return list(map(encode_webhook, create(content, token)))
 
 
 def add_defaults(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -38,13 +45,13 @@ def add_defaults(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_only_the_annotation_leaves_a_configuration_to_the_gate() -> None:
-    assert is_left_to_gate(configuration())
-    assert not is_left_to_gate({"metadata": {"annotations": {REGISTRATION_ANNOTATION: "none"}}})
-    assert not is_left_to_gate({"metadata": {}})
+    assert is_left_to_gate(to_typed(configuration()))
+    assert not is_left_to_gate(to_typed({"metadata": {"annotations": {REGISTRATION_ANNOTATION: "none"}}}))
+    assert not is_left_to_gate(to_typed({"metadata": {}}))
 
 
 def test_without_other_annotations_the_service_is_called_and_fails_closed() -> None:
-    assert parse_choices(configuration(failure_policy="", exempt_namespaces="")) == RegistrationChoices()
+    assert parse_choices(to_typed(configuration(failure_policy="", exempt_namespaces=""))) == RegistrationChoices()
     for kind in KINDS:
         first = complete(configuration(kind))[0]
         assert first["clientConfig"]["service"]["namespace"] == "here"
@@ -65,8 +72,8 @@ def test_the_annotations_choose_the_failure_policy_and_the_exempt_namespaces() -
 def test_a_gate_outside_the_cluster_is_called_by_its_address() -> None:
     stored = configuration(url="https://gate.example.com:8443")
     assert complete(stored)[0]["clientConfig"]["url"] == "https://gate.example.com:8443/v1/admit/mutate"
-    assert parse_choices(stored).get_host("here") == "gate.example.com"
-    assert parse_choices(configuration(url="https://[::1]:8443")).get_host("here") == "::1"
+    assert parse_choices(to_typed(stored)).get_host("here") == "gate.example.com"
+    assert parse_choices(to_typed(configuration(url="https://[::1]:8443"))).get_host("here") == "::1"
     assert RegistrationChoices().get_host("here") == "tallygate.here.svc"
 
 
@@ -91,14 +98,14 @@ def test_an_invalid_annotation_is_named(annotation: str, text: str) -> None:
     with pytest.raises(
         RegistrationError, match=f"{annotation} of the MutatingWebhookConfiguration has the value '{text}': write"
     ):
-        parse_choices(stored)
+        parse_choices(to_typed(stored))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_an_api_server_stores_of_the_webhooks_is_the_same(kind: str) -> None:
     stored = configuration(kind)
     stored["webhooks"] = [each | {"fieldOfANewerVersion": 1} for each in add_defaults(complete(stored))]
-    assert are_stored(complete(stored), stored)
+    assert create(stored) == to_typed(stored).webhooks
 
 
 @pytest.mark.parametrize(
@@ -116,10 +123,10 @@ def test_what_an_api_server_stores_of_the_webhooks_is_the_same(kind: str) -> Non
 )
 def test_each_edit_of_a_webhook_is_a_difference(change: dict[str, Any]) -> None:
     stored = configuration(KINDS[1])
-    expected = complete(stored)
-    first, *others = add_defaults(expected)
+    expected = create(stored)
+    first, *others = add_defaults(complete(stored))
     for edited in ([first | change, *others], others, [*others, first], [first, *others, first]):
-        assert not are_stored(expected, {**stored, "webhooks": edited})
+        assert expected != to_typed({**stored, "webhooks": edited}).webhooks
 
 
 def test_a_stored_bundle_is_offered_to_the_webhook_of_its_name() -> None:

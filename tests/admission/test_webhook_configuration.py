@@ -9,7 +9,8 @@ import pytest
 
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
 from tallygate.admission.request import AdmissionRequest
-from tallygate.admission.webhook_configuration import ServiceTarget, UrlTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget, UrlTarget
+from tests.admission.plain_configurations import create_plain_configurations
 
 SERVICE = ServiceTarget("gates", "gate", 8443)
 
@@ -18,7 +19,7 @@ def list_webhooks(**options: Any) -> list[dict[str, Any]]:
     """Return every webhook of both configurations."""
     return [
         webhook
-        for configuration in create_webhook_configurations(SERVICE, **options)
+        for configuration in create_plain_configurations(SERVICE, **options)
         for webhook in configuration["webhooks"]
     ]
 
@@ -40,7 +41,7 @@ def list_sent_requests(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, st
 
 
 def test_the_names_contain_phase_and_part() -> None:
-    mutating, validating = create_webhook_configurations(SERVICE)
+    mutating, validating = create_plain_configurations(SERVICE)
     assert (mutating["kind"], validating["kind"]) == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     assert {each["apiVersion"] for each in (mutating, validating)} == {"admissionregistration.k8s.io/v1"}
     assert {each["metadata"]["name"] for each in (mutating, validating)} == {"tallygate"}
@@ -67,7 +68,7 @@ def test_exactly_the_evaluated_requests_are_sent() -> None:
         for part in found.subresources
         for operation in (("UPDATE",) if part else ("CREATE", "UPDATE"))
     }
-    mutating, validating = create_webhook_configurations(SERVICE)
+    mutating, validating = create_plain_configurations(SERVICE)
     assert list_sent_requests(select_evaluating(validating["webhooks"])) == expected
     without_claims = {each for each in expected if each[0] != "resource.k8s.io"}
     assert list_sent_requests(select_evaluating(mutating["webhooks"])) == without_claims
@@ -78,7 +79,7 @@ def test_exactly_the_evaluated_requests_are_sent() -> None:
 
 def test_no_request_is_sent_twice() -> None:
     """Count the requests of all webhooks: two that match the same request would both be called."""
-    for configuration in create_webhook_configurations(SERVICE):
+    for configuration in create_plain_configurations(SERVICE):
         webhooks = {each["name"].partition(".")[0]: each for each in configuration["webhooks"]}
         if namespaces := webhooks.pop("namespaces", None):
             (labels,), (limits,) = namespaces["matchConditions"], webhooks["limits"]["matchConditions"]
@@ -89,7 +90,7 @@ def test_no_request_is_sent_twice() -> None:
 
 def test_creates_have_no_match_condition_in_the_validating_phase() -> None:
     """Expect one condition for creates, because the API server converts the object for each condition."""
-    mutating, validating = (configuration["webhooks"] for configuration in create_webhook_configurations(SERVICE))
+    mutating, validating = (configuration["webhooks"] for configuration in create_plain_configurations(SERVICE))
     for webhooks, expected in ((mutating, ["may-be-mended"]), (validating, [])):
         created = [each for each in webhooks if ("", "pods", "CREATE", "Namespaced") in list_sent_requests([each])]
         assert [[condition["name"] for condition in each.get("matchConditions", [])] for each in created] == [expected]
@@ -216,7 +217,7 @@ def test_the_gate_excludes_its_own_namespace_and_kube_system() -> None:
 def test_the_gate_is_reached_by_service_or_by_url(
     target: ServiceTarget | UrlTarget, token: str, clients: list[dict[str, Any]]
 ) -> None:
-    for configuration, client in zip(create_webhook_configurations(target, token=token), clients, strict=True):
+    for configuration, client in zip(create_plain_configurations(target, token=token), clients, strict=True):
         assert [webhook["clientConfig"] for webhook in select_evaluating(configuration["webhooks"])] == [client] * 3
 
 
@@ -229,7 +230,7 @@ def test_the_ca_bundle_is_encoded_in_base64() -> None:
 
 
 def test_only_mutating_webhooks_are_reinvoked() -> None:
-    mutating, validating = create_webhook_configurations(SERVICE)
+    mutating, validating = create_plain_configurations(SERVICE)
     assert [webhook["reinvocationPolicy"] for webhook in mutating["webhooks"]] == ["IfNeeded"] * 3
     assert not any("reinvocationPolicy" in webhook for webhook in validating["webhooks"])
 
@@ -244,7 +245,7 @@ def test_every_webhook_has_the_required_settings() -> None:
 
 def test_the_configurations_are_plain_objects_that_share_nothing() -> None:
     """Change one webhook and expect all others unchanged."""
-    mutating, validating = create_webhook_configurations(SERVICE, ca_bundle=b"x")
+    mutating, validating = create_plain_configurations(SERVICE, ca_bundle=b"x")
     assert json.loads(json.dumps([mutating, validating])) == [mutating, validating]
     before = json.dumps(mutating["webhooks"][1])
     mutating["webhooks"][0]["clientConfig"]["service"]["port"] = 1
@@ -254,9 +255,9 @@ def test_the_configurations_are_plain_objects_that_share_nothing() -> None:
 
 def test_a_policy_that_implies_requests_registers_every_new_pod_in_the_mutating_phase() -> None:
     """Expect the condition to be the only difference, since updates never get an implied request."""
-    plain, _ = create_webhook_configurations(SERVICE)
-    mutating, validating = create_webhook_configurations(SERVICE, implies_requests=True)
-    assert validating == create_webhook_configurations(SERVICE)[1]
+    plain, _ = create_plain_configurations(SERVICE)
+    mutating, validating = create_plain_configurations(SERVICE, implies_requests=True)
+    assert validating == create_plain_configurations(SERVICE)[1]
     first, *others = mutating["webhooks"]
     assert others == plain["webhooks"][1:]
     assert plain["webhooks"][0] == first | {"matchConditions": plain["webhooks"][0]["matchConditions"]}

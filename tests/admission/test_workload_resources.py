@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.admission.workload_resources import (
     ServedResources,
     WorkloadResource,
@@ -15,6 +15,7 @@ from tallygate.admission.workload_resources import (
 )
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.workload_kinds import CountField, FieldPath, PodSetDefinition, WorkloadKind
+from tests.admission.plain_configurations import create_plain_configurations, to_typed
 
 EVERYTHING_SERVED = {
     (kind.group, version, kind.resource): kind.is_namespaced for kind in KNOWN_KINDS for version in kind.versions
@@ -24,7 +25,7 @@ JOB_SETS = WorkloadResource("jobset.x-k8s.io", "v1alpha2", "jobsets", is_namespa
 
 def webhooks(*resources: WorkloadResource, **options: Any) -> list[dict[str, Any]]:
     """Return the webhook of each phase for these resources."""
-    configurations = create_webhook_configurations(ServiceTarget(), workload_resources=resources, **options)
+    configurations = create_plain_configurations(ServiceTarget(), workload_resources=resources, **options)
     return [each for pair in configurations for each in pair["webhooks"] if each["name"].startswith("workloads.")]
 
 
@@ -65,7 +66,9 @@ def test_of_two_definitions_of_a_kind_the_last_one_counts() -> None:
 def test_one_webhook_in_each_phase_is_called_for_exactly_these() -> None:
     resources = select_resources(KNOWN_KINDS, EVERYTHING_SERVED)
     for webhook in webhooks(*resources):
-        assert read_registered({"webhooks": [webhook]}) == {each[:3]: each.is_namespaced for each in resources}
+        assert read_registered(to_typed({"metadata": {}, "webhooks": [webhook]})) == {
+            each[:3]: each.is_namespaced for each in resources
+        }
         assert {operation for rule in webhook["rules"] for operation in rule["operations"]} == {"CREATE", "UPDATE"}
         assert ("argoproj.io", "clusterworkflowtemplates", "Cluster") in [
             (rule["apiGroups"][0], resource, rule["scope"])
@@ -79,7 +82,7 @@ def test_one_webhook_in_each_phase_is_called_for_exactly_these() -> None:
 
 def test_their_webhooks_are_as_those_of_creations() -> None:
     options: dict[str, Any] = {"failure_policy": "Ignore", "exempt_namespaces": ["calico"], "ca_bundle": b"x"}
-    plain = create_webhook_configurations(ServiceTarget(), **options)
+    plain = create_plain_configurations(ServiceTarget(), **options)
     for configuration, webhook in zip(plain, webhooks(JOB_SETS, **options), strict=True):
         creations = configuration["webhooks"][0]
         same = creations.keys() - {"name", "rules", "matchConditions"}
@@ -88,9 +91,9 @@ def test_their_webhooks_are_as_those_of_creations() -> None:
 
 def test_without_such_resources_no_such_webhook_is_registered() -> None:
     assert webhooks() == []
-    assert read_registered({}) == read_registered({"webhooks": None}) == {}
-    for configuration in create_webhook_configurations(ServiceTarget()):
-        assert read_registered(configuration) == {}
+    assert read_registered(to_typed({"metadata": {}})) == {}
+    for configuration in create_plain_configurations(ServiceTarget()):
+        assert read_registered(to_typed(configuration)) == {}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,7 @@ def test_an_update_is_sent_if_a_field_changes_that_is_read(kind: WorkloadKind, c
 
 def test_scale_requests_of_scalable_resources_are_sent_in_the_registered_version() -> None:
     rollouts = WorkloadResource("argoproj.io", "v1alpha1", "rollouts", is_namespaced=True)
-    _, validating = create_webhook_configurations(ServiceTarget(), workload_resources=[JOB_SETS, rollouts])
+    _, validating = create_plain_configurations(ServiceTarget(), workload_resources=[JOB_SETS, rollouts])
     (webhook,) = (each for each in validating["webhooks"] if each["name"].startswith("scales."))
     others = [rule for rule in webhook["rules"] if rule["apiGroups"][0] not in {"", "apps"}]
     assert [(rule["apiVersions"], rule["resources"], rule["operations"]) for rule in others] == [

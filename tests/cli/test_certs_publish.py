@@ -16,6 +16,7 @@ from tallygate.admission.workload_resources import read_registered
 from tallygate.cli.app import root
 from tallygate_certs.certificate_names import create_service_names
 from tallygate_certs.renewal import issue
+from tests.admission.plain_configurations import to_typed
 from tests.admission.test_self_registration import KINDS
 from tests.certs.api_server import CertificateApiServer, run_api_server
 from tests.kube.test_discovery import JOB_SET_GROUP, JOB_SETS, WHOLE, discovery, version
@@ -102,7 +103,9 @@ def test_a_gate_without_permissions_is_registered_once_a_replica_is_ready(
     assert {each["clientConfig"]["service"]["namespace"] for each in list_webhooks(api)} == {"here"}
     assert all("/v1/admit/0123456789abcdef/" in each["clientConfig"]["service"]["path"] for each in list_webhooks(api))
     assert all(each["clientConfig"]["caBundle"] for each in list_webhooks(api))
-    assert [read_registered(each) for each in api.objects.values() if "webhooks" in each] == [{JOB_SETS: True}] * 2
+    assert [read_registered(to_typed(each)) for each in api.objects.values() if "webhooks" in each] == [
+        {JOB_SETS: True}
+    ] * 2
     again = register(kubeconfig, empty_registration)
     assert [line.split(": ")[1] for line in again.stdout.splitlines()] == ["unchanged", "unchanged"]
 
@@ -115,7 +118,7 @@ def test_the_kinds_that_policies_define_are_registered_if_they_are_given(
     done = register(kubeconfig, empty_registration, "--policies", "policies/examples/gang-jobs.yaml")
     assert [line.split(": ")[1] for line in done.stdout.splitlines()] == ["registered", "registered"]
     assert done.stderr == ""
-    registered = [read_registered(each) for each in api.objects.values() if "webhooks" in each]
+    registered = [read_registered(to_typed(each)) for each in api.objects.values() if "webhooks" in each]
     assert registered == [{("batch.example.com", "v1", "gangjobs"): True, JOB_SETS: True}] * 2
 
 

@@ -12,9 +12,10 @@ import yaml
 
 from tallygate.admission.kinds import SCALABLE_KINDS
 from tallygate.admission.self_registration import REGISTRATION_ANNOTATION
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.workload_kinds import WorkloadKind
+from tests.admission.plain_configurations import create_plain_configurations
 from tests.deploy.chart_description import describe_chart
 from tests.deploy.dashboard import render_dashboard
 from tests.deploy.values_table import update_values_table
@@ -90,7 +91,7 @@ def _generate() -> Iterator[tuple[Path, str]]:
 
 
 def _webhooks() -> str:
-    configurations = create_webhook_configurations(ServiceTarget())
+    configurations = create_plain_configurations(ServiceTarget())
     for each in configurations:
         each["metadata"]["annotations"] = {REGISTRATION_ANNOTATION: None}
     return _WEBHOOKS + yaml.safe_dump_all(configurations, sort_keys=False, width=120)

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tallygate.admission.self_registration import RegistrationChoices, parse_choices
+from tests.admission.plain_configurations import to_typed
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings, read_relay_settings
 from tests.deploy.generate import CHART
 from tests.deploy.rendering import Object, Objects, create_helm_command, render_chart
@@ -231,7 +232,7 @@ def test_the_values_of_policies_and_registrations_change_them() -> None:
     chart = render_chart({"failurePolicy": "Ignore", "exempt": ["calico-system"], "policies": {"own.yaml": "# none\n"}})
     assert chart["ConfigMap", "tallygate-policies"]["data"] == {"own.yaml": "# none\n"}
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        assert parse_choices(chart[kind, "tallygate"]) == RegistrationChoices("Ignore", ("calico-system",))
+        assert parse_choices(to_typed(chart[kind, "tallygate"])) == RegistrationChoices("Ignore", ("calico-system",))
 
 
 def test_values_of_a_release_without_the_relay_still_render() -> None:

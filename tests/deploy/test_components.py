@@ -7,12 +7,9 @@ import pytest
 import yaml
 
 from tallygate.admission.self_registration import RegistrationChoices, is_left_to_gate, parse_choices
-from tallygate.admission.webhook_configuration import (
-    DEFAULT_NAMESPACE,
-    ServiceTarget,
-    create_webhook_configurations,
-)
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
 from tallygate.state.kubernetes import cap_ledger
+from tests.admission.plain_configurations import create_plain_configurations, to_typed
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings
 from tests.deploy.generate import COMPONENTS, KUSTOMIZE
 from tests.deploy.rendering import compose_objects, run_kustomize
@@ -203,7 +200,7 @@ def test_cert_manager_issues_the_mounted_certificate_for_the_name_that_is_called
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         annotations = objects[kind, "tallygate"]["metadata"]["annotations"]
         assert annotations["cert-manager.io/inject-ca-from"] == f"{DEFAULT_NAMESPACE}/tallygate"
-        assert is_left_to_gate(objects[kind, "tallygate"])
+        assert is_left_to_gate(to_typed(objects[kind, "tallygate"]))
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -215,13 +212,13 @@ def test_an_overlay_registers_nothing_leaves_that_to_the_gate_and_is_deleted_fro
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         configuration = objects[kind, "tallygate"]
         assert "webhooks" not in configuration
-        assert is_left_to_gate(configuration)
-        assert parse_choices(configuration) == RegistrationChoices()
+        assert is_left_to_gate(to_typed(configuration))
+        assert parse_choices(to_typed(configuration)) == RegistrationChoices()
 
 
 def test_the_component_of_the_full_registration_has_all_webhooks_and_leaves_none_to_the_gate() -> None:
     objects = compose_objects("full-registration")
-    for expected in create_webhook_configurations(ServiceTarget()):
+    for expected in create_plain_configurations(ServiceTarget()):
         configuration = objects[expected["kind"], "tallygate"]
         assert configuration["webhooks"] == expected["webhooks"]
-        assert not is_left_to_gate(configuration)
+        assert not is_left_to_gate(to_typed(configuration))

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
+from tests.admission.plain_configurations import create_plain_configurations
 from tests.deploy.generate import BASE, COMPONENTS, ROOT, generate_files
 
 
@@ -18,7 +19,7 @@ def test_the_webhooks_are_those_of_a_service() -> None:
     path = COMPONENTS / "full-registration" / "webhooks.yaml"
     written = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
     assert [each["webhooks"] for each in written] == [
-        each["webhooks"] for each in create_webhook_configurations(ServiceTarget())
+        each["webhooks"] for each in create_plain_configurations(ServiceTarget())
     ]
 
 

@@ -16,8 +16,9 @@ from tallygate.admission.self_registration import (
     URL_ANNOTATION,
     parse_choices,
 )
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.cli.app import root
+from tests.admission.plain_configurations import create_plain_configurations, to_typed
 from tests.deploy.container_settings import get_pod
 from tests.deploy.generate import BASE, CHART, COMPONENTS, KUSTOMIZE, ROOT
 from tests.deploy.manifests import KUSTOMIZATION, get_container, get_pod_template, list_manifests
@@ -135,14 +136,12 @@ def test_the_patch_of_the_page_excludes_a_namespace() -> None:
     (shown,) = (each for each in list_yaml_blocks(INSTALL) if "patches" in each and "resources" not in each)
     for (kind, _), each in render_overlay(shown).items():
         if kind.endswith("WebhookConfiguration"):
-            assert parse_choices(each).exempt_namespaces == ("calico-system",)
+            assert parse_choices(to_typed(each)).exempt_namespaces == ("calico-system",)
 
 
 def test_the_way_out_of_the_runbook_patches_the_webhooks_that_fail_closed() -> None:
     """Compare with those that the failure policy changes: annotations that set limits fail closed under both."""
-    closed, opened = (
-        create_webhook_configurations(ServiceTarget(), failure_policy=each) for each in ("Fail", "Ignore")
-    )
+    closed, opened = (create_plain_configurations(ServiceTarget(), failure_policy=each) for each in ("Fail", "Ignore"))
     for before, after in zip(closed, opened, strict=True):
         policies = [[each["failurePolicy"] for each in configuration["webhooks"]] for configuration in (before, after)]
         changed = {index for index, (first, second) in enumerate(zip(*policies, strict=True)) if first != second}

@@ -7,10 +7,10 @@ import msgspec
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION
-from tallygate.cli.doctor.api_types import WebhookConfiguration
 from tallygate.cli.doctor.check_result import CheckStatus
 from tallygate.cli.doctor.facts import CapLimits, PermissionResult, Unavailable
 from tallygate.cli.doctor.permissions import PERMISSIONS
+from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.objects.core import ResourceQuota
 from tests.cli.doctor.healthy_gate import Object, create_registration, replica, webhook
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.admission.workload_resources import WorkloadResource
 from tallygate.cli.doctor.api_types import (
     CustomResourceDefinition,
@@ -21,7 +21,6 @@ from tallygate.cli.doctor.api_types import (
     LabelledNamespace,
     LeaderLease,
     TlsSecret,
-    WebhookConfiguration,
 )
 from tallygate.cli.doctor.check_result import CheckResult, CheckStatus
 from tallygate.cli.doctor.command import CHECKS
@@ -36,10 +35,12 @@ from tallygate.cli.doctor.facts import (
 )
 from tallygate.cli.doctor.permissions import PERMISSIONS
 from tallygate.cli.doctor.probe import ALLOWED_POD, DENIED_POD
+from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.policy.model import PolicySet
 from tallygate.state.kubernetes.crd import create_crd
 from tallygate_certs.authority import KeyPair, create_ca, create_serving_certificate
 from tallygate_certs.certificate_names import create_service_names
+from tests.admission.plain_configurations import create_plain_configurations
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 OWN = "tallygate-system"
@@ -85,9 +86,7 @@ def create_registration(
 ) -> dict[str, Any]:
     """Return both webhook configurations of a gate after a change of their JSON."""
     trusted = encode_pem(get_ca())
-    pair = copy.deepcopy(
-        create_webhook_configurations(ServiceTarget(), ca_bundle=trusted, workload_resources=resources)
-    )
+    pair = copy.deepcopy(create_plain_configurations(ServiceTarget(), ca_bundle=trusted, workload_resources=resources))
     change(*pair)
     return {
         "mutating": msgspec.convert(pair[0], WebhookConfiguration),

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.cli.app import root
 from tallygate.cli.doctor import doctor_client
 from tallygate.cli.doctor.command import CHECKS
@@ -20,6 +20,7 @@ from tallygate.kube.client import ResponseLimits
 from tallygate.state.kubernetes.crd import create_crd
 from tallygate_certs.authority import create_ca, create_serving_certificate
 from tallygate_certs.certificate_names import create_service_names
+from tests.admission.plain_configurations import create_plain_configurations
 from tests.cli.doctor.healthy_gate import LABELS
 from tests.cli.doctor.scripted_server import Response, run_server
 from tests.cli.terminal import run_in_terminal
@@ -159,7 +160,7 @@ class GateCluster:
         trusted = ca.certificate.public_bytes(Encoding.PEM)
         chain = create_serving_certificate(ca, create_service_names("tallygate", "tallygate-system"), now)
         self.ends = chain.certificate.not_valid_after_utc.timestamp()
-        self.mutating, self.validating = create_webhook_configurations(ServiceTarget(), ca_bundle=trusted)
+        self.mutating, self.validating = create_plain_configurations(ServiceTarget(), ca_bundle=trusted)
         spec = {"containers": [_GATE], "volumes": _VOLUMES}
         tls = {"tls.crt": chain.certificate.public_bytes(Encoding.PEM), "tls.key": _KEY}
         own = "/api/v1/namespaces/tallygate-system"

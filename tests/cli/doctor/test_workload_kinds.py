@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.cli.doctor.facts import ServedKind, Unavailable, WorkloadFacts
 from tallygate.cli.doctor.gather import find_pod_template, read_workload_facts
 from tallygate.kube.client import ApiClient
 from tallygate.kube.config import load_kubeconfig
 from tallygate.policy.known_kinds import KNOWN_KINDS
+from tests.admission.plain_configurations import create_plain_configurations
 from tests.cli.doctor.fact_changes import WARN
 from tests.cli.doctor.healthy_gate import Object, create_facts, create_registration, replica, run_check, with_check
 from tests.cli.doctor.workload_cases import GANG_JOBS, JOB_SETS, PROMETHEUS, UNREAD_GANG_JOBS, serve, serve_gangs
@@ -151,8 +152,8 @@ def test_of_a_gate_without_access_the_commands_register_a_kind_of_the_policies()
     facts = create_facts(**serve_gangs(GANG_JOBS), **create_registration(leave_to_gate))
     commands = run_check("workload-kinds", facts).fix_commands
     assert [each.split()[:2] for each in commands] == [["kubectl", "patch"]] * 2
-    before = create_webhook_configurations(ServiceTarget(), ca_bundle=b"x")
-    after = create_webhook_configurations(ServiceTarget(), ca_bundle=b"x", workload_resources=[GANG_JOBS])
+    before = create_plain_configurations(ServiceTarget(), ca_bundle=b"x")
+    after = create_plain_configurations(ServiceTarget(), ca_bundle=b"x", workload_resources=[GANG_JOBS])
     assert [_apply(each, command) for each, command in zip(before, commands, strict=True)] == list(after)
 
 
@@ -183,8 +184,8 @@ def test_the_printed_commands_register_every_served_kind(registered: list[Any]) 
     assert found.status is WARN
     assert "RayCluster of ray.io" in found.reason
     resources = sorted(each.resource for each in served["workloads"].served)
-    before = create_webhook_configurations(ServiceTarget(), ca_bundle=b"x", workload_resources=registered)
-    after = create_webhook_configurations(ServiceTarget(), ca_bundle=b"x", workload_resources=resources)
+    before = create_plain_configurations(ServiceTarget(), ca_bundle=b"x", workload_resources=registered)
+    after = create_plain_configurations(ServiceTarget(), ca_bundle=b"x", workload_resources=resources)
     for configuration, expected in zip(before, after, strict=True):
         commands = [each for each in found.fix_commands if configuration["kind"].lower() in each]
         assert reduce(_apply, commands, configuration) == expected

@@ -11,6 +11,7 @@ from typing import Any
 from tallygate.admission.self_registration import RegistrationState
 from tallygate.admission.workload_resources import ServedResources
 from tallygate.errors import TallygateError
+from tallygate.objects.admission_registration import Webhook, encode_webhook
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.workload_kinds import WorkloadKind
 from tallygate.server.controllers.registration_controller import (
@@ -20,7 +21,8 @@ from tallygate.server.controllers.registration_controller import (
 from tallygate.server.https.tls_files import find_trust_problem, read_certificates
 from tallygate.server.interfaces import ReadinessStatus, RegistrationParts
 from tallygate.server.telemetry.json_log import LineWriter, create_logger
-from tallygate.state.kubernetes.registration_store import Configuration, Installation
+from tallygate.state.kubernetes.registration_store import Installation, StoredConfiguration
+from tests.admission.plain_configurations import to_typed
 
 NOW = datetime.now(UTC)
 READY = Installation("deployment-1", "namespace-1", ready_replicas=1)
@@ -40,11 +42,11 @@ class MemoryRegistrationStore:
         self.discovery_failure = ""
         self.before_write: Callable[[], None] = lambda: None
 
-    def read_configurations(self, _timeout: float) -> list[Configuration]:
+    def read_configurations(self, _timeout: float) -> list[StoredConfiguration]:
         """Return copies of the configurations."""
         if self.failure:
             raise TallygateError(self.failure)
-        return deepcopy(list(self.stored.values()))
+        return [StoredConfiguration(content, to_typed(content)) for content in deepcopy(list(self.stored.values()))]
 
     def read_installation(self, _timeout: float) -> Installation:
         """Return the state of the installation."""
@@ -57,14 +59,14 @@ class MemoryRegistrationStore:
         return dict(self.served)
 
     def replace_webhooks(
-        self, configuration: Configuration, webhooks: list[dict[str, Any]], namespace_uid: str, _timeout: float
+        self, stored: StoredConfiguration, webhooks: Sequence[Webhook], namespace_uid: str, _timeout: float
     ) -> bool:
         """Replace the webhooks, unless a conflict is set."""
         self.before_write()
         if self.conflicts:
             self.conflicts -= 1
             return False
-        self.stored[configuration["kind"]]["webhooks"] = deepcopy(webhooks)
+        self.stored[stored.typed.kind]["webhooks"] = list(map(encode_webhook, webhooks))
         self.owners.append(namespace_uid)
         return True
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from tallygate.admission.workload_resources import ServedResources, read_registered
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.workload_kinds import WorkloadKind
+from tests.admission.plain_configurations import to_typed
 from tests.admission.test_self_registration import KINDS
 from tests.server.registration.memory_registration import Gate, MemoryRegistrationStore
 
@@ -14,7 +15,7 @@ NEW_WORKLOADS, OLD_WORKLOADS = (("kueue.x-k8s.io", version, "workloads") for ver
 
 def list_registered(store: MemoryRegistrationStore) -> list[ServedResources]:
     """Return the resources of other projects for which each configuration is registered."""
-    return [read_registered(each) for each in store.stored.values()]
+    return [read_registered(to_typed(each)) for each in store.stored.values()]
 
 
 def test_a_kind_is_registered_while_it_is_served(gate: Gate, store: MemoryRegistrationStore) -> None:

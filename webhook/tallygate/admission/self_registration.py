@@ -6,10 +6,12 @@ a stored configuration they return the one to store.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
+
+from msgspec.structs import replace
 
 from tallygate.admission.webhook_configuration import (
     ServiceTarget,
@@ -19,6 +21,8 @@ from tallygate.admission.webhook_configuration import (
 )
 from tallygate.admission.workload_resources import WorkloadResource
 from tallygate.errors import TallygateError
+from tallygate.objects.admission_registration import Webhook, WebhookConfiguration
+from tallygate.objects.meta import StringMap
 
 REGISTRATION_ANNOTATION: Final = "tallygate.dev/registration"
 """The annotation that leaves a configuration to the gate; its value is `BY_GATE`."""
@@ -37,9 +41,6 @@ URL_ANNOTATION: Final = "tallygate.dev/url"
 _POLICIES = ("Fail", "Ignore")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _BASE_URL = re.compile(r"https://(?P<host>[-A-Za-z0-9.]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[1-9][0-9]{0,4})?")
-_STORED_DEFAULTS: Final[Mapping[str, Any]] = {"namespaceSelector": {}, "objectSelector": {}, "matchConditions": None}
-"""The fields that an API server adds to a webhook that lacks them (k8s.io/kubernetes, pkg/apis/admissionregistration/
-v1/defaults.go, v1.36); the gate's webhooks have all others. Fields that this version does not know are not compared."""
 
 
 class RegistrationError(TallygateError):
@@ -78,12 +79,12 @@ class RegistrationChoices:
         return parts["host"].strip("[]") if parts else f"{target.name}.{target.namespace}.svc"
 
 
-def is_left_to_gate(configuration: Mapping[str, Any]) -> bool:
+def is_left_to_gate(configuration: WebhookConfiguration) -> bool:
     """Return whether a configuration has the annotation by which the gate completes it."""
     return _get_annotations(configuration).get(REGISTRATION_ANNOTATION) == BY_GATE
 
 
-def parse_choices(configuration: Mapping[str, Any]) -> RegistrationChoices:
+def parse_choices(configuration: WebhookConfiguration) -> RegistrationChoices:
     """Return the choices in the annotations of a configuration.
 
     Raises:
@@ -105,19 +106,19 @@ def parse_choices(configuration: Mapping[str, Any]) -> RegistrationChoices:
 
 
 def create_webhooks(  # noqa: PLR0913  # each is a part of the registration
-    configuration: Mapping[str, Any],
+    configuration: WebhookConfiguration,
     choices: RegistrationChoices,
     *,
     namespace: str,
     token: str,
-    choose_bundle: Callable[[str], str],
+    choose_bundle: Callable[[bytes], bytes],
     workload_resources: Sequence[WorkloadResource] = (),
     implies_requests: bool = False,
-) -> list[dict[str, Any]]:
-    """Return the exact webhooks of a configuration.
+) -> tuple[Webhook, ...]:
+    """Return the exact webhooks of a configuration; they are stored if they equal those that it has.
 
-    `namespace` is the gate's own, and `choose_bundle` returns the `caBundle` (base64) of a webhook from the stored one
-    of the same name, "" without one. `workload_resources` are the served ones of other projects. If a policy
+    `namespace` is the gate's own, and `choose_bundle` returns the CA bundle of a webhook from the stored one of the
+    same name, b"" without one. `workload_resources` are the served ones of other projects. If a policy
     `implies_requests`, the mutating phase has to see each new pod.
     """
     created = create_webhook_configurations(
@@ -129,41 +130,25 @@ def create_webhooks(  # noqa: PLR0913  # each is a part of the registration
         workload_resources=workload_resources,
         implies_requests=implies_requests,
     )
-    (webhooks,) = (each["webhooks"] for each in created if each["kind"] == configuration["kind"])
-    stored_bundles = {
-        webhook["name"]: webhook.get("clientConfig", {}).get("caBundle") or ""
-        for webhook in configuration.get("webhooks") or ()
-    }
-    return [
-        {
-            **webhook,
-            "clientConfig": {
-                **webhook["clientConfig"],
-                "caBundle": choose_bundle(stored_bundles.get(webhook["name"], "")),
-            },
-        }
+    (webhooks,) = (expected.webhooks for expected in created if expected.kind == configuration.kind)
+    stored_bundles = {webhook.name: webhook.client_config.ca_bundle for webhook in configuration.webhooks}
+    return tuple(
+        replace(
+            webhook,
+            client_config=replace(
+                webhook.client_config, ca_bundle=choose_bundle(stored_bundles.get(webhook.name, b""))
+            ),
+        )
         for webhook in webhooks
-    ]
+    )
 
 
-def are_stored(webhooks: Sequence[Mapping[str, Any]], configuration: Mapping[str, Any]) -> bool:
-    """Return whether a stored configuration has exactly these webhooks, in this order."""
-    stored = configuration.get("webhooks") or ()
-    return len(stored) == len(webhooks) and all(map(_is_stored, webhooks, stored))
+def _get_annotations(configuration: WebhookConfiguration) -> StringMap:
+    return configuration.metadata.annotations or {}
 
 
-def _is_stored(webhook: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    return all(
-        stored.get(name, default) == webhook.get(name, default) for name, default in _STORED_DEFAULTS.items()
-    ) and (all(stored.get(name) == value for name, value in webhook.items()))
-
-
-def _get_annotations(configuration: Mapping[str, Any]) -> Mapping[str, str]:
-    return configuration.get("metadata", {}).get("annotations") or {}
-
-
-def _create_error(configuration: Mapping[str, Any], annotation: str, remedy: str) -> RegistrationError:
+def _create_error(configuration: WebhookConfiguration, annotation: str, remedy: str) -> RegistrationError:
     text = _get_annotations(configuration)[annotation][:80]
     return RegistrationError(
-        f"the annotation {annotation} of the {configuration['kind']} has the value {text!r}: {remedy}"
+        f"the annotation {annotation} of the {configuration.kind} has the value {text!r}: {remedy}"
     )

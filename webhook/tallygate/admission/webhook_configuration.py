@@ -1,21 +1,29 @@
 """The two webhook configurations that register the gate with an API server.
 
 They are generated from the table of review targets, so that registration and evaluation always agree. Resources of
-other projects are added if an API server serves them. The format is admissionregistration.k8s.io/v1
-(k8s.io/api/admissionregistration/v1/types.go, v1.36).
+other projects are added if an API server serves them.
 """
 
-import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+
+from msgspec.structs import replace
 
 from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, DEVICE_COUNT_ANNOTATION, GpuAnnotation
 from tallygate.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
 from tallygate.admission.request import CREATE, UPDATE, Phase
 from tallygate.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, WorkloadResource
+from tallygate.objects.admission_registration import (
+    MatchCondition,
+    ServiceReference,
+    Webhook,
+    WebhookClientConfig,
+    WebhookConfiguration,
+    WebhookRule,
+)
+from tallygate.objects.meta import LabelSelector, ObjectMeta, SelectorRequirement
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
 
 CONFIGURATION_NAME = "tallygate"
@@ -135,71 +143,60 @@ WebhookTarget = ServiceTarget | UrlTarget
 def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     target: WebhookTarget,
     *,
-    ca_bundle: bytes | None = None,
+    ca_bundle: bytes = b"",
     failure_policy: str = "Fail",
     own_namespace: str = DEFAULT_NAMESPACE,
     exempt_namespaces: Iterable[str] = (),
     token: str = "",
     workload_resources: Sequence[WorkloadResource] = (),
     implies_requests: bool = False,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the mutating and the validating configuration, as plain objects.
+) -> tuple[WebhookConfiguration, WebhookConfiguration]:
+    """Return the mutating and the validating configuration.
 
     `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for pods and workloads,
     `own_namespace` the namespace of the gate, which its webhooks must not block, as little as `exempt_namespaces`, and
     `token` the secret segment of its paths, or empty. `workload_resources` are those of other projects. If a policy
     `implies_requests`, the mutating phase has to see each new pod.
     """
-    excluded = tuple(dict.fromkeys(("kube-system", own_namespace, *exempt_namespaces)))
-    create_conditions = {
-        Phase.MUTATING: {} if implies_requests else _create_match_conditions("may-be-mended", _MAY_BE_MUTATED),
-        Phase.VALIDATING: {},
-    }
-    validating_only = _create_validating_only_webhooks(excluded, workload_resources)
+    excluded = _exclude_namespaces(dict.fromkeys(("kube-system", own_namespace, *exempt_namespaces)))
 
-    def webhooks(
-        phase: Phase, extra_webhooks: Mapping[str, dict[str, Any]], **extra_fields: str
-    ) -> list[dict[str, Any]]:
+    def webhooks(phase: Phase) -> tuple[Webhook, ...]:
         path = f"{ADMIT_PATH_PREFIX}{token}/{phase}" if token else f"{ADMIT_PATH_PREFIX}{phase}"
-        fields_by_name = {
-            f"{phase}.{_DOMAIN}": _create_creation_webhook(phase, failure_policy, excluded) | create_conditions[phase],
-            f"updates.{phase}.{_DOMAIN}": _create_update_webhook(phase, failure_policy, excluded),
-            f"nodes.{phase}.{_DOMAIN}": _create_node_webhook(),
-            **extra_webhooks,
-            **(
-                {
-                    get_workload_webhook_name(phase): _create_workload_webhook(
-                        failure_policy, excluded, workload_resources
-                    )
-                }
-                if workload_resources
-                else {}
+        client_config = _create_client_config(target, path, ca_bundle)
+        is_mutating = phase is Phase.MUTATING
+        created = [
+            _create_creation_webhook(
+                phase, failure_policy, excluded, is_selective=is_mutating and not implies_requests
             ),
-        }
-        return [
-            {"name": name, "clientConfig": _create_client_config(target, path, ca_bundle)}
-            | webhook_fields
-            | _create_common_fields()
-            | extra_fields
-            for name, webhook_fields in fields_by_name.items()
+            _create_update_webhook(phase, failure_policy, excluded),
+            _create_node_webhook(phase),
         ]
+        if not is_mutating:
+            created += [
+                _create_namespace_webhook(),
+                _create_limits_webhook(),
+                _create_scale_webhook(excluded, workload_resources),
+            ]
+        if workload_resources:
+            created.append(_create_workload_webhook(phase, failure_policy, excluded, workload_resources))
+        return tuple(
+            replace(
+                webhook,
+                client_config=client_config,
+                side_effects="NoneOnDryRun",
+                timeout_seconds=_TIMEOUT_SECONDS,
+                admission_review_versions=("v1",),
+                reinvocation_policy="IfNeeded" if is_mutating else "Never",
+            )
+            for webhook in created
+        )
 
+    labels = {"app.kubernetes.io/name": CONFIGURATION_NAME, "app.kubernetes.io/component": "registration"}
+    metadata = ObjectMeta(name=CONFIGURATION_NAME, labels=labels)
     return (
-        _create_configuration(
-            "MutatingWebhookConfiguration", webhooks(Phase.MUTATING, {}, reinvocationPolicy="IfNeeded")
-        ),
-        _create_configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING, validating_only)),
+        WebhookConfiguration(metadata, webhooks(Phase.MUTATING), "MutatingWebhookConfiguration"),
+        WebhookConfiguration(metadata, webhooks(Phase.VALIDATING), "ValidatingWebhookConfiguration"),
     )
-
-
-def _create_validating_only_webhooks(
-    excluded: tuple[str, ...], workload_resources: Sequence[WorkloadResource]
-) -> dict[str, dict[str, Any]]:
-    return {
-        f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _create_namespace_webhook(),
-        LIMITS_WEBHOOK: _create_limits_webhook(),
-        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded, workload_resources),
-    }
 
 
 def get_workload_webhook_name(phase: Phase) -> str:
@@ -207,91 +204,84 @@ def get_workload_webhook_name(phase: Phase) -> str:
     return f"{WORKLOAD_WEBHOOK}.{phase}.{_DOMAIN}"
 
 
-def _create_configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/name": CONFIGURATION_NAME, "app.kubernetes.io/component": "registration"}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": CONFIGURATION_NAME, "labels": labels},
-        "webhooks": webhooks,
-    }
-
-
-def _create_client_config(target: WebhookTarget, path: str, ca_bundle: bytes | None) -> dict[str, Any]:
-    ca_fields = {} if ca_bundle is None else {"caBundle": base64.b64encode(ca_bundle).decode("ascii")}
+def _create_client_config(target: WebhookTarget, path: str, ca_bundle: bytes) -> WebhookClientConfig:
     if isinstance(target, UrlTarget):
-        return {"url": target.base.rstrip("/") + path} | ca_fields
-    service = {"namespace": target.namespace, "name": target.name, "port": target.port, "path": path}
-    return {"service": service} | ca_fields
+        return WebhookClientConfig(url=target.base.rstrip("/") + path, ca_bundle=ca_bundle)
+    service = ServiceReference(target.namespace, target.name, target.port, path)
+    return WebhookClientConfig(service=service, ca_bundle=ca_bundle)
 
 
-def _create_creation_webhook(phase: Phase, failure_policy: str, excluded: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "failurePolicy": failure_policy,
-        "namespaceSelector": _exclude_namespaces(excluded),
-        "rules": _list_creation_rules(_NAMESPACED_BY_PHASE[phase], "Namespaced"),
-    }
+def _create_creation_webhook(
+    phase: Phase, failure_policy: str, excluded: LabelSelector, *, is_selective: bool
+) -> Webhook:
+    return Webhook(
+        f"{phase}.{_DOMAIN}",
+        failure_policy=failure_policy,
+        namespace_selector=excluded,
+        match_conditions=(MatchCondition("may-be-mended", _MAY_BE_MUTATED),) if is_selective else (),
+        rules=_list_creation_rules(_NAMESPACED_BY_PHASE[phase], "Namespaced"),
+    )
 
 
-def _create_update_webhook(phase: Phase, failure_policy: str, excluded: tuple[str, ...]) -> dict[str, Any]:
+def _create_update_webhook(phase: Phase, failure_policy: str, excluded: LabelSelector) -> Webhook:
     extra_condition = _ALLOCATION_CHANGES + _COUNTED_ANNOTATION_CHANGES if phase is Phase.VALIDATING else ""
-    return {
-        "failurePolicy": failure_policy,
-        "namespaceSelector": _exclude_namespaces(excluded),
-        **_create_match_conditions("changes-what-is-judged", _OBJECT_CHANGES + extra_condition),
-        "rules": _list_update_rules(_NAMESPACED_BY_PHASE[phase], "Namespaced"),
-    }
+    return Webhook(
+        f"updates.{phase}.{_DOMAIN}",
+        failure_policy=failure_policy,
+        namespace_selector=excluded,
+        match_conditions=(MatchCondition("changes-what-is-judged", _OBJECT_CHANGES + extra_condition),),
+        rules=_list_update_rules(_NAMESPACED_BY_PHASE[phase], "Namespaced"),
+    )
 
 
-def _create_match_conditions(name: str, expression: str) -> dict[str, Any]:
-    return {"matchConditions": [{"name": name, "expression": expression}]}
+def _exclude_namespaces(namespaces: Iterable[str]) -> LabelSelector:
+    requirement = SelectorRequirement("kubernetes.io/metadata.name", "NotIn", list(namespaces))
+    return LabelSelector(match_expressions=[requirement])
 
 
-def _exclude_namespaces(namespaces: tuple[str, ...]) -> dict[str, Any]:
-    requirement = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(namespaces)}
-    return {"matchExpressions": [requirement]}
-
-
-def _create_node_webhook() -> dict[str, Any]:
+def _create_node_webhook(phase: Phase) -> Webhook:
     """Return the webhook of nodes; its failure policy accepts nodes while the gate is unavailable.
 
     If all nodes of a cluster are replaced at once, the gate has no node to run on until one has registered.
     """
-    return {
-        "failurePolicy": "Ignore",
-        **_create_match_conditions("changes-what-is-judged", _NODE_CHANGES),
-        "rules": _list_creation_rules(_CLUSTER_SCOPED, "Cluster") + _list_update_rules(_CLUSTER_SCOPED, "Cluster"),
-    }
+    return Webhook(
+        f"nodes.{phase}.{_DOMAIN}",
+        failure_policy="Ignore",
+        match_conditions=(MatchCondition("changes-what-is-judged", _NODE_CHANGES),),
+        rules=_list_creation_rules(_CLUSTER_SCOPED, "Cluster") + _list_update_rules(_CLUSTER_SCOPED, "Cluster"),
+    )
 
 
-def _create_namespace_webhook() -> dict[str, Any]:
+def _create_namespace_webhook() -> Webhook:
     """Return the webhook of namespaces whose labels change: it warns of a cap that the new labels select."""
-    return {
-        "failurePolicy": "Ignore",
-        **_create_match_conditions("changes-labels", _NAMESPACE_CHANGES),
-        "rules": [_create_namespace_update_rule()],
-    }
+    return Webhook(
+        f"namespaces.{Phase.VALIDATING}.{_DOMAIN}",
+        failure_policy="Ignore",
+        match_conditions=(MatchCondition("changes-labels", _NAMESPACE_CHANGES),),
+        rules=(_create_namespace_update_rule(),),
+    )
 
 
-def _create_namespace_update_rule() -> dict[str, Any]:
-    return _create_rule("", ["namespaces", "namespaces/finalize", "namespaces/status"], [UPDATE], "Cluster")
+def _create_namespace_update_rule() -> WebhookRule:
+    return _create_rule("", ["namespaces", "namespaces/finalize", "namespaces/status"], (UPDATE,), "Cluster")
 
 
-def _create_limits_webhook() -> dict[str, Any]:
+def _create_limits_webhook() -> Webhook:
     """Return the webhook of annotations that set limits, which denies one by a user that the cap does not name.
 
     It fails closed whatever the failure policy of the others is: nothing that a cluster needs to start or to recover
     changes such an annotation, and a raise that no gate admitted would stay after the outage. It excludes no namespace,
     since one that is excluded today may be a member of a cap later.
     """
-    return {
-        "failurePolicy": "Fail",
-        **_create_match_conditions("changes-limits", _LIMITS_CHANGE),
-        "rules": [_create_rule("", ["namespaces"], [CREATE], "Cluster"), _create_namespace_update_rule()],
-    }
+    return Webhook(
+        LIMITS_WEBHOOK,
+        failure_policy="Fail",
+        match_conditions=(MatchCondition("changes-limits", _LIMITS_CHANGE),),
+        rules=(_create_rule("", ["namespaces"], (CREATE,), "Cluster"), _create_namespace_update_rule()),
+    )
 
 
-def _create_scale_webhook(excluded: tuple[str, ...], resources: Sequence[WorkloadResource]) -> dict[str, Any]:
+def _create_scale_webhook(excluded: LabelSelector, resources: Sequence[WorkloadResource]) -> Webhook:
     """Return the webhook of scale requests that add pods.
 
     Autoscalers send them all day, so the failure policy accepts them while the gate is unavailable.
@@ -299,41 +289,42 @@ def _create_scale_webhook(excluded: tuple[str, ...], resources: Sequence[Workloa
     built_in = sorted(
         (group, plural) for (group, plural), kind in SCALABLE_KINDS.items() if (group, kind) in _NAMESPACED
     )
-    return {
-        "failurePolicy": "Ignore",
-        "namespaceSelector": _exclude_namespaces(excluded),
-        **_create_match_conditions("asks-for-more", _REPLICAS_INCREASE),
-        "rules": [
+    return Webhook(
+        f"scales.{Phase.VALIDATING}.{_DOMAIN}",
+        failure_policy="Ignore",
+        namespace_selector=excluded,
+        match_conditions=(MatchCondition("asks-for-more", _REPLICAS_INCREASE),),
+        rules=(
             *(
-                _create_rule(group, [f"{plural}/scale" for _, plural in members], [UPDATE], "Namespaced")
+                _create_rule(group, [f"{plural}/scale" for _, plural in members], (UPDATE,), "Namespaced")
                 for group, members in groupby(built_in, key=lambda resource: resource[0])
             ),
             *(
-                _create_rule(resource.group, [f"{resource.plural}/scale"], [UPDATE], "Namespaced", resource.version)
+                _create_rule(resource.group, [f"{resource.plural}/scale"], (UPDATE,), "Namespaced", resource.version)
                 for resource in resources
                 if (resource.group, resource.plural) in SCALABLE_KINDS
             ),
-        ],
-    }
+        ),
+    )
 
 
 def _create_workload_webhook(
-    failure_policy: str, excluded: tuple[str, ...], resources: Sequence[WorkloadResource]
-) -> dict[str, Any]:
+    phase: Phase, failure_policy: str, excluded: LabelSelector, resources: Sequence[WorkloadResource]
+) -> Webhook:
     """Return the webhook of resources of other projects, which are created rarely and have one webhook.
 
     Their controllers update them often, and some of these resources have no subresource for the status.
     """
     selections = dict.fromkeys(_format_selection(field) for resource in resources for field in resource.fields)
     changes = "".join(f" || object{selection} != oldObject{selection}" for selection in selections)
-    return {
-        "failurePolicy": failure_policy,
-        "namespaceSelector": _exclude_namespaces(excluded),
-        **_create_match_conditions(
-            "changes-what-is-judged", f"request.operation != 'UPDATE'{changes} || {_LABELS_CHANGE}"
-        ),
-        "rules": _list_workload_rules(resources),
-    }
+    condition = f"request.operation != 'UPDATE'{changes} || {_LABELS_CHANGE}"
+    return Webhook(
+        get_workload_webhook_name(phase),
+        failure_policy=failure_policy,
+        namespace_selector=excluded,
+        match_conditions=(MatchCondition("changes-what-is-judged", condition),),
+        rules=_list_workload_rules(resources),
+    )
 
 
 def _format_selection(field: TopField) -> str:
@@ -341,44 +332,35 @@ def _format_selection(field: TopField) -> str:
     return "".join(_SELECTIONS.get(step) or f"[?{json.dumps(step, ensure_ascii=False)}]" for step in field)
 
 
-def _list_workload_rules(resources: Sequence[WorkloadResource]) -> list[dict[str, Any]]:
+def _list_workload_rules(resources: Sequence[WorkloadResource]) -> tuple[WebhookRule, ...]:
     """Return one rule for the resources of one group, version and scope."""
-    groups = groupby(sorted(resources), key=lambda each: (each.group, each.version, each.is_namespaced))
-    return [
+    groups = groupby(sorted(resources), key=lambda resource: (resource.group, resource.version, resource.is_namespaced))
+    return tuple(
         _create_rule(
             group,
             [member.plural for member in members],
-            [CREATE, UPDATE],
+            (CREATE, UPDATE),
             "Namespaced" if is_namespaced else "Cluster",
             version,
         )
         for (group, version, is_namespaced), members in groups
-    ]
+    )
 
 
-def _create_common_fields() -> dict[str, Any]:
-    return {
-        "matchPolicy": "Equivalent",
-        "sideEffects": "NoneOnDryRun",
-        "timeoutSeconds": _TIMEOUT_SECONDS,
-        "admissionReviewVersions": ["v1"],
-    }
-
-
-def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> list[dict[str, Any]]:
+def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> tuple[WebhookRule, ...]:
     """Return one rule per group, without subresources, because they are never created."""
-    return [
-        _create_rule(group, [BUILT_IN_TARGETS[key].plural for key in members], [CREATE], scope)
+    return tuple(
+        _create_rule(group, [BUILT_IN_TARGETS[key].plural for key in members], (CREATE,), scope)
         for group, members in _group_by_api_group(kinds)
-    ]
+    )
 
 
-def _list_update_rules(kinds: Iterable[GroupKind], scope: str) -> list[dict[str, Any]]:
+def _list_update_rules(kinds: Iterable[GroupKind], scope: str) -> tuple[WebhookRule, ...]:
     """Return one rule per group, with its subresources."""
-    return [
-        _create_rule(group, [resource for key in members for resource in _list_resources(key)], [UPDATE], scope)
+    return tuple(
+        _create_rule(group, [resource for key in members for resource in _list_resources(key)], (UPDATE,), scope)
         for group, members in _group_by_api_group(kinds)
-    ]
+    )
 
 
 def _group_by_api_group(kinds: Iterable[GroupKind]) -> Iterator[tuple[str, Iterator[GroupKind]]]:
@@ -394,12 +376,6 @@ def _list_resources(kind: GroupKind) -> list[str]:
 
 
 def _create_rule(
-    group: str, resources: list[str], operations: list[str], scope: str, version: str = "v1"
-) -> dict[str, Any]:
-    return {
-        "apiGroups": [group],
-        "apiVersions": [version],
-        "resources": resources,
-        "operations": operations,
-        "scope": scope,
-    }
+    group: str, resources: Iterable[str], operations: tuple[str, ...], scope: str, version: str = "v1"
+) -> WebhookRule:
+    return WebhookRule((group,), (version,), tuple(resources), operations, scope)

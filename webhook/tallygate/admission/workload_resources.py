@@ -6,8 +6,9 @@ and read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.policy.workload_kinds import FieldPath, PathStep, Wildcard, WorkloadKind
 
 GroupVersionResource = tuple[str, str, str]
@@ -75,14 +76,14 @@ def _list_paths(kind: WorkloadKind) -> Iterator[FieldPath]:
         yield from filter(None, (pod_set.autoscaled, pod_set.rollout, pod_set.declared))
 
 
-def read_registered(configuration: Mapping[str, Any]) -> ServedResources:
+def read_registered(configuration: WebhookConfiguration) -> ServedResources:
     """Return the resources of other projects for which a stored webhook configuration is registered."""
     return {
-        (group, version, plural): rule.get("scope") != "Cluster"
-        for webhook in configuration.get("webhooks") or ()
-        if webhook.get("name", "").startswith(f"{WORKLOAD_WEBHOOK}.")
-        for rule in webhook.get("rules") or ()
-        for group in rule.get("apiGroups") or ()
-        for version in rule.get("apiVersions") or ()
-        for plural in rule.get("resources") or ()
+        (group, version, plural): rule.scope != "Cluster"
+        for webhook in configuration.webhooks
+        if webhook.name.startswith(f"{WORKLOAD_WEBHOOK}.")
+        for rule in webhook.rules
+        for group in rule.api_groups
+        for version in rule.api_versions
+        for plural in rule.resources
     }

@@ -3,13 +3,13 @@
 They have a module of their own because the import of the client is slow.
 """
 
-import base64
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
@@ -26,6 +26,7 @@ from tallygate.cli.sources.options import load_usable_policies, require_one_sour
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ApiClient
 from tallygate.kube.discovery import Discovery
+from tallygate.objects.admission_registration import WebhookConfiguration, encode_webhook
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.model import PolicySet
 from tallygate.server.settings.token_file import read_tokens
@@ -200,11 +201,11 @@ class _Registrar:
         self._client = client
         self._discovery = Discovery(client)
         self._folder = folder
-        self._encoded_bundle = base64.b64encode(ca_bundle).decode("ascii")
+        self._ca_bundle = ca_bundle
         self._token = token
         self._policies = policies
 
-    def create_webhooks(self, configuration: Any) -> list[dict[str, Any]] | None:
+    def create_webhooks(self, content: Any) -> list[dict[str, Any]] | None:
         """Return the webhooks of a configuration, or None if it is not left to the gate.
 
         Raises:
@@ -212,21 +213,23 @@ class _Registrar:
                 resources cannot be read.
             ApiError: if the gate's Deployment cannot be read.
         """
+        configuration = msgspec.convert(content, WebhookConfiguration)
         if not is_left_to_gate(configuration):
             return None
         choices = parse_choices(configuration)
         namespace = self._find_namespace() or DEFAULT_NAMESPACE
         if not choices.url:
             self._require_ready_replica(namespace)
-        return create_webhooks(
+        webhooks = create_webhooks(
             configuration,
             choices,
             namespace=namespace,
             token=self._token,
-            choose_bundle=lambda _: self._encoded_bundle,
+            choose_bundle=lambda _: self._ca_bundle,
             workload_resources=self._select_workload_resources(),
             implies_requests=bool(self._policies.implied_requests),
         )
+        return list(map(encode_webhook, webhooks))
 
     def _select_workload_resources(self) -> Sequence[WorkloadResource]:
         try:

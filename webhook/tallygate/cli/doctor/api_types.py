@@ -1,6 +1,6 @@
 """Typed records of the objects of a cluster that concern the gate, with the fields that the checks need.
 
-The types follow k8s.io/api admissionregistration/v1, apps/v1, policy/v1, coordination/v1 and apiextensions/v1, v1.36,
+The types follow k8s.io/api apps/v1, policy/v1, coordination/v1 and apiextensions/v1, v1.36,
 with the defaults that an API server fills in.
 """
 
@@ -10,74 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tallygate.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION
 from tallygate.objects.meta import LabelSelector, ObjectMeta, StringMap
 from tallygate.policy.limit_annotations import NO_TEXTS
-
-
-class WebhookRule(msgspec.Struct, rename="camel", frozen=True):
-    """The requests that a webhook is called for (RuleWithOperations)."""
-
-    api_groups: tuple[str, ...] = ()
-    api_versions: tuple[str, ...] = ()
-    operations: tuple[str, ...] = ()
-    resources: tuple[str, ...] = ()
-    scope: str = "*"
-
-
-class _ServiceReference(msgspec.Struct, rename="camel", frozen=True):
-    """A reference to a Service of the cluster, with the URL path."""
-
-    namespace: str
-    name: str
-    path: str = ""
-
-
-class _WebhookClientConfig(msgspec.Struct, rename="camel", frozen=True):
-    """The address of a webhook and the CA bundle (PEM) for its certificate; an empty bundle means the system's CAs."""
-
-    url: str | None = None
-    service: _ServiceReference | None = None
-    ca_bundle: bytes = b""
-
-
-class MatchCondition(msgspec.Struct, rename="camel", frozen=True):
-    """A CEL expression; the webhook is called only if it is true."""
-
-    name: str = ""
-    expression: str = ""
-
-
-class Webhook(msgspec.Struct, rename="camel", frozen=True):
-    """One webhook of a mutating or validating configuration."""
-
-    name: str
-    client_config: _WebhookClientConfig = _WebhookClientConfig()
-    rules: tuple[WebhookRule, ...] = ()
-    failure_policy: str = "Fail"
-    match_policy: str = "Equivalent"
-    namespace_selector: LabelSelector | None = None
-    object_selector: LabelSelector | None = None
-    timeout_seconds: int = 10
-    reinvocation_policy: str = "Never"
-    match_conditions: tuple[MatchCondition, ...] = ()
-
-
-class WebhookConfiguration(msgspec.Struct, rename="camel", frozen=True):
-    """A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration."""
-
-    metadata: ObjectMeta
-    webhooks: tuple[Webhook, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The name of the configuration."""
-        return self.metadata.name or ""
-
-    @property
-    def is_left_to_gate(self) -> bool:
-        """Whether the gate writes the webhooks of the configuration."""
-        return (self.metadata.annotations or {}).get(REGISTRATION_ANNOTATION) == BY_GATE
 
 
 class _GateContainerPort(msgspec.Struct, rename="camel", frozen=True):

@@ -11,8 +11,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
-from tallygate.cli.doctor.api_types import Webhook, WebhookConfiguration
 from tallygate.cli.doctor.facts import GateFacts, GateLocation
+from tallygate.objects.admission_registration import Webhook, WebhookConfiguration
 
 _MAX_NAMES = 5
 _MAX_COMMANDS = 5

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tallygate.accounting.amounts import Amounts
+from tallygate.admission.self_registration import is_left_to_gate
 from tallygate.admission.workload_resources import WorkloadResource, find_resource
 from tallygate.cli.doctor.api_types import (
     CustomResourceDefinition,
@@ -16,9 +17,9 @@ from tallygate.cli.doctor.api_types import (
     LabelledNamespace,
     LeaderLease,
     TlsSecret,
-    WebhookConfiguration,
 )
 from tallygate.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
+from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.objects.core import ResourceQuota
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.limit_annotations import LimitRecords
@@ -251,7 +252,7 @@ class GateFacts:
 
 def is_unregistered(configuration: WebhookConfiguration) -> bool:
     """Return whether a configuration is left to the gate, which has written no webhooks yet."""
-    return not configuration.webhooks and configuration.is_left_to_gate
+    return not configuration.webhooks and is_left_to_gate(configuration)
 
 
 def detect_features(facts: GateFacts) -> frozenset[Feature] | None:

@@ -31,7 +31,6 @@ from tallygate.cli.doctor.api_types import (
     LeaderLease,
     ServiceAccount,
     TlsSecret,
-    WebhookConfiguration,
 )
 from tallygate.cli.doctor.certificate_chain import fetch_served_certificate as shown_at
 from tallygate.cli.doctor.doctor_client import DoctorClient
@@ -68,6 +67,7 @@ from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.discovery import Discovery
 from tallygate.kube.pagination import list_raw_pages
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.objects.core import Node, ResourceQuota
 from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.known_kinds import KNOWN_KINDS

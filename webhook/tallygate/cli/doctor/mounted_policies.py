@@ -11,11 +11,12 @@ from typing import Final
 import msgspec
 
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
-from tallygate.cli.doctor.api_types import GateDeployment, WebhookConfiguration
+from tallygate.cli.doctor.api_types import GateDeployment
 from tallygate.cli.doctor.doctor_client import DoctorClient
 from tallygate.cli.doctor.facts import MUTATING, VALIDATING, Unavailable
 from tallygate.errors import TallygateError
 from tallygate.kube.client import ClientConfig
+from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.policy.load import SUFFIXES, load_policies
 from tallygate.policy.model import PolicySet
 

@@ -18,7 +18,7 @@ import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from tallygate.accounting.names import OPAQUE_PREFIX
-from tallygate.cli.doctor.api_types import GatePod, LabelledNamespace, WebhookConfiguration
+from tallygate.cli.doctor.api_types import GatePod, LabelledNamespace
 from tallygate.cli.doctor.doctor_client import ApiResponse, DoctorClient
 from tallygate.cli.doctor.facts import (
     DryRun,
@@ -32,6 +32,7 @@ from tallygate.cli.doctor.permissions import Permission
 from tallygate.cli.doctor.webhook_match import CREATE_POD, is_called_for, is_namespace_selected
 from tallygate.cli.progress import track
 from tallygate.kube.client import ClientConfig
+from tallygate.objects.admission_registration import WebhookConfiguration
 
 _AUTHORIZATION_API = "/apis/authorization.k8s.io/v1"
 _CREATED = 201

@@ -8,13 +8,12 @@ The function that creates the registration also creates the expected configurati
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from tallygate.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
 from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tallygate.admission.workload_resources import WorkloadResource, read_registered, select_resources
-from tallygate.cli.doctor.api_types import LabelledNamespace, Webhook, WebhookConfiguration, WebhookRule
+from tallygate.cli.doctor.api_types import LabelledNamespace
 from tallygate.cli.doctor.facts import MUTATING, VALIDATING, GateLocation
+from tallygate.objects.admission_registration import Webhook, WebhookConfiguration, WebhookRule, encode_webhook
 from tallygate.objects.meta import LabelSelector
 from tallygate.policy.workload_kinds import WorkloadKind
 
@@ -58,12 +57,12 @@ def has_webhook_for(configuration: WebhookConfiguration, request: RequestKind) -
 def is_namespace_selected(webhook: Webhook, namespace: LabelledNamespace) -> bool:
     """Return whether the webhook is called for objects of this namespace.
 
-    A missing selector and an invalid one match every namespace: an API server stores a missing one as empty.
+    An invalid selector matches every namespace.
     """
     return _create_selector(webhook.namespace_selector).matches({NAME_LABEL: namespace.name, **namespace.labels})
 
 
-def is_restrictive(selector: LabelSelector | None) -> bool:
+def is_restrictive(selector: LabelSelector) -> bool:
     """Return whether a selector excludes any object."""
     return not _create_selector(selector).is_empty
 
@@ -79,9 +78,7 @@ def list_request_kinds(rule: WebhookRule) -> tuple[RequestKind, ...]:
     )
 
 
-def _create_selector(label_selector: LabelSelector | None) -> Selector:
-    if label_selector is None:
-        return MATCH_EVERYTHING
+def _create_selector(label_selector: LabelSelector) -> Selector:
     try:
         return parse_selector(label_selector)
     except SelectorError:
@@ -116,7 +113,7 @@ def list_registered_resources(
     configuration: WebhookConfiguration, kinds: Iterable[WorkloadKind]
 ) -> tuple[WorkloadResource, ...]:
     """Return the resources of other projects that a configuration names; none if one of them is not of these kinds."""
-    registered = read_registered(msgspec.to_builtins(configuration))
+    registered = read_registered(configuration)
     resources = select_resources(kinds, registered)
     return resources if len(resources) == len({(group, plural) for group, _, plural in registered}) else ()
 
@@ -141,7 +138,7 @@ class ExpectedConfigurations:
 
     def get_configuration(self, kind: str) -> WebhookConfiguration:
         """Return the expected configuration of one kind."""
-        return msgspec.convert(self._configurations[kind], WebhookConfiguration)
+        return self._configurations[kind]
 
     def find_webhook(self, kind: str, name: str) -> Webhook | None:
         """Return a webhook of a configuration; None if no webhook has this name."""
@@ -149,6 +146,5 @@ class ExpectedConfigurations:
 
     def get_field(self, kind: str, name: str, field_name: str) -> Any:
         """Return the JSON value of a field of a webhook; None if it is missing."""
-        return next(webhook for webhook in self._configurations[kind]["webhooks"] if webhook["name"] == name).get(
-            field_name
-        )
+        webhook = self.find_webhook(kind, name)
+        return encode_webhook(webhook).get(field_name) if webhook else None

@@ -19,20 +19,17 @@ definitions yet, and a rule for a missing kind matches nothing.
 At SIGTERM a replica whose installation is being deleted empties the configurations, since no gate will answer.
 """
 
-import base64
-import binascii
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tallygate.admission.self_registration import (
     RegistrationChoices,
     RegistrationError,
     RegistrationState,
-    are_stored,
     create_webhooks,
     is_left_to_gate,
     parse_choices,
@@ -47,13 +44,14 @@ from tallygate.admission.workload_resources import (
 )
 from tallygate.errors import TallygateError
 from tallygate.kube.client import ClientConfig
+from tallygate.objects.admission_registration import Webhook
 from tallygate.server.interfaces import RegistrationFactory, RegistrationParts
 from tallygate.server.telemetry.json_log import FailureLog, Logger
 from tallygate.server.worker import Worker, WorkerPace, WorkerTask
 from tallygate.state.kubernetes.registration_store import (
-    Configuration,
     Installation,
     KubernetesRegistrationStore,
+    StoredConfiguration,
 )
 
 WITHDRAWAL_SECONDS: Final = 2.0
@@ -71,7 +69,7 @@ _JITTER: Final = 0.2
 class RegistrationStore(Protocol):
     """The webhook configurations and the installation of a cluster. Each method raises TallygateError."""
 
-    def read_configurations(self, timeout: float) -> list[Configuration]:
+    def read_configurations(self, timeout: float) -> list[StoredConfiguration]:
         """Return the configurations that exist."""
         ...
 
@@ -84,7 +82,7 @@ class RegistrationStore(Protocol):
         ...
 
     def replace_webhooks(
-        self, configuration: Configuration, webhooks: list[dict[str, Any]], namespace_uid: str, timeout: float
+        self, stored: StoredConfiguration, webhooks: Sequence[Webhook], namespace_uid: str, timeout: float
     ) -> bool:
         """Replace the webhooks of a stored configuration; return whether it was still the stored version."""
         ...
@@ -172,13 +170,13 @@ class RegistrationController:
             registered = [
                 configuration
                 for configuration in stored
-                if is_left_to_gate(configuration) and configuration.get("webhooks")
+                if is_left_to_gate(configuration.typed) and configuration.typed.webhooks
             ]
             if not registered:
                 return
             for configuration in registered:
-                if self._store.replace_webhooks(configuration, [], "", max(0.0, deadline - self._monotonic())):
-                    self._log.info("registration-withdrawn", kind=configuration["kind"])
+                if self._store.replace_webhooks(configuration, (), "", max(0.0, deadline - self._monotonic())):
+                    self._log.info("registration-withdrawn", kind=configuration.typed.kind)
 
     def _describe(self) -> dict[str, object]:
         details: dict[str, object] = {"reason": self._reason}
@@ -203,7 +201,7 @@ class RegistrationController:
             self._set_state(RegistrationState.STANDBY, "the leader registers the gate")
             return True
         stored = self._store.read_configurations(_TIMEOUT_SECONDS)
-        ours = [configuration for configuration in stored if is_left_to_gate(configuration)]
+        ours = [configuration for configuration in stored if is_left_to_gate(configuration.typed)]
         if not ours:
             self._set_state(RegistrationState.NOT_OURS if stored else RegistrationState.ABSENT)
             return True
@@ -212,7 +210,7 @@ class RegistrationController:
                 self._set_state(RegistrationState.WAITING, obstacle)
                 return True
             served = self._read_served(ours)
-            completed = {our["kind"]: self._complete(our, stored, installation, served) for our in ours}
+            completed = {our.typed.kind: self._complete(our, stored, installation, served) for our in ours}
         except TallygateError as error:
             self._set_state(RegistrationState.WAITING, str(error))
             raise
@@ -226,14 +224,14 @@ class RegistrationController:
             self._set_state(RegistrationState.COMPLETE)
         return True
 
-    def _find_obstacle(self, ours: list[Configuration], installation: Installation) -> str:
+    def _find_obstacle(self, ours: list[StoredConfiguration], installation: Installation) -> str:
         """Return why the gate must not be registered now; empty if it may be."""
         unready = [status.name for status in self._parts.list_statuses() if not status.ready]
         if unready:
             return f"this replica is not ready: {', '.join(unready)}"
         if self._is_removed(installation):
             return "the gate is being removed"
-        if all(our.get("webhooks") or parse_choices(our).url for our in ours):
+        if all(our.typed.webhooks or parse_choices(our.typed).url for our in ours):
             return ""
         if not installation.ready_replicas:
             self._ready_since = None
@@ -243,7 +241,7 @@ class RegistrationController:
         is_settled = now - self._ready_since >= _SETTLING_SECONDS
         return "" if is_settled else "a replica is ready, and soon reached by its Service"
 
-    def _read_served(self, ours: Iterable[Configuration]) -> ServedResources | None:
+    def _read_served(self, ours: Iterable[StoredConfiguration]) -> ServedResources | None:
         """Return the served resources and those that are missing for a short time; None if they cannot be read."""
         try:
             served = self._store.read_served_resources(_TIMEOUT_SECONDS)
@@ -253,13 +251,13 @@ class RegistrationController:
         self._discovery_failures.update("")
         return {**served, **self._list_missing(ours, served)}
 
-    def _list_missing(self, ours: Iterable[Configuration], served: ServedResources) -> ServedResources:
+    def _list_missing(self, ours: Iterable[StoredConfiguration], served: ServedResources) -> ServedResources:
         """Return the registered resources of which no version is served, for a short time."""
         now, present = self._monotonic(), {(group, plural) for group, _, plural in served}
         missing = {
             key: is_namespaced
             for our in ours
-            for key, is_namespaced in read_registered(our).items()
+            for key, is_namespaced in read_registered(our.typed).items()
             if (key[0], key[2]) not in present
         }
         self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
@@ -267,8 +265,8 @@ class RegistrationController:
 
     def _complete(
         self,
-        configuration: Configuration,
-        stored: list[Configuration],
+        configuration: StoredConfiguration,
+        stored: list[StoredConfiguration],
         installation: Installation,
         served: ServedResources | None,
     ) -> tuple[WorkloadResource, ...] | None:
@@ -277,13 +275,13 @@ class RegistrationController:
         Return the resources of other projects in them; None if they could not be written. If the served resources are
         unknown, those that are registered stay.
         """
-        choices = parse_choices(configuration)
+        choices = parse_choices(configuration.typed)
         tokens = self._parts.get_tokens()
         known_bundles = list(dict.fromkeys(_list_bundles([configuration, *stored])))
-        registered = read_registered(configuration)
+        registered = read_registered(configuration.typed)
         resources = select_resources(self._parts.list_workload_kinds(), registered if served is None else served)
         webhooks = create_webhooks(
-            configuration,
+            configuration.typed,
             choices,
             namespace=self._parts.namespace,
             token=tokens[0].decode("ascii") if tokens else "",
@@ -291,14 +289,14 @@ class RegistrationController:
             workload_resources=resources,
             implies_requests=self._parts.implies_requests(),
         )
-        if are_stored(webhooks, configuration):
+        if webhooks == configuration.typed.webhooks:
             return resources
         if self._is_leaving.is_set() or not self._store.replace_webhooks(
             configuration, webhooks, installation.namespace_uid, _TIMEOUT_SECONDS
         ):
             return None
         self._log.info(
-            "registered", kind=configuration["kind"], webhooks=len(webhooks), **_list_changes(registered, resources)
+            "registered", kind=configuration.typed.kind, webhooks=len(webhooks), **_list_changes(registered, resources)
         )
         return resources
 
@@ -319,15 +317,15 @@ class _BundleChoice:
         parts: RegistrationParts,
         ca_source: CaSource,
         choices: RegistrationChoices,
-        known_bundles: list[str],
+        known_bundles: list[bytes],
     ) -> None:
         self._parts = parts
         self._ca_source = ca_source
         self._host = choices.get_host(parts.namespace)
         self._known_bundles = known_bundles
-        self._problems: dict[str, str] = {}
+        self._problems: dict[bytes, str] = {}
 
-    def choose(self, stored_bundle: str) -> str:
+    def choose(self, stored_bundle: bytes) -> bytes:
         """Return the first bundle that verifies the certificate: the stored one, the gate's, that of another webhook.
 
         A stored bundle stays, since its publisher knows the next CA: the gate's rotation, an administrator, or
@@ -336,28 +334,19 @@ class _BundleChoice:
         Raises:
             RegistrationError: if the certificate verifies by none.
         """
-        own_bundle = base64.b64encode(self._ca_source.read_bundle()).decode("ascii")
+        own_bundle = self._ca_source.read_bundle()
         for bundle in (stored_bundle, own_bundle, *self._known_bundles):
             if bundle and not self._find_problem(bundle):
                 return bundle
         problem = self._find_problem(own_bundle) if own_bundle else "no CA is known for the served certificate"
         raise RegistrationError(f"{problem}: {self._ca_source.remedy}")
 
-    def _find_problem(self, bundle: str) -> str:
+    def _find_problem(self, bundle: bytes) -> str:
         if bundle not in self._problems:
-            self._problems[bundle] = self._parts.find_trust_problem(_decode(bundle), self._host)
+            self._problems[bundle] = self._parts.find_trust_problem(bundle, self._host)
         return self._problems[bundle]
 
 
-def _list_bundles(configurations: Iterable[Configuration]) -> Iterable[str]:
-    for configuration in configurations:
-        for webhook in configuration.get("webhooks") or ():
-            if bundle := webhook.get("clientConfig", {}).get("caBundle"):
-                yield bundle
-
-
-def _decode(bundle: str) -> bytes:
-    try:
-        return base64.b64decode(bundle, validate=True)
-    except (binascii.Error, ValueError):
-        return b""
+def _list_bundles(configurations: Iterable[StoredConfiguration]) -> Iterable[bytes]:
+    bundles = (webhook.client_config.ca_bundle for stored in configurations for webhook in stored.typed.webhooks)
+    return filter(None, bundles)

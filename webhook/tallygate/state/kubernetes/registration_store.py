@@ -5,24 +5,31 @@ whether the gate is being removed.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
 from tallygate.kube.discovery import Discovery, Served
 from tallygate.kube.resource_codec import create_response_error
 from tallygate.kube.transport import Response
+from tallygate.objects.admission_registration import Webhook, WebhookConfiguration, encode_webhook
 from tallygate.state.ports import StoreUnavailableError
 
 CONFIGURATION_KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 _QUERY: Final = {"fieldManager": "tallygate-registration"}
 
-Configuration = Mapping[str, Any]
-"""A webhook configuration as the API server sent it."""
+
+class StoredConfiguration(NamedTuple):
+    """A webhook configuration as the API server sent it: its `content`, of which a write keeps all else, and typed."""
+
+    content: Mapping[str, Any]
+    typed: WebhookConfiguration
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +63,11 @@ class KubernetesRegistrationStore:
         self._namespace = namespace
         self._name = name
 
-    def read_configurations(self, timeout: float) -> list[Configuration]:
+    def read_configurations(self, timeout: float) -> list[StoredConfiguration]:
         """Return the configurations that exist."""
         paths = map(self._get_path, CONFIGURATION_KINDS)
-        return [stored for path in paths if (stored := self._find(path, timeout)) is not None]
+        contents = [content for path in paths if (content := self._find(path, timeout)) is not None]
+        return [StoredConfiguration(content, _convert(content)) for content in contents]
 
     def read_installation(self, timeout: float) -> Installation:
         """Return the state of the installation."""
@@ -78,7 +86,7 @@ class KubernetesRegistrationStore:
         return self._discovery.read(timeout)
 
     def replace_webhooks(
-        self, configuration: Configuration, webhooks: list[dict[str, Any]], namespace_uid: str, timeout: float
+        self, stored: StoredConfiguration, webhooks: Sequence[Webhook], namespace_uid: str, timeout: float
     ) -> bool:
         """Replace the webhooks of a stored configuration; return whether it was still the stored version.
 
@@ -86,13 +94,17 @@ class KubernetesRegistrationStore:
         configuration after the namespace. An API server with the admission plugin OwnerReferencesPermissionEnforcement
         refuses that to a client that may not delete the configuration; then it gets no owner.
         """
-        metadata = configuration["metadata"]
+        metadata = stored.content["metadata"]
         owner = {"apiVersion": "v1", "kind": "Namespace", "name": self._namespace, "uid": namespace_uid}
         owners = metadata.get("ownerReferences") or []
         is_owned = not namespace_uid or any(owner.get("uid") == namespace_uid for owner in owners)
         for all_owners in (owners,) if is_owned else ([*owners, owner], owners):
-            replaced = {**configuration, "webhooks": webhooks, "metadata": {**metadata, "ownerReferences": all_owners}}
-            path = self._get_path(configuration["kind"])
+            replaced = {
+                **stored.content,
+                "webhooks": list(map(encode_webhook, webhooks)),
+                "metadata": {**metadata, "ownerReferences": all_owners},
+            }
+            path = self._get_path(stored.typed.kind)
             response = self._client.replace(path, json.dumps(replaced).encode(), _QUERY, timeout=timeout)
             if response.status != HTTPStatus.FORBIDDEN:
                 break
@@ -108,7 +120,7 @@ class KubernetesRegistrationStore:
     def _get_path(self, kind: str) -> str:
         return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{self._name}"
 
-    def _find(self, path: str, timeout: float) -> Configuration | None:
+    def _find(self, path: str, timeout: float) -> Mapping[str, Any] | None:
         """Return the object at a path, or None if it does not exist."""
         response = self._client.get(path, timeout=timeout)
         if response.status == HTTPStatus.NOT_FOUND:
@@ -122,7 +134,7 @@ class KubernetesRegistrationStore:
             raise StoreUnavailableError(f"what answered for {path} is no API server")
         return decoded
 
-    def _find_readable(self, path: str, timeout: float) -> Configuration | None:
+    def _find_readable(self, path: str, timeout: float) -> Mapping[str, Any] | None:
         """Return the object at a path, an empty one if it may not be read, or None if it does not exist."""
         try:
             return self._find(path, timeout)
@@ -130,6 +142,13 @@ class KubernetesRegistrationStore:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
             return {}
+
+
+def _convert(content: Mapping[str, Any]) -> WebhookConfiguration:
+    try:
+        return msgspec.convert(content, WebhookConfiguration)
+    except msgspec.ValidationError as error:
+        raise StoreUnavailableError(f"a webhook configuration is not as an API server stores it: {error}") from None
 
 
 def _check(response: Response) -> None:

@@ -9,16 +9,9 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from tallygate.accounting.selectors import SelectorError, parse_selector
-from tallygate.admission.self_registration import FAILURE_POLICY_ANNOTATION
+from tallygate.admission.self_registration import FAILURE_POLICY_ANNOTATION, is_left_to_gate
 from tallygate.admission.webhook_configuration import LIMITS_WEBHOOK
-from tallygate.cli.doctor.api_types import (
-    GateDeployment,
-    GateDisruptionBudget,
-    LabelledNamespace,
-    TlsSecret,
-    Webhook,
-    WebhookConfiguration,
-)
+from tallygate.cli.doctor.api_types import GateDeployment, GateDisruptionBudget, LabelledNamespace, TlsSecret
 from tallygate.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 from tallygate.cli.doctor.check_result import (
     CheckResult,
@@ -45,6 +38,7 @@ from tallygate.cli.doctor.webhook_match import (
     is_called_for_pods,
     is_namespace_selected,
 )
+from tallygate.objects.admission_registration import Webhook, WebhookConfiguration
 from tallygate_certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
 
 _CERTIFICATE_DIRECTORY = "certs.d/"  # as deploy/README.md calls it
@@ -177,7 +171,8 @@ def check_trust(facts: GateFacts) -> CheckResult:
         if (reason := _find_webhook_distrust(facts, registered[2], chain))
     ]
     results = [
-        create_failure(f"{each[2].name}: {why}", *_list_fix_commands(facts, each, chain)) for each, why in distrusting
+        create_failure(f"{registered[2].name}: {reason}", *_list_fix_commands(facts, registered, chain))
+        for registered, reason in distrusting
     ]
     return combine_results(
         results, create_pass(f"all {len(webhooks)} webhooks trust the certificate that the gate serves")
@@ -257,7 +252,7 @@ def _check_ca_bundles(facts: GateFacts) -> Iterator[CheckResult]:
     """Check the certificate of each bundle that expires last: a bundle may also contain a replaced one."""
     for bundle in {webhook.client_config.ca_bundle for _, _, webhook in _list_webhooks(facts)} - {b""}:
         try:
-            longest_lived = max(load_certificates(bundle), key=lambda each: each.not_valid_after_utc)
+            longest_lived = max(load_certificates(bundle), key=lambda certificate: certificate.not_valid_after_utc)
         except (CertificateChainError, ValueError):
             continue  # the check `trusted` reports it
         yield from _check_lifetime(facts, "the authority in caBundle", longest_lived)
@@ -380,7 +375,7 @@ def _find_open_webhooks(facts: GateFacts) -> Iterator[CheckResult]:
 
 def _format_policy_fix(facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook) -> str:
     """Return a command that sets the failure policy, or asks the gate to, which would restore its own otherwise."""
-    if configuration.is_left_to_gate:
+    if is_left_to_gate(configuration):
         return format_kubectl(
             facts.location,
             "annotate",

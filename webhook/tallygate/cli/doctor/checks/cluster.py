@@ -10,9 +10,9 @@ from tallygate.accounting.names import OPAQUE_PREFIX, REQUESTS_PREFIX
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.request import CREATE, UPDATE, Phase
+from tallygate.admission.self_registration import is_left_to_gate
 from tallygate.admission.webhook_configuration import get_workload_webhook_name
 from tallygate.admission.workload_resources import WorkloadResource
-from tallygate.cli.doctor.api_types import WebhookConfiguration
 from tallygate.cli.doctor.check_result import (
     CheckResult,
     check,
@@ -35,6 +35,7 @@ from tallygate.cli.doctor.facts import (
     Unavailable,
 )
 from tallygate.cli.doctor.webhook_match import ExpectedConfigurations, RequestKind, has_webhook_for
+from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.objects.core import ResourceQuota
 from tallygate.policy.limit_annotations import (
     ANNOTATION_PREFIX,
@@ -369,7 +370,7 @@ def _list_fixes(
         isinstance(replica.readiness, Unavailable) or replica.find_check("registration") is not None
         for replica in replicas
     )
-    if configuration.is_left_to_gate and writes:
+    if is_left_to_gate(configuration) and writes:
         yield format_kubectl(location, "get", "--raw=/apis", location.impersonation)
         return
     phase = _PHASES[kind]

@@ -7,7 +7,7 @@ from typing import Final
 from tallygate.accounting.selectors import SelectorError, parse_selector
 from tallygate.admission.request import Phase
 from tallygate.admission.self_registration import RegistrationState
-from tallygate.cli.doctor.api_types import GateNetworkPolicy, MatchCondition, Webhook, WebhookConfiguration
+from tallygate.cli.doctor.api_types import GateNetworkPolicy
 from tallygate.cli.doctor.check_result import (
     CheckResult,
     check,
@@ -41,6 +41,7 @@ from tallygate.cli.doctor.webhook_match import (
     list_registered_resources,
     list_request_kinds,
 )
+from tallygate.objects.admission_registration import MatchCondition, Webhook, WebhookConfiguration
 
 MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10
 """The harmless range of a webhook's timeout in seconds. A write of a ledger in a busy cluster can take 2 s, and a
