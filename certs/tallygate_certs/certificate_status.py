@@ -211,5 +211,5 @@ def _find_trust_problem(state: SecretState, trust: WebhookTrust, now: datetime) 
     if distrusting:
         return f"{len(distrusting)} of {len(trust.bundles)} webhooks of the {trust.kind} do not trust the certificate"
     if any(text != encode_pem(state.ca_certificates) for text in trust.bundles):
-        return f"the {trust.kind} does not trust exactly what ca.crt says; a gate that runs mends it in seconds"
+        return f"the {trust.kind} does not trust exactly what ca.crt says; a running gate corrects it within seconds"
     return ""

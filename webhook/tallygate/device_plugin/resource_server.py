@@ -90,7 +90,7 @@ class ResourceServer:
         return False
 
     def publish(self, offered: Sequence[OfferedDevice]) -> None:
-        """Send this list to the kubelet, and answer by it from now on."""
+        """Send this list to the kubelet, and use it for all later answers."""
         with self._changed:
             self._offered = {device.offered_id: device for device in offered}
             self._version += 1

@@ -69,7 +69,7 @@ def _read_kubeconfigs(kubeconfig: Path | None) -> Iterator[Mapping[str, Any]]:
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             reason = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
             raise KubeconfigError(
-                f"kubeconfig {path} cannot be read: {reason}; mend it, or name another by $KUBECONFIG"
+                f"kubeconfig {path} cannot be read: {reason}; correct it, or name another by $KUBECONFIG"
             ) from error
         if isinstance(content, Mapping):
             yield content
