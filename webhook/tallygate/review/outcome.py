@@ -99,3 +99,11 @@ class Outcome(msgspec.Struct, frozen=True):
 def describe_unevaluated(cap: str, reason: str) -> str:
     """Return the message about a cap that cannot reject a request, and was not evaluated for this reason."""
     return f"cap {cap} was not evaluated, and has no hard limit on this request: {reason}"
+
+
+def describe_unlabelled(cap: str, namespace: str) -> str:
+    """Return the message about a cap that was not evaluated, since the labels of the namespace are unknown."""
+    return (
+        f"cap {cap} was not evaluated: it selects namespaces by label, and the labels of namespace {namespace} are "
+        "unknown here"
+    )

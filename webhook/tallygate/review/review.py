@@ -113,7 +113,7 @@ def review(  # noqa: PLR0913  # the request, and what it is reviewed by, each by
         # Other webhooks may still change the object: its amounts are decided once they are final.
         return Outcome(request, phase, policy_set, verdict, implied)
     target = decoded_request.target
-    if (target is not None and target.creates_pods) or is_scale_request(request):
+    if target.creates_pods if target is not None else is_scale_request(request):
         # After the rules, which evaluate a template as it is written: the forecasts are about the pods made of it.
         implied = decoded_request.implied = implied.with_defaults(view.find_pod_defaults(request.namespace))
     outcome = Outcome(request, phase, policy_set, verdict, implied)

@@ -26,7 +26,7 @@ from tallygate.policy.model import ForecastEnforcement
 from tallygate.review.applied_workload import count_daemon_pods, create_workload
 from tallygate.review.cap_messages import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.review.gpu_annotation_review import find_uncounted_annotations
-from tallygate.review.outcome import Outcome
+from tallygate.review.outcome import Outcome, describe_unlabelled
 from tallygate.review.owner_chain import find_controller
 from tallygate.review.view import ClusterView
 from tallygate.review.workload_forecast import describe_unknown_count, describe_unknown_defaults, forecast_cap
@@ -69,11 +69,7 @@ def review_stored_limits(
     if not outcome.policy_set.caps or not namespace:
         return outcome
     matching = outcome.policy_set.caps.find_matching(namespace, labels)
-    unknown = [
-        f"cap {name} was not evaluated: it selects namespaces by label, and the labels of namespace {namespace} are "
-        "unknown here"
-        for name in matching.unknown
-    ]
+    unknown = [describe_unlabelled(name, namespace) for name in matching.unknown]
     denied, warnings = list[Problem](), list[Problem]()
     if target is not None and matching.caps:
         for cap in matching.caps:

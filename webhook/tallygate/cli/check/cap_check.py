@@ -71,6 +71,7 @@ from tallygate.review.claim_forecast import (
 )
 from tallygate.review.device_forecast import compute_least, is_counted
 from tallygate.review.gpu_annotation_review import find_uncounted_annotations
+from tallygate.review.outcome import describe_unlabelled
 from tallygate.review.whole_workloads import create_whole_problems, read_none, select_whole_caps
 from tallygate.review.workload_forecast import describe_unknown_defaults, forecast_cap, list_unlimited
 from tallygate.state.in_memory import MemoryLedgers
@@ -133,11 +134,7 @@ class CapChecker:
 
     def _charge(self, typed: TypedObject, matching: MatchingCaps) -> CapCheckResult:
         namespace = typed.subject.namespace
-        not_evaluated = tuple(
-            f"cap {name} was not evaluated: it selects namespaces by label, and the labels of namespace {namespace} "
-            "are unknown here"
-            for name in matching.unknown
-        )
+        not_evaluated = tuple(describe_unlabelled(name, namespace) for name in matching.unknown)
         if isinstance(typed.content, ResourceClaim):
             return self._charge_claim(typed, typed.content, matching.caps, not_evaluated)
         if isinstance(typed.content, ResourceClaimTemplate):
