@@ -123,12 +123,16 @@ def test_objects_stored_before_the_gate_are_found_at_their_owner(audit: Run, hal
     done = audit("--namespace", halves, "-o", "json")
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
-    assert [(each["code"], each["object"]["kind"], each["object"]["name"]) for each in found["findings"]] == [
+    found_by_name = [(each["code"], each["object"]["kind"], each["object"]["name"]) for each in found["findings"]]
+    # The name of the resource is one that Kubernetes 1.8 replaced: it is found in requests and limits.
+    assert found_by_name.count(("TG071", "Deployment", "halves")) == 2
+    assert [finding for finding in found_by_name if finding[0] != "TG071"] == [
         ("TG101", "Deployment", "halves"),
         ("TG207", "Namespace", halves),
         ("TG204", "Deployment", "halves"),
     ]
-    assert "top consumers: Deployment halves (2)" in found["findings"][1]["message"]
+    (over_cap,) = (each for each in found["findings"] if each["code"] == "TG207")
+    assert "top consumers: Deployment halves (2)" in over_cap["message"]
     assert found["summary"]["objects"]["Pod"] == 2
 
 
@@ -173,7 +177,7 @@ def _write_keep_and_remove(cluster: Cluster, audit: Run, namespace: str, resourc
     assert re.search(r"^reports \(\S+\): 1 written, 0 unchanged, 0 removed$", first.stderr, re.MULTILINE)
     report = _report(cluster, resource, namespace)
     assert report is not None
-    assert report["summary"] == {"pass": 0, "fail": 2, "warn": 1, "error": 0, "skip": 0}
+    assert report["summary"] == {"pass": 0, "fail": 2, "warn": 3, "error": 0, "skip": 0}
     fraction = report["results"][0]
     uid = fraction["resources"][0].pop("uid")
     assert uid

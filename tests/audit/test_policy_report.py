@@ -1,12 +1,14 @@
 """A policy report: bounded, equal for equal findings, and small enough for etcd whatever its texts."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallygate.accounting.problem import BUILT_IN_CHECK
 from tallygate.audit.policy_report import (
     DIGEST_ANNOTATION,
     MAX_RESULT_BYTES,
@@ -53,6 +55,13 @@ def test_a_report_fits_into_etcd_whatever_its_texts(texts: list[str], times: int
     encoded = msgspec.json.encode(create_report(NEWER, "team-a", content, {}, 5))
     assert len(encoded) < MAX_RESULT_BYTES + 100_000
     assert all(len(each["message"]) <= 1000 for each in content.results if "message" in each)
+
+
+def test_a_finding_of_no_policy_has_a_policy_in_the_report() -> None:
+    """Both definitions require the field, and an API server rejects an empty one with the whole report."""
+    found = create_finding("a")
+    built_in = replace(found, problem=replace(found.problem, rule="", policy_kind=BUILT_IN_CHECK))
+    assert [each["policy"] for each in create_content([built_in], count_denials(1)).results] == ["built-in"]
 
 
 def test_the_digest_changes_only_with_the_findings() -> None:

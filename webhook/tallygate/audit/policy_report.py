@@ -34,6 +34,7 @@ _RESULTS_BY_ENFORCEMENT: Mapping[Enforcement, tuple[str, str]] = {
     Enforcement.WARN: ("warn", "medium"),
     Enforcement.AUDIT: ("warn", "info"),
 }
+_BUILT_IN_POLICY = "built-in"  # of a finding that needs no policy; the APIs require a name
 _CATEGORIES = {"rule": "ResourceRule", "cap": "NamespaceCap", BUILT_IN_CHECK: "LimitRange"}
 
 ReportResult = dict[str, Any]
@@ -142,7 +143,7 @@ def _create_result(finding: AuditFinding) -> ReportResult:
     entry = {
         "source": REPORT_NAME,
         "category": "ResourceName" if problem.code == OLD_NAME.number else _CATEGORIES[problem.policy_kind],
-        "policy": problem.rule,
+        "policy": problem.rule or _BUILT_IN_POLICY,
         "rule": problem.code,
         "result": result,
         "severity": severity,
