@@ -12,7 +12,7 @@ cap before kube-scheduler allocates devices, so each object is compared with the
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -114,6 +114,8 @@ class CapChecker:
         self._allocation = AllocationChecker(self._usage, state)
         self._ledgers = MemoryLedgers(self._usage.ledgers)
         self._quotas = QuotaChecker(state)
+        self._pods: dict[str, Sequence[tuple[StoredConsumer, Mapping[str, str]]]] = {}
+        self._existing: tuple[object, Sequence[StoredConsumer]] = (None, ())
         self._attempts = 0
 
     def charge(self, typed: TypedObject, labels: Labels | None) -> CapCheckResult:
@@ -446,13 +448,24 @@ class CapChecker:
         )
         return charge_consumer(self._ledgers, consumer, charges, math.inf)
 
-    def _find_existing_pods(self, typed: TypedObject, view: PodView) -> list[StoredConsumer]:
+    def _find_existing_pods(self, typed: TypedObject, view: PodView) -> Sequence[StoredConsumer]:
         """Return the stored pods of an object: the pod itself, or all pods with the labels of the template."""
-        pods = self._state.pods.list_all(typed.subject.namespace)
+        namespace = typed.subject.namespace
         if not view.is_template:
-            return [pod for pod in pods if pod.name == typed.subject.name]
-        labels = ((view.pod.metadata.labels if view.pod.metadata else None) or {}).items()
-        return [pod for pod in pods if labels and labels <= self._state.read_labels(pod).items()]
+            return [pod for pod, _ in self._list_pods(namespace) if pod.name == typed.subject.name]
+        labels = (view.pod.metadata.labels if view.pod.metadata else None) or {}
+        key = namespace, frozenset(labels.items())
+        if self._existing[0] != key:  # several steps of one object ask for the same pods
+            found = [pod for pod, own in self._list_pods(namespace) if labels and labels.items() <= own.items()]
+            self._existing = key, found
+        return self._existing[1]
+
+    def _list_pods(self, namespace: str) -> Sequence[tuple[StoredConsumer, Mapping[str, str]]]:
+        """Return the stored pods of a namespace with their labels."""
+        if namespace not in self._pods:
+            pods = self._state.pods.list_all(namespace)
+            self._pods[namespace] = [(pod, self._state.read_labels(pod)) for pod in pods]
+        return self._pods[namespace]
 
 
 def _has_error(problems: Iterable[ReportedProblem]) -> bool:
