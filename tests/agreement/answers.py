@@ -133,9 +133,10 @@ def create_probe(namespace: str) -> Object:
 
 
 def read_charges(namespace: str, findings: Iterable[Finding]) -> Iterator[tuple[Charge, Quantity]]:
-    """Yield what is charged under each limit that a probe exceeds."""
+    """Yield what is charged under each limit that a probe exceeds, whatever the caps and the free number of pods."""
     for finding in findings:
-        if found := _EXCESS.match(finding.message):
+        found = _EXCESS.match(finding.message)
+        if found and found["name"] != "pods":
             charged = Quantity.parse(found["used"]) + Quantity.parse(found["reserved"])
             yield Charge(found["cap"], namespace, found["name"]), charged
 
