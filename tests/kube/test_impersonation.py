@@ -100,7 +100,7 @@ def test_an_impersonation_that_cannot_be_sent_is_an_error(user: dict[str, Any], 
 def test_a_command_sends_what_its_options_name(
     words: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with raw_server([full_response(b"{}", "403 Forbidden")] * 30) as server:
+    with raw_server(*[[full_response(b"{}", "403 Forbidden")]] * 30) as server:
         monkeypatch.setenv("KUBECONFIG", str(_write(tmp_path, server.port, {"as": "root"})))
         result = CliRunner().invoke(root, list(words))
     assert result.exit_code == 2, result.output
