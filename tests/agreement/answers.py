@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from click.testing import CliRunner
 
+from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.accounting.quantity import Quantity
 from tallygate.admission.created_pods import find_rejections
@@ -38,6 +39,7 @@ HOME = NAMESPACES[0]
 """The namespace of the new object."""
 
 _ACTIVATION_SECONDS = 100.0
+_FIRST_REVISION = 1000
 _MADE_KINDS = ("ReplicaSet", "Pod", "ResourceClaim")
 _DEVICE_KINDS = {"ResourceClaim", "ResourceClaimTemplate"}
 _TEXT = re.compile(
@@ -163,7 +165,7 @@ class GateWorld:
     def __init__(self, case: DrawnCase, policies: PolicySet, folder: Path) -> None:
         self.now = 1000.0
         self._state = load_snapshot(folder, list_snapshot_items(case.stored))
-        self._reviews, nonces = count(1), count(1)
+        self._reviews, self._revisions, nonces = count(1), count(_FIRST_REVISION), count(1)
         state = self._state
         usage_lister = UsageLister(
             state.pods,
@@ -198,10 +200,9 @@ class GateWorld:
             monotonic=self._read_clock,
             nonce=lambda: f"n{next(nonces)}",
         )
+        self._reconciler = reconciler
         for _ in range(3):
-            self.now += _ACTIVATION_SECONDS
-            for key, cap in dict(reconciler.list_ledgers(NAMESPACES)).items():
-                reconciler.reconcile(key, cap)
+            self._reconcile()
 
     def create(self, created: Object, *, dry_run: bool = False) -> Answer:
         """Return the answer to the creation of an object, as the API server calls the webhooks."""
@@ -235,7 +236,9 @@ class GateWorld:
         if not response["allowed"]:
             answer.rejected_by = "the gate"
         elif not dry_run:
+            body["metadata"]["resourceVersion"] = str(next(self._revisions))
             self._reader.add(target.plural, body)
+            self._observe(body)
         return answer
 
     def read_charges(self) -> Charges:
@@ -260,6 +263,20 @@ class GateWorld:
         assert response.get("status", {}).get("code") != 429, response
         return response
 
+    def _observe(self, body: Object) -> None:
+        """Deliver the watch event of a stored pod or claim, and count it."""
+        event = json.dumps({"type": "ADDED", "object": body}).encode()
+        if body["kind"] == "Pod":
+            self._state.pods.apply(self._state.pods.codec.decode_event(event))
+        elif body["kind"] == "ResourceClaim":
+            self._state.claims.apply(self._state.claims.codec.decode_event(event))
+        self._reconcile()
+
+    def _reconcile(self) -> None:
+        self.now += _ACTIVATION_SECONDS
+        for key, cap in dict(self._reconciler.list_ledgers(NAMESPACES)).items():
+            self._reconciler.reconcile(key, cap)
+
     def _read_clock(self) -> float:
         return self.now
 
@@ -274,9 +291,11 @@ class _Reader:
         """Store an admitted object."""
         self._objects[plural, body["metadata"]["namespace"], body["metadata"]["name"]] = body
 
-    def read_revision(self, *_: object) -> int | None:
-        """Return None: the ledgers are reconciled only before the first object is admitted."""
-        return None
+    def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:
+        """Return the revision of a stored pod or claim, None if it does not exist."""
+        plural = "resourceclaims" if kind is ConsumerKind.CLAIM else "pods"
+        found = self._objects.get((plural, namespace, name))
+        return None if found is None or found["metadata"]["uid"] != uid else int(found["metadata"]["resourceVersion"])
 
     def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
         """Return the JSON of an admitted object, None if it does not exist."""
