@@ -11,7 +11,7 @@ FORM := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test thorough coverage lint types layers docs package bench bench-e2e fuzz simulate stress e2e image cluster clean
+.PHONY: help install run test test-slow thorough coverage lint types layers docs package bench bench-e2e fuzz simulate stress e2e image cluster clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -33,8 +33,11 @@ $(STAMP): pyproject.toml
 run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, and three pods put through it
 	@exec $(BIN)/python -m tallygate.cli.demo
 
-test: install ## the test suite
-	@$(BIN)/python -m pytest --numprocesses 3
+test: install ## the tests that a change needs at once (two minutes and a half on two cores)
+	@$(BIN)/python -m pytest --numprocesses 3 -m 'not slow'
+
+test-slow: install ## the other tests: simulations, models, real servers and programs (tests/slow.py)
+	@$(BIN)/python -m pytest --numprocesses 3 -m slow
 
 thorough: install ## the test suite with thirty times as many examples of what must always hold (some ten minutes)
 	@$(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile thorough
