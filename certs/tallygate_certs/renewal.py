@@ -7,15 +7,8 @@ from pathlib import Path
 
 from cryptography import x509
 
+from tallygate_certs import cert_files
 from tallygate_certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
-from tallygate_certs.cert_files import (
-    read_ca,
-    read_ca_certificates,
-    read_serving_pair,
-    write_ca,
-    write_ca_certificates,
-    write_serving_pair,
-)
 from tallygate_certs.certificate_names import CertificateNames, read_names
 from tallygate_certs.errors import CertsError
 
@@ -42,12 +35,12 @@ def issue(folder: Path, names: CertificateNames, now: datetime) -> None:
     Raises:
         CertsError: if the CA of the folder cannot be used, or the folder cannot be written.
     """
-    if not read_ca_certificates(folder):
-        write_ca(folder, create_ca(now))
-    ca = read_ca(folder)
+    if not cert_files.read_ca_certificates(folder):
+        cert_files.write_ca(folder, create_ca(now))
+    ca = cert_files.read_ca(folder)
     if ca.certificate.not_valid_after_utc <= now:
         raise CertsError(f"the authority in {folder} has expired; `tallygate certs renew` makes its successor")
-    write_serving_pair(folder, create_serving_certificate(ca, names, now))
+    cert_files.write_serving_pair(folder, create_serving_certificate(ca, names, now))
 
 
 def renew(folder: Path, now: datetime, *, force: bool = False) -> RenewalResult:
@@ -59,24 +52,24 @@ def renew(folder: Path, now: datetime, *, force: bool = False) -> RenewalResult:
     Raises:
         CertsError: if there is nothing to renew, or the folder cannot be read or written.
     """
-    ca, serving = read_ca(folder), read_serving_pair(folder)
-    signer, previous_cas = ca, read_ca_certificates(folder)[1:]
+    ca, serving = cert_files.read_ca(folder), cert_files.read_serving_pair(folder)
+    signer, previous_cas = ca, cert_files.read_ca_certificates(folder)[1:]
     actions = []
     if is_ca_due(ca.certificate, now):
         previous_cas = select_trusted_cas((ca.certificate, *previous_cas), now, now)
         ca = create_ca(now)
-        write_ca(folder, ca, previous_cas)
+        cert_files.write_ca(folder, ca, previous_cas)
         actions.append("made a new authority; publish ca.crt, which trusts it and the old one")
     elif (still_trusted := select_trusted_cas(previous_cas, ca.certificate.not_valid_before_utc, now)) != tuple(
         previous_cas
     ):
-        write_ca_certificates(folder, (ca.certificate, *still_trusted))
+        cert_files.write_ca_certificates(folder, (ca.certificate, *still_trusted))
         actions.append("removed an authority that no longer signs any certificate; publish ca.crt")
     if reason := get_renewal_reason(serving.certificate, ca.certificate, now, force=force):
         # No client trusts a CA that was created just now, so its predecessor signs once more, if it lasts as long.
         if signer.certificate.not_valid_after_utc < now + SERVING_LIFETIME:
             signer = ca
-        write_serving_pair(folder, create_serving_certificate(signer, read_names(serving.certificate), now))
+        cert_files.write_serving_pair(folder, create_serving_certificate(signer, read_names(serving.certificate), now))
         actions.append(f"made a new serving certificate: {reason}")
     return RenewalResult(tuple(actions))
 

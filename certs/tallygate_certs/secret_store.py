@@ -19,24 +19,17 @@ from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ApiClient
 from tallygate.kube.resource_codec import create_response_error
 from tallygate.kube.transport import Response, WatchStream
+from tallygate_certs import secret_state
 from tallygate_certs.ca_bundle import CONFIGURATION_KINDS, get_collection_path, patch_trust, read_configuration
 from tallygate_certs.certificate_names import CertificateNames, create_service_names, parse_names
 from tallygate_certs.certificate_reconciler import ChangedError, StoredSecret, WebhookTrust
 from tallygate_certs.cluster_access import create_certs_error, create_object, read_object, replace_object
 from tallygate_certs.errors import CertsError
-from tallygate_certs.secret_state import (
-    RENEW_ANNOTATION,
-    SINCE_ANNOTATION,
-    SecretState,
-    encode_annotations,
-    encode_data,
-    parse_secret_state,
-)
 
 _CONFLICT_STATUSES = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)  # the object was changed, or deleted
 _SECRET_TYPE = "kubernetes.io/tls"  # noqa: S105  # a type, no password
 _LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
-_OUR_ANNOTATIONS = frozenset({RENEW_ANNOTATION, SINCE_ANNOTATION})
+_OUR_ANNOTATIONS = frozenset({secret_state.RENEW_ANNOTATION, secret_state.SINCE_ANNOTATION})
 URL_ANNOTATION: Final = "tallygate.dev/url"
 """The annotation of a webhook configuration with the address at which the gate will register itself."""
 
@@ -93,24 +86,33 @@ class KubernetesCertificateStore:
                 "or name another by --tls-secret"
             )
         return StoredSecret(
-            metadata["resourceVersion"], parse_secret_state(_decode_data(secret.get("data") or {}), annotations)
+            metadata["resourceVersion"],
+            secret_state.parse_secret_state(_decode_data(secret.get("data") or {}), annotations),
         )
 
-    def write_secret(self, state: SecretState, expected: StoredSecret | None) -> None:
+    def write_secret(self, state: secret_state.SecretState, expected: StoredSecret | None) -> None:
         """Create the Secret, or replace the expected version of it.
 
         Raises:
             ChangedError: if the Secret is no longer the expected version.
             CertsError: if the Secret cannot be written.
         """
-        data = {name: base64.b64encode(value).decode("ascii") for name, value in encode_data(state).items()}
+        data = {
+            name: base64.b64encode(value).decode("ascii") for name, value in secret_state.encode_data(state).items()
+        }
         with self._convert_errors(f"{'update' if expected else 'create'} the Secret {self._secret_name}"):
             if expected is None:
                 body: Any = {"apiVersion": "v1", "kind": "Secret", "type": _SECRET_TYPE, "data": data}
-                body["metadata"] = {"name": self._name, "labels": _LABELS, "annotations": encode_annotations(state)}
+                body["metadata"] = {
+                    "name": self._name,
+                    "labels": _LABELS,
+                    "annotations": secret_state.encode_annotations(state),
+                }
                 create_object(self._client, get_secrets_path(self._namespace), body)
             else:
-                body = _merge_secret(self._objects["Secret"], data, encode_annotations(state), expected.version)
+                body = _merge_secret(
+                    self._objects["Secret"], data, secret_state.encode_annotations(state), expected.version
+                )
                 replace_object(self._client, self._path, body)
 
     def publish_bundle(self, expected: WebhookTrust, bundle: bytes) -> None:

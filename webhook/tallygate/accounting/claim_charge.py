@@ -17,15 +17,7 @@ import msgspec
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX
-from tallygate.objects.devices import (
-    DeviceClaim,
-    DeviceRequest,
-    DeviceResult,
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-)
+from tallygate.objects import devices
 
 MAX_DEVICES = 32
 """The largest number of devices of a claim."""
@@ -99,9 +91,9 @@ def find_named_class(name: str) -> str:
     return name.removeprefix(DEVICE_CLASS_PREFIX) if name.startswith(DEVICE_CLASS_PREFIX) else ""
 
 
-def list_claim_classes(claim: ResourceClaim) -> set[str]:
+def list_claim_classes(claim: devices.ResourceClaim) -> set[str]:
     """Return the classes whose devices a claim may get, without those for admin access, which costs nothing."""
-    requests = ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or []
+    requests = ((claim.spec or devices.ResourceClaimSpec()).devices or devices.DeviceClaim()).requests or []
     exact = {
         request.exactly.device_class_name
         for request in requests
@@ -116,10 +108,10 @@ def list_device_resources(resources_by_class: Mapping[str, str]) -> frozenset[st
     return frozenset(own | {each for each in resources_by_class.values() if each})
 
 
-def compute_claim_charge(claim: ResourceClaim, sources: Mapping[str, DeviceSources]) -> Amounts:
+def compute_claim_charge(claim: devices.ResourceClaim, sources: Mapping[str, DeviceSources]) -> Amounts:
     """Return the charge of a claim in devices, by counted name; names of which it has none are absent."""
-    spec, status = claim.spec or ResourceClaimSpec(), claim.status
-    requests = (spec.devices or DeviceClaim()).requests or []
+    spec, status = claim.spec or devices.ResourceClaimSpec(), claim.status
+    requests = (spec.devices or devices.DeviceClaim()).requests or []
     allocation = status.allocation if status else None
     if allocation is None:
         return compute_requested_devices(requests, sources)
@@ -127,7 +119,9 @@ def compute_claim_charge(claim: ResourceClaim, sources: Mapping[str, DeviceSourc
     return _count_results(requests, results, sources)
 
 
-def compute_requested_devices(requests: Collection[DeviceRequest], sources: Mapping[str, DeviceSources]) -> Amounts:
+def compute_requested_devices(
+    requests: Collection[devices.DeviceRequest], sources: Mapping[str, DeviceSources]
+) -> Amounts:
     """Return the most devices that a claim with these requests may get, by counted name."""
     amounts = {}
     for name, source in sources.items():
@@ -137,28 +131,28 @@ def compute_requested_devices(requests: Collection[DeviceRequest], sources: Mapp
     return Amounts(amounts) if amounts else NO_AMOUNTS
 
 
-def compute_least_devices(claim: ResourceClaim, sources: Mapping[str, DeviceSources]) -> Amounts:
+def compute_least_devices(claim: devices.ResourceClaim, sources: Mapping[str, DeviceSources]) -> Amounts:
     """Return the least devices that a claim gets if it is allocated, by counted name; names without any are absent.
 
     It counts the same before and after its allocation where this is the charge of the claim without an allocation.
     """
-    requests = ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or []
+    requests = ((claim.spec or devices.ResourceClaimSpec()).devices or devices.DeviceClaim()).requests or []
     least = {name: sum(_count_least(request, source) for request in requests) for name, source in sources.items()}
     return Amounts({name: min(amount, sources[name].max_amount) for name, amount in least.items() if amount})
 
 
-def _count_least(request: DeviceRequest, sources: DeviceSources) -> int:
+def _count_least(request: devices.DeviceRequest, sources: DeviceSources) -> int:
     """Return the least amount of these sources that a request gets; mode `All` needs one at least."""
     if request.exactly is not None:
         if request.exactly.admin_access:
             return 0
-        alternatives: Collection[ExactDeviceRequest | DeviceSubRequest] = (request.exactly,)
+        alternatives: Collection[devices.ExactDeviceRequest | devices.DeviceSubRequest] = (request.exactly,)
     else:
         alternatives = request.first_available or ()
     return min((_count_alternative(alternative, sources, all_count=1) for alternative in alternatives), default=0)
 
 
-def _count_requested(request: DeviceRequest, sources: DeviceSources) -> int:
+def _count_requested(request: devices.DeviceRequest, sources: DeviceSources) -> int:
     """Return the largest amount of these sources that a request may get."""
     if request.exactly is not None:
         return 0 if request.exactly.admin_access else _count_alternative(request.exactly, sources)
@@ -166,7 +160,7 @@ def _count_requested(request: DeviceRequest, sources: DeviceSources) -> int:
 
 
 def _count_alternative(
-    request: ExactDeviceRequest | DeviceSubRequest, sources: DeviceSources, all_count: int = MAX_DEVICES
+    request: devices.ExactDeviceRequest | devices.DeviceSubRequest, sources: DeviceSources, all_count: int = MAX_DEVICES
 ) -> int:
     weight = sources.get_weight(request.device_class_name)
     if request.allocation_mode == _ALL:
@@ -175,7 +169,9 @@ def _count_alternative(
 
 
 def _count_results(
-    requests: Collection[DeviceRequest], results: Collection[DeviceResult], sources: Mapping[str, DeviceSources]
+    requests: Collection[devices.DeviceRequest],
+    results: Collection[devices.DeviceResult],
+    sources: Mapping[str, DeviceSources],
 ) -> Amounts:
     """Return the amounts of allocated devices by counted name."""
     classes = {path: class_name for request in requests for path, class_name in _list_classes(request)}
@@ -188,7 +184,7 @@ def _count_results(
     return Amounts(amounts) if amounts else NO_AMOUNTS
 
 
-def _list_classes(request: DeviceRequest) -> Iterator[tuple[str, str]]:
+def _list_classes(request: devices.DeviceRequest) -> Iterator[tuple[str, str]]:
     """Yield the names by which results refer to a request and to its alternatives, with their classes."""
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name

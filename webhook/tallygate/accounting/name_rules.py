@@ -8,18 +8,8 @@ v1.36).
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tallygate.accounting import names
 from tallygate.accounting.kubernetes_codes import NAME_MALFORMED, NAME_NOT_ALLOWED, NAME_NOT_EXTENDED
-from tallygate.accounting.names import (
-    ATTACHABLE_VOLUMES_PREFIX,
-    HUGEPAGES_PREFIX,
-    LIMITS_PREFIX,
-    REQUESTS_PREFIX,
-    find_qualified_name_errors,
-    is_extended,
-    is_hugepage,
-    is_native,
-    is_usual_extended,
-)
 from tallygate.accounting.problem import Code, Reason
 from tallygate.accounting.result_cache import memoize
 
@@ -51,7 +41,7 @@ _QUOTA_NAMES = frozenset(
 _STANDARD_NAMES = _QUOTA_NAMES | {"storage"}
 _NODE_NAMES = _CONTAINER_NAMES | {"pods", "storage"}
 _MAX_QUOTED_LENGTH = 100
-_QUOTA_HUGEPAGES = (HUGEPAGES_PREFIX, REQUESTS_PREFIX + HUGEPAGES_PREFIX)
+_QUOTA_HUGEPAGES = (names.HUGEPAGES_PREFIX, names.REQUESTS_PREFIX + names.HUGEPAGES_PREFIX)
 
 
 class NameContext(StrEnum):
@@ -85,7 +75,7 @@ class NameProblem:
 
 def find_name_problems(name: str, context: NameContext) -> tuple[NameProblem, ...]:
     """Return every problem that the API server reports for a name in a context, in its order."""
-    if context is NameContext.NODE or (context is not NameContext.POD and is_usual_extended(name)):
+    if context is NameContext.NODE or (context is not NameContext.POD and names.is_usual_extended(name)):
         return ()
     return _find_other_problems(name, context)
 
@@ -118,14 +108,14 @@ def find_advertised_name_problems(name: str) -> tuple[NameProblem, ...]:
 
     Kubernetes stores any name in a node's status; this rule is tallygate's.
     """
-    if name in _NODE_NAMES or name.startswith(ATTACHABLE_VOLUMES_PREFIX):
+    if name in _NODE_NAMES or name.startswith(names.ATTACHABLE_VOLUMES_PREFIX):
         return ()
     return find_name_problems(name, NameContext.CONTAINER)
 
 
 def _check_any_context(name: str) -> tuple[NameProblem, ...]:
     """Apply the rules of every context (validateResourceName)."""
-    details = find_qualified_name_errors(name)
+    details = names.find_qualified_name_errors(name)
     if details:
         return tuple(
             _create_name_problem(NAME_MALFORMED, detail, _describe_malformed(name, detail)) for detail in details
@@ -142,14 +132,14 @@ def _check_any_context(name: str) -> tuple[NameProblem, ...]:
 def _check_container_name(name: str) -> tuple[NameProblem, ...]:
     """Apply the rules that validateContainerResourceName adds."""
     if "/" not in name:
-        if name in _CONTAINER_NAMES or is_hugepage(name):
+        if name in _CONTAINER_NAMES or names.is_hugepage(name):
             return ()
         return (
             _create_name_problem(
                 NAME_NOT_ALLOWED, "must be a standard resource for containers", _describe_not_for_containers(name)
             ),
         )
-    if is_native(name) or is_extended(name):
+    if names.is_native(name) or names.is_extended(name):
         return ()
     return (
         _create_name_problem(
@@ -160,7 +150,7 @@ def _check_container_name(name: str) -> tuple[NameProblem, ...]:
 
 def _check_pod_name(name: str) -> tuple[NameProblem, ...]:
     """Apply the rules that validatePodResourceName adds, to a name without other problems."""
-    if name in _POD_NAMES or is_hugepage(name):
+    if name in _POD_NAMES or names.is_hugepage(name):
         return ()
     message = (
         f"{name!r} cannot be set for a pod as a whole, only cpu, memory and hugepages-<size>; set it on a container"
@@ -210,7 +200,7 @@ def _describe_unknown(name: str) -> str:
 
 def _describe_not_for_containers(name: str) -> str:
     """Return the message for a name without a domain that a container cannot request."""
-    bare = name.removeprefix(REQUESTS_PREFIX).removeprefix(LIMITS_PREFIX)
+    bare = name.removeprefix(names.REQUESTS_PREFIX).removeprefix(names.LIMITS_PREFIX)
     if bare in _CONTAINER_NAMES:
         return f"{name!r} is a name for quotas; a container requests {bare!r}"
     return (
@@ -221,10 +211,10 @@ def _describe_not_for_containers(name: str) -> str:
 
 def _describe_not_extended(name: str) -> str:
     """Return the message for a name with a domain that is no extended resource."""
-    bare = name.removeprefix(REQUESTS_PREFIX)
+    bare = name.removeprefix(names.REQUESTS_PREFIX)
     if bare != name:
         return f"{_quote(name)} is a name for quotas; a container requests {_quote(bare)}"
-    if not find_qualified_name_errors(name):
+    if not names.find_qualified_name_errors(name):
         return "the domain of an extended resource has 244 bytes at most, so that a quota can put 'requests.' before it"
     return f"{_quote(name)} is no name for an extended resource; write <domain>/<name>, as in example.com/gpu"
 

@@ -20,23 +20,23 @@ from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.runtime_classes import complete_by_class
 from tallygate.accounting.validation.limit_ranges import LimitRangeLists, parse_limit_range_item
 from tallygate.accounting.validation.pod_bounds import LimitRangeEntry, list_entries
-from tallygate.objects.core import Container, LimitRange, Pod, PodSpec, ResourceList, ResourceRequirements
+from tallygate.objects import core
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import PriorityClass, RuntimeClass
 
 LIMIT_RANGER_ANNOTATION = "kubernetes.io/limit-ranger"
 """The annotation in which LimitRanger names the requests and limits that it has set on a pod."""
 
-P = TypeVar("P", bound=Pod)
+P = TypeVar("P", bound=core.Pod)
 
 _CONTAINER = "Container"
 _ANNOTATION_START = "LimitRanger plugin set: "
 _CONTAINER_FIELDS = {"container": "containers", "init container": "initContainers"}
-_NO_RESOURCES: ResourceList = {}
+_NO_RESOURCES: core.ResourceList = {}
 _NO_CLASSES: Mapping[str, RuntimeClass] = MappingProxyType({})
 
 
-def list_default_requests(pod: Pod) -> Mapping[tuple[str, str], frozenset[str]]:
+def list_default_requests(pod: core.Pod) -> Mapping[tuple[str, str], frozenset[str]]:
     """Return the names of the requests that LimitRanger has set, by list of containers and name of the container.
 
     Its annotation reads `LimitRanger plugin set: cpu, memory request for container a; cpu limit for container a`.
@@ -93,14 +93,14 @@ class PodDefaults(NamedTuple):
             spec = msgspec.structs.replace(spec, resources=_complete_pod_level(spec, spec.resources))
         return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
-    def completes_containers(self, pod: Pod) -> bool:
+    def completes_containers(self, pod: core.Pod) -> bool:
         """Return whether a container of a pod gets a request or limit by a LimitRange."""
         if pod.spec is None or not any(self.containers):
             return False
         containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
         return any(_complete_container(container, self.containers) is not container for container in containers)
 
-    def may_limit(self, pod: Pod, resource: str, container: str) -> bool:
+    def may_limit(self, pod: core.Pod, resource: str, container: str) -> bool:
         """Return whether a container may get a limit by a LimitRange that is not known."""
         if self.has_limit_ranges or pod.spec is None:
             return False
@@ -112,7 +112,7 @@ class PodDefaults(NamedTuple):
         ]
         return not any(resource in (limit or ()) for limit in limits)
 
-    def find_unknown_class(self, pod: Pod) -> str:
+    def find_unknown_class(self, pod: core.Pod) -> str:
         """Return the name of the RuntimeClass of a pod if that class is not known, else an empty text."""
         name = (pod.spec.runtime_class_name if pod.spec is not None else None) or ""
         return "" if self.has_runtime_classes or name in self.runtime_classes else name
@@ -125,7 +125,7 @@ UNKNOWN_POD_DEFAULTS = PodDefaults(has_limit_ranges=False, has_priority_classes=
 
 
 def create_pod_defaults(  # noqa: PLR0913  # three kinds of objects, and whether each is complete
-    limit_ranges: Iterable[LimitRange],
+    limit_ranges: Iterable[core.LimitRange],
     priority_classes: Mapping[str, PriorityClass],
     runtime_classes: Mapping[str, RuntimeClass] = _NO_CLASSES,
     *,
@@ -157,7 +157,7 @@ def find_default_class(classes: Mapping[str, PriorityClass]) -> PriorityClass:
     return min(defaults, key=lambda each: each.value, default=PriorityClass())
 
 
-def merge_limit_ranges(limit_ranges: Iterable[LimitRange]) -> ContainerDefaults | None:
+def merge_limit_ranges(limit_ranges: Iterable[core.LimitRange]) -> ContainerDefaults | None:
     """Return the defaults for containers; None if two LimitRanges differ in one: the first that is listed decides.
 
     Of several entries in one LimitRange the last decides.
@@ -173,7 +173,7 @@ def merge_limit_ranges(limit_ranges: Iterable[LimitRange]) -> ContainerDefaults 
     return ContainerDefaults(MappingProxyType(limits), MappingProxyType(requests))
 
 
-def list_container_defaults(limit_range: LimitRange) -> ContainerDefaults:
+def list_container_defaults(limit_range: core.LimitRange) -> ContainerDefaults:
     """Return the defaults of one LimitRange for containers."""
     items = limit_range.spec.limits if limit_range.spec is not None else None
     parsed = [parse_limit_range_item(item) for item in items or () if item.type == _CONTAINER]
@@ -188,19 +188,19 @@ class LimitRangeIndex:
     """LimitRanges by namespace and name."""
 
     def __init__(self) -> None:
-        self._by_namespace: dict[str, dict[str, LimitRange]] = {}
+        self._by_namespace: dict[str, dict[str, core.LimitRange]] = {}
 
-    def put(self, limit_range: LimitRange) -> None:
+    def put(self, limit_range: core.LimitRange) -> None:
         """Add a LimitRange, in place of an earlier one of its name."""
         metadata = limit_range.metadata or ObjectMeta()
         self._by_namespace.setdefault(metadata.namespace or "", {})[metadata.name or ""] = limit_range
 
-    def list_in(self, namespace: str) -> Sequence[LimitRange]:
+    def list_in(self, namespace: str) -> Sequence[core.LimitRange]:
         """Return the LimitRanges of a namespace."""
         return [*self._by_namespace.get(namespace, {}).values()]
 
 
-def _complete_containers(spec: PodSpec, defaults: ContainerDefaults) -> PodSpec:
+def _complete_containers(spec: core.PodSpec, defaults: ContainerDefaults) -> core.PodSpec:
     """Return the spec with the defaults for containers."""
     return msgspec.structs.replace(
         spec,
@@ -210,7 +210,7 @@ def _complete_containers(spec: PodSpec, defaults: ContainerDefaults) -> PodSpec:
     )
 
 
-def _complete_pod_level(spec: PodSpec, written: ResourceRequirements) -> ResourceRequirements:
+def _complete_pod_level(spec: core.PodSpec, written: core.ResourceRequirements) -> core.ResourceRequirements:
     """Return the pod level as the API server completes it from the containers."""
     completed = complete_pod_level(spec)
     requests = _encode(completed.requests, written.requests or _NO_RESOURCES)
@@ -218,9 +218,9 @@ def _complete_pod_level(spec: PodSpec, written: ResourceRequirements) -> Resourc
     return msgspec.structs.replace(written, requests=requests or written.requests, limits=limits or written.limits)
 
 
-def _complete_container(container: Container, defaults: ContainerDefaults) -> Container:
+def _complete_container(container: core.Container, defaults: ContainerDefaults) -> core.Container:
     """Return a container with the limits and requests that it lacks; a limit stands for a missing request."""
-    resources = container.resources or ResourceRequirements()
+    resources = container.resources or core.ResourceRequirements()
     limits, requests = resources.limits or _NO_RESOURCES, resources.requests or _NO_RESOURCES
     added_limits = {name: limit for name, limit in defaults.limits.items() if name not in limits}
     added_requests = {
@@ -236,7 +236,7 @@ def _complete_container(container: Container, defaults: ContainerDefaults) -> Co
     return msgspec.structs.replace(container, resources=completed)
 
 
-def _encode(quantities: Quantities, written: ResourceList) -> ResourceList:
+def _encode(quantities: Quantities, written: core.ResourceList) -> core.ResourceList:
     """Return quantities as JSON, each as it is written where it is."""
     return {
         name: written.get(name, msgspec.Raw(b'"%s"' % str(quantity).encode())) for name, quantity in quantities.items()

@@ -20,20 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from tallygate.accounting import pod_resources
 from tallygate.accounting.amounts import Amounts, round_up_to_unit
-from tallygate.accounting.pod_resources import (
-    NO_QUANTITIES,
-    ContainerResources,
-    ContainerRole,
-    PodResources,
-    Quantities,
-    add_quantities,
-    aggregate_containers,
-    is_pod_level_resource,
-    parse_pod_resources,
-    parse_resource_list,
-    update_maximum,
-)
 from tallygate.accounting.quantity import Quantity
 from tallygate.objects.core import ContainerStatus, Pod, PodSpec, PodStatus
 
@@ -57,7 +45,9 @@ class ResizeView(StrEnum):
     CHARGED = "charged"
 
 
-def apply_status(resources: PodResources, status: PodStatus | None, view: ResizeView) -> PodResources:
+def apply_status(
+    resources: pod_resources.PodResources, status: PodStatus | None, view: ResizeView
+) -> pod_resources.PodResources:
     """Return the resources of a pod with its status applied.
 
     Raises:
@@ -74,11 +64,11 @@ def apply_status(resources: PodResources, status: PodStatus | None, view: Resize
     is_charged = view is ResizeView.CHARGED
     without_spec = not is_charged and is_infeasible(status)
 
-    def apply(containers: Iterable[ContainerResources]) -> tuple[ContainerResources, ...]:
+    def apply(containers: Iterable[pod_resources.ContainerResources]) -> tuple[pod_resources.ContainerResources, ...]:
         return tuple(
             [
                 _apply_container_status(container, statuses, is_infeasible=without_spec)
-                if is_charged or container.role is not ContainerRole.INIT
+                if is_charged or container.role is not pod_resources.ContainerRole.INIT
                 else container
                 for container in containers
             ]
@@ -104,21 +94,27 @@ def is_infeasible(status: PodStatus) -> bool:
 
 
 def _apply_container_status(
-    container: ContainerResources, statuses: Mapping[str | None, ContainerStatus], *, is_infeasible: bool
-) -> ContainerResources:
+    container: pod_resources.ContainerResources, statuses: Mapping[str | None, ContainerStatus], *, is_infeasible: bool
+) -> pod_resources.ContainerResources:
     """Return one container with its status applied."""
     status = statuses.get(container.name)
     if status is None or status.resources is None:
         return container
-    actual, allocated = status.resources, parse_resource_list(status.allocated_resources)
-    requested = (NO_QUANTITIES, NO_QUANTITIES) if is_infeasible else (container.requests, container.limits)
-    requests = _compute_maximum(requested[0], parse_resource_list(actual.requests), allocated)
+    actual, allocated = status.resources, pod_resources.parse_resource_list(status.allocated_resources)
+    requested = (
+        (pod_resources.NO_QUANTITIES, pod_resources.NO_QUANTITIES)
+        if is_infeasible
+        else (container.requests, container.limits)
+    )
+    requests = _compute_maximum(requested[0], pod_resources.parse_resource_list(actual.requests), allocated)
     return container._replace(
-        requests=requests, limits=_compute_maximum(requested[1], parse_resource_list(actual.limits))
+        requests=requests, limits=_compute_maximum(requested[1], pod_resources.parse_resource_list(actual.limits))
     )
 
 
-def _apply_pod_status(resources: PodResources, status: PodStatus, *, is_infeasible: bool) -> PodResources:
+def _apply_pod_status(
+    resources: pod_resources.PodResources, status: PodStatus, *, is_infeasible: bool
+) -> pod_resources.PodResources:
     """Return the resources with the status of the pod level applied.
 
     Only names of the spec count; a name for which no list has an amount is zero.
@@ -126,33 +122,41 @@ def _apply_pod_status(resources: PodResources, status: PodStatus, *, is_infeasib
     actual = status.resources
     if actual is None:
         return resources
-    requested = (NO_QUANTITIES, NO_QUANTITIES) if is_infeasible else (resources.requests, resources.limits)
+    requested = (
+        (pod_resources.NO_QUANTITIES, pod_resources.NO_QUANTITIES)
+        if is_infeasible
+        else (resources.requests, resources.limits)
+    )
     requests = _compute_maximum(
-        requested[0], parse_resource_list(actual.requests), parse_resource_list(status.allocated_resources)
+        requested[0],
+        pod_resources.parse_resource_list(actual.requests),
+        pod_resources.parse_resource_list(status.allocated_resources),
     )
     if (
         is_infeasible and actual.limits is None
     ):  # Kubernetes ignores absent limits here, and keeps the limits of the spec
         return resources._replace(requests=_select_requested(resources.requests, requests))
-    limits = _compute_maximum(requested[1], parse_resource_list(actual.limits))
+    limits = _compute_maximum(requested[1], pod_resources.parse_resource_list(actual.limits))
     return resources._replace(
         requests=_select_requested(resources.requests, requests), limits=_select_requested(resources.limits, limits)
     )
 
 
-def _select_requested(requested: Quantities, quantities: Quantities) -> Quantities:
-    return {name: quantities.get(name, _ZERO) for name in requested if is_pod_level_resource(name)}
+def _select_requested(
+    requested: pod_resources.Quantities, quantities: pod_resources.Quantities
+) -> pod_resources.Quantities:
+    return {name: quantities.get(name, _ZERO) for name in requested if pod_resources.is_pod_level_resource(name)}
 
 
-def _compute_maximum(*lists: Quantities) -> Quantities:
+def _compute_maximum(*lists: pod_resources.Quantities) -> pod_resources.Quantities:
     """Return the largest quantity of each name."""
     maximum: dict[str, Quantity] = {}
     for quantities in lists:
-        update_maximum(maximum, quantities)
+        pod_resources.update_maximum(maximum, quantities)
     return maximum
 
 
-_DEFAULT_REQUESTS: Quantities = {
+_DEFAULT_REQUESTS: pod_resources.Quantities = {
     "cpu": Quantity.from_json(b'"100m"'),
     "memory": Quantity.from_json(b'"200Mi"'),
 }
@@ -167,7 +171,7 @@ class RequestTerm(NamedTuple):
     """
 
     container: str
-    role: ContainerRole
+    role: pod_resources.ContainerRole
     quantity: Quantity
     sidecars: Quantity
     is_counted: bool
@@ -181,10 +185,10 @@ class EffectiveRequest:
 
     __slots__ = ("_is_limits", "_resources", "quantities")
 
-    def __init__(self, resources: PodResources, *, limits: bool) -> None:
+    def __init__(self, resources: pod_resources.PodResources, *, limits: bool) -> None:
         self._resources = resources
         self._is_limits = limits
-        self.quantities: Quantities = _add_overhead(
+        self.quantities: pod_resources.Quantities = _add_overhead(
             resources, aggregate_with_pod_level(resources, limits=limits), limits=limits
         )
 
@@ -196,7 +200,9 @@ class EffectiveRequest:
     def list_terms(self, name: str) -> tuple[RequestTerm, ...]:
         """Return every figure in the sum of a resource: containers, sidecars, init steps, pod level, overhead."""
         resources, limits = self._resources, self._is_limits
-        is_replaced = is_pod_level_resource(name) and name in (resources.limits if limits else resources.requests)
+        is_replaced = pod_resources.is_pod_level_resource(name) and name in (
+            resources.limits if limits else resources.requests
+        )
         running_terms = _list_running_terms(resources, name, limits=limits)
         init_terms = _list_init_terms(resources, name, limits=limits)
         total = sum((term.quantity for term in running_terms), _ZERO)
@@ -214,14 +220,18 @@ class EffectiveRequest:
 
     def _list_pod_level_term(self, name: str, *, is_replaced: bool) -> tuple[RequestTerm, ...]:
         quantities = self._resources.limits if self._is_limits else self._resources.requests
-        return (RequestTerm("", ContainerRole.POD, quantities[name], _ZERO, is_counted=True),) if is_replaced else ()
+        return (
+            (RequestTerm("", pod_resources.ContainerRole.POD, quantities[name], _ZERO, is_counted=True),)
+            if is_replaced
+            else ()
+        )
 
     def _list_overhead_term(self, name: str) -> tuple[RequestTerm, ...]:
         if not self._resources.overhead:
             return ()
         overhead = self._resources.overhead.get(name, _ZERO)
         is_counted = not self._is_limits or bool(aggregate_with_pod_level(self._resources, limits=True).get(name))
-        return (RequestTerm("", ContainerRole.OVERHEAD, overhead, _ZERO, is_counted=is_counted),)
+        return (RequestTerm("", pod_resources.ContainerRole.OVERHEAD, overhead, _ZERO, is_counted=is_counted),)
 
 
 def compute_pod_requests(spec: PodSpec, status: PodStatus | None = None) -> EffectiveRequest:
@@ -233,7 +243,7 @@ def compute_pod_requests(spec: PodSpec, status: PodStatus | None = None) -> Effe
     Raises:
         QuantityError: if a quantity of the pod is invalid.
     """
-    return compute_requests(apply_status(parse_pod_resources(spec), status, ResizeView.SCHEDULER))
+    return compute_requests(apply_status(pod_resources.parse_pod_resources(spec), status, ResizeView.SCHEDULER))
 
 
 def compute_pod_limits(spec: PodSpec, status: PodStatus | None = None) -> EffectiveRequest:
@@ -242,15 +252,15 @@ def compute_pod_limits(spec: PodSpec, status: PodStatus | None = None) -> Effect
     Raises:
         QuantityError: if a quantity of the pod is invalid.
     """
-    return compute_limits(apply_status(parse_pod_resources(spec), status, ResizeView.SCHEDULER))
+    return compute_limits(apply_status(pod_resources.parse_pod_resources(spec), status, ResizeView.SCHEDULER))
 
 
-def compute_requests(resources: PodResources) -> EffectiveRequest:
+def compute_requests(resources: pod_resources.PodResources) -> EffectiveRequest:
     """Return the effective requests of parsed resources."""
     return EffectiveRequest(resources, limits=False)
 
 
-def compute_limits(resources: PodResources) -> EffectiveRequest:
+def compute_limits(resources: pod_resources.PodResources) -> EffectiveRequest:
     """Return the effective limits of parsed resources. Overhead is added only to limits that are not zero."""
     return EffectiveRequest(resources, limits=True)
 
@@ -258,16 +268,18 @@ def compute_limits(resources: PodResources) -> EffectiveRequest:
 def explain_request(request: EffectiveRequest, name: str) -> str:
     """Return the sum of one resource as a line: added, exceeded and replaced figures, and the result."""
     terms = request.list_terms(name)
-    by_role = {role: [term for term in terms if term.role is role] for role in ContainerRole}
+    by_role = {role: [term for term in terms if term.role is role] for role in pod_resources.ContainerRole}
     parts = [
-        _format_running_terms(by_role[ContainerRole.CONTAINER], by_role[ContainerRole.SIDECAR]),
-        *map(_format_init_step, by_role[ContainerRole.INIT]),
+        _format_running_terms(
+            by_role[pod_resources.ContainerRole.CONTAINER], by_role[pod_resources.ContainerRole.SIDECAR]
+        ),
+        *map(_format_init_step, by_role[pod_resources.ContainerRole.INIT]),
     ]
     parts = [part for part in parts if part]
     line = f"max({', '.join(parts)})" if len(parts) > 1 else "".join(parts) or "containers 0"
-    for term in by_role[ContainerRole.POD]:
+    for term in by_role[pod_resources.ContainerRole.POD]:
         line = f"pod level {term.quantity} (in place of {line})"
-    for term in by_role[ContainerRole.OVERHEAD]:
+    for term in by_role[pod_resources.ContainerRole.OVERHEAD]:
         line += (
             f" + overhead {term.quantity}" if term.is_counted else f" (overhead {term.quantity} not added: no limit)"
         )
@@ -280,13 +292,15 @@ def compute_non_zero_requests(pod: Pod) -> Amounts:
     Raises:
         QuantityError: if a quantity of the pod is invalid.
     """
-    resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.SCHEDULER)
+    resources = apply_status(pod_resources.parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.SCHEDULER)
     defaults = select_default_requests(resources, compute_requests(resources).quantities)
     amounts = compute_requests(_fill_in_pod_defaults(resources, defaults)).amounts
     return Amounts({name: amounts.get(name, 0) for name in _DEFAULT_REQUESTS})
 
 
-def select_default_requests(resources: PodResources, requested: Quantities) -> Quantities:
+def select_default_requests(
+    resources: pod_resources.PodResources, requested: pod_resources.Quantities
+) -> pod_resources.Quantities:
     """Return the non-zero requests that containers get: with a request at pod level, none that the pod requests."""
     if not resources.requests:
         return _DEFAULT_REQUESTS
@@ -302,22 +316,26 @@ def compute_incoming_non_zero_requests(pod: Pod) -> Amounts:
     Raises:
         QuantityError: if a quantity of the pod is invalid.
     """
-    resources = parse_pod_resources(pod.spec or PodSpec())._replace(requests=NO_QUANTITIES, limits=NO_QUANTITIES)
+    resources = pod_resources.parse_pod_resources(pod.spec or PodSpec())._replace(
+        requests=pod_resources.NO_QUANTITIES, limits=pod_resources.NO_QUANTITIES
+    )
     return compute_requests(_fill_in_pod_defaults(resources, _DEFAULT_REQUESTS)).amounts
 
 
-def aggregate_with_pod_level(resources: PodResources, *, limits: bool) -> dict[str, Quantity]:
+def aggregate_with_pod_level(resources: pod_resources.PodResources, *, limits: bool) -> dict[str, Quantity]:
     """Return the sum of containers and init steps; the pod level replaces its cpu, memory and hugepages."""
-    total = aggregate_containers(resources.containers, resources.init, limits=limits)
+    total = pod_resources.aggregate_containers(resources.containers, resources.init, limits=limits)
     for name, quantity in (resources.limits if limits else resources.requests).items():
-        if is_pod_level_resource(name):
+        if pod_resources.is_pod_level_resource(name):
             total[name] = quantity
     return total
 
 
-def _add_overhead(resources: PodResources, total: dict[str, Quantity], *, limits: bool) -> Quantities:
+def _add_overhead(
+    resources: pod_resources.PodResources, total: dict[str, Quantity], *, limits: bool
+) -> pod_resources.Quantities:
     if resources.overhead:
-        add_quantities(
+        pod_resources.add_quantities(
             total,
             {name: quantity for name, quantity in resources.overhead.items() if total.get(name)}
             if limits
@@ -326,9 +344,12 @@ def _add_overhead(resources: PodResources, total: dict[str, Quantity], *, limits
     return total
 
 
-def _list_running_terms(resources: PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
+def _list_running_terms(resources: pod_resources.PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
     """Return the terms of containers and sidecars, which run together."""
-    containers = (*resources.containers, *(step for step in resources.init if step.role is ContainerRole.SIDECAR))
+    containers = (
+        *resources.containers,
+        *(step for step in resources.init if step.role is pod_resources.ContainerRole.SIDECAR),
+    )
     container_quantities = [(container, container.limits if limits else container.requests) for container in containers]
     return [
         RequestTerm(each.name, each.role, quantities[name], _ZERO, is_counted=True)
@@ -337,13 +358,13 @@ def _list_running_terms(resources: PodResources, name: str, *, limits: bool) -> 
     ]
 
 
-def _list_init_terms(resources: PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
+def _list_init_terms(resources: pod_resources.PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
     """Return the terms of init steps, each with the sidecars that are declared before it."""
     terms: list[RequestTerm] = []
     sidecars = _ZERO
     for container in resources.init:
         quantity = (container.limits if limits else container.requests).get(name)
-        if container.role is ContainerRole.SIDECAR:
+        if container.role is pod_resources.ContainerRole.SIDECAR:
             sidecars += quantity or _ZERO
         elif quantity is not None:
             terms.append(RequestTerm(container.name, container.role, quantity, sidecars, is_counted=True))
@@ -366,12 +387,16 @@ def _format_init_step(step: RequestTerm) -> str:
     return f'init step "{step.container}" {step.quantity}{sidecars}'
 
 
-def _fill_in_pod_defaults(resources: PodResources, defaults: Quantities) -> PodResources:
+def _fill_in_pod_defaults(
+    resources: pod_resources.PodResources, defaults: pod_resources.Quantities
+) -> pod_resources.PodResources:
     return resources._replace(
         containers=tuple([_fill_in_container_defaults(container, defaults) for container in resources.containers]),
         init=tuple([_fill_in_container_defaults(step, defaults) for step in resources.init]),
     )
 
 
-def _fill_in_container_defaults(container: ContainerResources, defaults: Quantities) -> ContainerResources:
+def _fill_in_container_defaults(
+    container: pod_resources.ContainerResources, defaults: pod_resources.Quantities
+) -> pod_resources.ContainerResources:
     return container._replace(requests={**defaults, **container.requests})

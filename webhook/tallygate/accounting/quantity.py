@@ -15,16 +15,7 @@ from typing import Final
 
 import msgspec
 
-from tallygate.accounting.quantity_parser import (
-    INT64_MAX,
-    Format,
-    extract_text,
-    parse_text,
-    power_of_ten,
-    round_as_decimal,
-    round_down,
-    round_up,
-)
+from tallygate.accounting import quantity_parser
 from tallygate.accounting.result_cache import memoize
 
 _DECIMAL_SUFFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
@@ -55,7 +46,7 @@ class Quantity:
         self,
         mantissa: int,
         scale: int = 0,
-        format: Format = Format.DECIMAL_SI,  # noqa: A002  # as in Kubernetes
+        format: quantity_parser.Format = quantity_parser.Format.DECIMAL_SI,  # noqa: A002  # as in Kubernetes
         is_decimal: bool = False,  # noqa: FBT001, FBT002
         original_text: str = "",
         written: str = "",
@@ -111,12 +102,12 @@ class Quantity:
     @property
     def is_whole(self) -> bool:
         """Whether the number is an integer, exactly."""
-        return self.scale >= 0 or self.mantissa % power_of_ten(-self.scale) == 0
+        return self.scale >= 0 or self.mantissa % quantity_parser.power_of_ten(-self.scale) == 0
 
     @property
     def is_beyond_int64(self) -> bool:
         """Whether the number is too large for Kubernetes, where it would wrap around."""
-        return abs(round_up(self.mantissa, self.scale, 0)) > INT64_MAX
+        return abs(quantity_parser.round_up(self.mantissa, self.scale, 0)) > quantity_parser.INT64_MAX
 
     def value(self) -> int:
         """Return whole units, rounded up (Quantity.Value), never wrapped.
@@ -124,11 +115,15 @@ class Quantity:
         Kubernetes rounds negative fractions away from zero if it represents them as int64, and one further up than to
         the next integer if it represents them as decimals (math.go, scaledValue); this method does the same.
         """
-        return (round_as_decimal if self.is_decimal else round_up)(self.mantissa, self.scale, 0)
+        return (quantity_parser.round_as_decimal if self.is_decimal else quantity_parser.round_up)(
+            self.mantissa, self.scale, 0
+        )
 
     def milli(self) -> int:
         """Return thousandths, rounded up like `value` (Quantity.MilliValue), never wrapped."""
-        return (round_as_decimal if self.is_decimal else round_up)(self.mantissa, self.scale, _MILLI)
+        return (quantity_parser.round_as_decimal if self.is_decimal else quantity_parser.round_up)(
+            self.mantissa, self.scale, _MILLI
+        )
 
     def align(self, other: Quantity) -> tuple[int, int, int]:
         """Return the mantissas of this number and another one at one scale, and that scale; both are exact."""
@@ -142,11 +137,11 @@ class Quantity:
 
     def floor(self) -> int:
         """Return whole units, rounded down."""
-        return round_down(self.mantissa, self.scale, 0)
+        return quantity_parser.round_down(self.mantissa, self.scale, 0)
 
     def floor_milli(self) -> int:
         """Return thousandths, rounded down."""
-        return round_down(self.mantissa, self.scale, _MILLI)
+        return quantity_parser.round_down(self.mantissa, self.scale, _MILLI)
 
     def round_up_to_milli(self) -> Quantity:
         """Round to thousandths, away from zero, as the API server's defaulter does.
@@ -156,7 +151,9 @@ class Quantity:
         """
         if self.scale >= _MILLI:
             return self
-        return Quantity(round_up(self.mantissa, self.scale, _MILLI), _MILLI, self.format, self.is_decimal)
+        return Quantity(
+            quantity_parser.round_up(self.mantissa, self.scale, _MILLI), _MILLI, self.format, self.is_decimal
+        )
 
     def __add__(self, other: Quantity) -> Quantity:
         """Return the exact sum in the format of this quantity, or of the other if this one is zero (Quantity.Add)."""
@@ -209,7 +206,7 @@ class Quantity:
         """Return the text as its author wrote it, else a text of the same number that a person reads."""
         if self.written:
             return self.written
-        if self.format is Format.BINARY_SI and not self.is_whole:
+        if self.format is quantity_parser.Format.BINARY_SI and not self.is_whole:
             return _format_binary_fraction(self)
         return self.text
 
@@ -274,7 +271,7 @@ def _format_binary_fraction(quantity: Quantity) -> str:
 
 
 @lru_cache(maxsize=4096)
-def format_canonical(mantissa: int, scale: int, form: Format) -> str:
+def format_canonical(mantissa: int, scale: int, form: quantity_parser.Format) -> str:
     """Return the canonical text of `mantissa * 10**scale`.
 
     A number in a binary form is written in decimal if it is below 1024 or would be rounded. Above 999E and 1023Ei
@@ -283,7 +280,7 @@ def format_canonical(mantissa: int, scale: int, form: Format) -> str:
     """
     if mantissa == 0:
         return "0"
-    if form is Format.BINARY_SI:
+    if form is quantity_parser.Format.BINARY_SI:
         whole = _to_integer(mantissa, scale)
         if whole is not None and abs(whole) >= _KIBI:
             return _format_binary(whole)
@@ -294,13 +291,13 @@ def format_canonical(mantissa: int, scale: int, form: Format) -> str:
 def _parse(text: str) -> Quantity:
     """Parse a text, and remember the result (`Quantity.parse`)."""
     written = text if len(text) <= _MAX_WRITTEN else ""
-    return Quantity(*parse_text(text), written=written)
+    return Quantity(*quantity_parser.parse_text(text), written=written)
 
 
 @memoize
 def _from_json(token: bytes) -> Quantity:
     """Parse a JSON token, and remember the result (`Quantity.from_json`)."""
-    return Quantity(0) if token == b"null" else Quantity.parse(extract_text(token))
+    return Quantity(0) if token == b"null" else Quantity.parse(quantity_parser.extract_text(token))
 
 
 def _align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
@@ -316,7 +313,11 @@ def _align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
     if not left.mantissa:
         return right.scale, 0, right.mantissa
     scale = min(left.scale, right.scale)
-    return scale, left.mantissa * power_of_ten(left.scale - scale), right.mantissa * power_of_ten(right.scale - scale)
+    return (
+        scale,
+        left.mantissa * quantity_parser.power_of_ten(left.scale - scale),
+        right.mantissa * quantity_parser.power_of_ten(right.scale - scale),
+    )
 
 
 def _compare(left: Quantity, right: Quantity) -> int:
@@ -329,14 +330,18 @@ def _compare(left: Quantity, right: Quantity) -> int:
 
 def _is_within_int64(left: int, right: int, total: int) -> bool:
     """Return whether two aligned mantissas and their sum all fit an int64."""
-    return abs(left) <= INT64_MAX and abs(right) <= INT64_MAX and abs(total) <= INT64_MAX
+    return (
+        abs(left) <= quantity_parser.INT64_MAX
+        and abs(right) <= quantity_parser.INT64_MAX
+        and abs(total) <= quantity_parser.INT64_MAX
+    )
 
 
 def _to_integer(mantissa: int, scale: int) -> int | None:
     """Return the number as an int, or None if it has a fraction."""
     if scale >= 0:
-        return mantissa * power_of_ten(scale)
-    whole, fraction = divmod(mantissa, power_of_ten(-scale))
+        return mantissa * quantity_parser.power_of_ten(scale)
+    whole, fraction = divmod(mantissa, quantity_parser.power_of_ten(-scale))
     return None if fraction else whole
 
 
@@ -349,16 +354,16 @@ def _format_binary(number: int) -> str:
     return f"{number}{_BINARY_SUFFIXES[power]}"
 
 
-def _format_decimal(mantissa: int, scale: int, form: Format) -> str:
+def _format_decimal(mantissa: int, scale: int, form: quantity_parser.Format) -> str:
     """Return a number with a decimal suffix or exponent; only multiples of three are written."""
     while mantissa % 10 == 0:
         mantissa //= 10
         scale += 1
     spare = scale % 3
-    if form is not Format.DECIMAL_EXPONENT and scale - spare > _MAX_DECIMAL_SCALE:
+    if form is not quantity_parser.Format.DECIMAL_EXPONENT and scale - spare > _MAX_DECIMAL_SCALE:
         spare = scale - _MAX_DECIMAL_SCALE
-    mantissa *= power_of_ten(spare)
+    mantissa *= quantity_parser.power_of_ten(spare)
     scale -= spare
-    if form is Format.DECIMAL_EXPONENT:
+    if form is quantity_parser.Format.DECIMAL_EXPONENT:
         return f"{mantissa}e{scale}" if scale else str(mantissa)
     return f"{mantissa}{_DECIMAL_SUFFIXES[scale]}"

@@ -13,16 +13,9 @@ from itertools import chain
 
 import msgspec
 
+from tallygate.accounting import names
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.claim_charge import MAX_DEVICES
-from tallygate.accounting.names import (
-    DEVICE_CLASS_PREFIX,
-    DEVICES_SUFFIX,
-    LIMITS_PREFIX,
-    REQUESTS_PREFIX,
-    is_extended,
-    is_hugepage,
-)
 from tallygate.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
 from tallygate.accounting.pod_resources import (
     PodResources,
@@ -31,15 +24,8 @@ from tallygate.accounting.pod_resources import (
     parse_pod_resources,
 )
 from tallygate.accounting.quantity import Quantity
+from tallygate.objects import devices
 from tallygate.objects.core import Pod, PodSpec, ResourceQuotaSpec, ScopeRequirement
-from tallygate.objects.devices import (
-    DeviceClaim,
-    DeviceRequest,
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-)
 from tallygate.objects.scheduling import PodAffinities
 
 CROSS_NAMESPACE_SCOPE = "CrossNamespacePodAffinity"
@@ -84,9 +70,9 @@ def compute_quota_usage(requests: Quantities, limits: Quantities) -> dict[str, Q
         if name in limits:
             usage[f"limits.{name}"] = limits[name]
     for name, quantity in requests.items():
-        if is_hugepage(name):
+        if names.is_hugepage(name):
             usage[name] = usage[f"requests.{name}"] = quantity
-        if is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX):
+        if names.is_extended(name) or name.startswith(names.DEVICE_CLASS_PREFIX):
             usage[f"requests.{name}"] = quantity
     return usage
 
@@ -94,20 +80,20 @@ def compute_quota_usage(requests: Quantities, limits: Quantities) -> dict[str, Q
 def is_counted_key(key: str) -> bool:
     """Return whether a quota on a key ever counts a pod (podResources and MatchingResources)."""
     resource = key.removeprefix("requests.")
-    if resource in _COMPUTE_RESOURCES or is_hugepage(resource) or key in ("pods", "count/pods"):
+    if resource in _COMPUTE_RESOURCES or names.is_hugepage(resource) or key in ("pods", "count/pods"):
         return True
     if key.startswith("limits."):
         return key.removeprefix("limits.") in _COMPUTE_RESOURCES
-    return key != resource and (is_extended(resource) or resource.startswith(DEVICE_CLASS_PREFIX))
+    return key != resource and (names.is_extended(resource) or resource.startswith(names.DEVICE_CLASS_PREFIX))
 
 
-def compute_claim_quota_charge(claim: ResourceClaim, resources_by_class: Mapping[str, str]) -> Amounts:
+def compute_claim_quota_charge(claim: devices.ResourceClaim, resources_by_class: Mapping[str, str]) -> Amounts:
     """Return the amount that a claim surely adds to each quota key, before and after its allocation.
 
     `resources_by_class` has the extended resource of each DeviceClass, empty if it has none. Of several classes with
     one extended resource, Kubernetes counts one under its name, in no certain order: the least amount is returned.
     """
-    requests = ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or ()
+    requests = ((claim.spec or devices.ResourceClaimSpec()).devices or devices.DeviceClaim()).requests or ()
     return _compute_devices_charge(_count_devices_by_class(requests), resources_by_class)
 
 
@@ -147,10 +133,10 @@ def compute_scheduler_claim_charge(
 
 def is_claim_key(key: str, resources_by_class: Mapping[str, str]) -> bool:
     """Return whether a quota on a key counts claims for devices (MatchingResources in resource_claims.go)."""
-    if key == _CLAIM_COUNT or key.endswith(DEVICES_SUFFIX):
+    if key == _CLAIM_COUNT or key.endswith(names.DEVICES_SUFFIX):
         return True
-    return key.startswith(REQUESTS_PREFIX) and bool(
-        _find_classes(key.removeprefix(REQUESTS_PREFIX), resources_by_class)
+    return key.startswith(names.REQUESTS_PREFIX) and bool(
+        _find_classes(key.removeprefix(names.REQUESTS_PREFIX), resources_by_class)
     )
 
 
@@ -247,14 +233,14 @@ def list_missing_amounts(key: str, pod: PodSpec) -> tuple[str, ...]:
     Raises:
         QuantityError: if a quantity of the pod is invalid.
     """
-    resource = key.removeprefix(REQUESTS_PREFIX).removeprefix(LIMITS_PREFIX)
+    resource = key.removeprefix(names.REQUESTS_PREFIX).removeprefix(names.LIMITS_PREFIX)
     if resource not in _REQUIRED_RESOURCES:
         return ()
     resources = parse_pod_resources(pod)
     if _is_pod_level_set(resources):
         return ()
     containers = (*resources.containers, *resources.init)
-    is_limit = key.startswith(LIMITS_PREFIX)
+    is_limit = key.startswith(names.LIMITS_PREFIX)
     return tuple(
         container.name
         for container in containers
@@ -267,12 +253,12 @@ def _is_pod_level_set(resources: PodResources) -> bool:
     return any(is_pod_level_resource(name) for name in (*resources.requests, *resources.limits))
 
 
-def _count_devices_by_class(requests: Iterable[DeviceRequest]) -> Counter[str]:
+def _count_devices_by_class(requests: Iterable[devices.DeviceRequest]) -> Counter[str]:
     """Return the number of devices of each class that requests may get at most, alternatives by class."""
     total = Counter[str]()
     for request in requests:
         largest = Counter[str]()
-        alternatives: Iterable[ExactDeviceRequest | DeviceSubRequest] = request.first_available or ()
+        alternatives: Iterable[devices.ExactDeviceRequest | devices.DeviceSubRequest] = request.first_available or ()
         if not alternatives and request.exactly is not None:
             alternatives = (request.exactly,)
         for alternative in alternatives:
@@ -283,7 +269,7 @@ def _count_devices_by_class(requests: Iterable[DeviceRequest]) -> Counter[str]:
     return total
 
 
-def _count_devices(request: ExactDeviceRequest | DeviceSubRequest) -> int:
+def _count_devices(request: devices.ExactDeviceRequest | devices.DeviceSubRequest) -> int:
     match request.allocation_mode or "ExactCount":
         case "ExactCount":
             return 1 if request.count is None else request.count
@@ -297,18 +283,18 @@ def _compute_devices_charge(by_class: Mapping[str, int], resources_by_class: Map
     """Return the charge of one claim for this number of devices of each class."""
     charge = {_CLAIM_COUNT: 1}
     for class_name, count in by_class.items():
-        charge[class_name + DEVICES_SUFFIX] = count
+        charge[class_name + names.DEVICES_SUFFIX] = count
         if class_name in resources_by_class:
-            charge[REQUESTS_PREFIX + DEVICE_CLASS_PREFIX + class_name] = count
+            charge[names.REQUESTS_PREFIX + names.DEVICE_CLASS_PREFIX + class_name] = count
         if resource := resources_by_class.get(class_name):
-            key = REQUESTS_PREFIX + resource
+            key = names.REQUESTS_PREFIX + resource
             charge[key] = min(charge.get(key, count), count)
     return Amounts({key: amount for key, amount in charge.items() if amount})
 
 
 def _find_classes(resource: str, resources_by_class: Mapping[str, str]) -> list[str]:
     """Return the classes whose devices may serve a resource."""
-    class_name = resource.removeprefix(DEVICE_CLASS_PREFIX)
+    class_name = resource.removeprefix(names.DEVICE_CLASS_PREFIX)
     if class_name != resource:
         return [class_name] if class_name in resources_by_class else []
     return [name for name, each in resources_by_class.items() if each == resource]

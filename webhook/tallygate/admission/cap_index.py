@@ -13,19 +13,9 @@ from functools import lru_cache
 
 import msgspec
 
+from tallygate.accounting import claim_charge
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
-from tallygate.accounting.claim_charge import (
-    NO_CLASSES,
-    NO_MAPPINGS,
-    UNSERVED_CLASSES,
-    ClassMappings,
-    DeviceSources,
-    compute_claim_charge,
-    compute_least_devices,
-    find_device_sources,
-    find_named_class,
-)
 from tallygate.accounting.derived_amounts import (
     DerivedAmount,
     Product,
@@ -78,7 +68,7 @@ class ActiveCap:
     key: str
     limits: CurrentLimits
     soft: Amounts
-    device_sources: Mapping[str, DeviceSources] = field(default_factory=dict, compare=False)
+    device_sources: Mapping[str, claim_charge.DeviceSources] = field(default_factory=dict, compare=False)
     device_meters: Mapping[str, DeviceMeter] = field(default_factory=dict, compare=False)
     derived: Mapping[str, DerivedAmount] = field(default_factory=dict, compare=False)
     surge: Amounts = NO_AMOUNTS
@@ -90,7 +80,7 @@ class ActiveCap:
     """The resources that the cap counts, with a hard or only a soft limit."""
     counted: frozenset[str] = field(init=False)
     """The resources, and the ways to a device under them: what a ledger of the cap must count."""
-    mappings: ClassMappings = field(init=False, compare=False)
+    mappings: claim_charge.ClassMappings = field(init=False, compare=False)
     """The mappings of device classes by which the cap counts."""
     active_key: str = field(init=False, compare=False)
     """The key with all that the cap counts: it changes with the classes of devices, as by a change of policies."""
@@ -103,11 +93,13 @@ class ActiveCap:
     annotations: frozenset[GpuAnnotation] = field(init=False, repr=False, compare=False)
     """The amounts requested by annotations that the cap counts."""
     _pod_resources: frozenset[str] = field(init=False, repr=False, compare=False)
-    _pod_sources: Mapping[str, DeviceSources] = field(init=False, repr=False, compare=False)
+    _pod_sources: Mapping[str, claim_charge.DeviceSources] = field(init=False, repr=False, compare=False)
     _source_texts: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
     _by_limits: dict[CurrentLimits, "ActiveCap"] = field(init=False, default_factory=dict, repr=False, compare=False)
-    _by_former: dict[ClassMappings, "ActiveCap"] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _by_former: dict[claim_charge.ClassMappings, "ActiveCap"] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hard", self.limits.hard)
@@ -167,7 +159,7 @@ class ActiveCap:
             object.__setattr__(cap, "_charges", self._charges)
         return cap
 
-    def with_former(self, mappings: ClassMappings) -> "ActiveCap":
+    def with_former(self, mappings: claim_charge.ClassMappings) -> "ActiveCap":
         """Return the cap that counts by these mappings of device classes too: those that a ledger was counted with.
 
         It is active since the same time as this one.
@@ -257,11 +249,13 @@ class ActiveCap:
         """
         if claim is None or not self._counts_claim(claim):
             return NO_AMOUNTS
-        return compute_claim_charge(claim, self.device_sources)
+        return claim_charge.compute_claim_charge(claim, self.device_sources)
 
     def compute_least_claim_charge(self, claim: ResourceClaim) -> Amounts:
         """Return the least that a claim counts under this cap once it is allocated."""
-        return compute_least_devices(claim, self.device_sources) if self._counts_claim(claim) else NO_AMOUNTS
+        return (
+            claim_charge.compute_least_devices(claim, self.device_sources) if self._counts_claim(claim) else NO_AMOUNTS
+        )
 
     @property
     def multiplies_devices(self) -> bool:
@@ -331,7 +325,7 @@ class CapIndex:
         self,
         policies: PolicySet,
         now: datetime | None,
-        resources_by_class: Mapping[str, str] = NO_CLASSES,
+        resources_by_class: Mapping[str, str] = claim_charge.NO_CLASSES,
         annotations: LimitAnnotations = NO_LIMIT_ANNOTATIONS,
     ) -> None:
         annotated = {cap.name: read_overrides(cap, annotations) if cap.annotation else {} for cap in policies.caps}
@@ -463,9 +457,9 @@ def _create_class_view(
     definition: NamespaceCap, names: AbstractSet[str], resources_by_class: Mapping[str, str]
 ) -> ClassView:
     """Return the view of the classes for these names with a hard limit."""
-    if resources_by_class is UNSERVED_CLASSES:
+    if resources_by_class is claim_charge.UNSERVED_CLASSES:
         return ClassView(resources_by_class)
-    sources, derived = _find_ways(definition, names, NO_CLASSES)
+    sources, derived = _find_ways(definition, names, claim_charge.NO_CLASSES)
     classes = {name: source.classes for name, source in sources.items()}
     classes |= {
         name: derived_name.classes
@@ -476,18 +470,18 @@ def _create_class_view(
     for name in sorted(names):
         count = definition.counts.get(name)
         counted = (name,) if count is None else (*count.weights, *count.product)
-        if any(is_extended(each) and not find_named_class(each) for each in counted):
+        if any(is_extended(each) and not claim_charge.find_named_class(each) for each in counted):
             # a class of a weighted sum may have another weight by its mapping
             open_names[name] = classes.get(name, frozenset()) if count is None else frozenset()
-    return ClassView(resources_by_class, NO_MAPPINGS, open_names, classes)
+    return ClassView(resources_by_class, claim_charge.NO_MAPPINGS, open_names, classes)
 
 
 def _find_ways(
     definition: NamespaceCap,
     names: AbstractSet[str],
     resources_by_class: Mapping[str, str],
-    former: ClassMappings = NO_MAPPINGS,
-) -> tuple[dict[str, DeviceSources], dict[str, DerivedAmount]]:
+    former: claim_charge.ClassMappings = claim_charge.NO_MAPPINGS,
+) -> tuple[dict[str, claim_charge.DeviceSources], dict[str, DerivedAmount]]:
     """Return the ways to a device under each of these names that stands for some, and the derived amounts."""
     mapped_classes = {name: device.classes for name, device in definition.devices.items()}
     derived: dict[str, DerivedAmount] = {}
@@ -499,7 +493,7 @@ def _find_ways(
             derived[name] = create_weighted_sum(
                 count.weights, resources_by_class, mapped_classes, former, count.annotation
             )
-    sources = find_device_sources(names - derived.keys(), resources_by_class, mapped_classes, former)
+    sources = claim_charge.find_device_sources(names - derived.keys(), resources_by_class, mapped_classes, former)
     weighted = {
         name: derived_name.sources
         for name, derived_name in derived.items()

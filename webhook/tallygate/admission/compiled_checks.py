@@ -14,16 +14,7 @@ from tallygate.accounting.name_rules import NameContext, find_advertised_name_pr
 from tallygate.accounting.problem import Code, Reason
 from tallygate.accounting.quantity import Quantity, format_decimal_point
 from tallygate.accounting.quantity_parser import INT64_MAX, Format, QuantityError, QuantityTooLargeError
-from tallygate.admission.rule_codes import (
-    CONTAINER_BOUND,
-    MALFORMED_NAME,
-    NEGATIVE,
-    NOT_A_MULTIPLE,
-    NOT_ONE_OF,
-    NOT_WHOLE,
-    TOO_LARGE,
-    UNREADABLE,
-)
+from tallygate.admission import rule_codes
 from tallygate.policy.model import AmountBounds, Equality, ResourceRule
 
 REQUEST_VERB = "request"
@@ -113,7 +104,7 @@ class CompiledChecks:
         if not problems:
             return ()
         # The first problem is the cause; Kubernetes then lists further rules that such a name violates.
-        failure = CheckFailure(MALFORMED_NAME.number, Reason.INVALID, written_name, problems[0].message)
+        failure = CheckFailure(rule_codes.MALFORMED_NAME.number, Reason.INVALID, written_name, problems[0].message)
         failures = tuple(RuleCheckFailure(rule, failure) for rule in self.group.name_rules)
         self._name_failures = {**(self._name_failures or {}), (written_name, context): failures}
         return failures
@@ -176,7 +167,7 @@ def check_whole(name: str, token: bytes, verb: str = REQUEST_VERB) -> Iterator[C
         return
     except QuantityError as error:
         yield _create_failure(
-            UNREADABLE,
+            rule_codes.UNREADABLE,
             _truncate_token(token),
             f"{_truncate_token(token)} is not a quantity ({error}): write a number such as 2",
         )
@@ -185,9 +176,9 @@ def check_whole(name: str, token: bytes, verb: str = REQUEST_VERB) -> Iterator[C
         yield create_too_large_failure(quantity.text)
         return
     if quantity.sign < 0:
-        yield _create_failure(NEGATIVE, quantity.text, f"{quantity} is below zero: {verb} 0 or more")
+        yield _create_failure(rule_codes.NEGATIVE, quantity.text, f"{quantity} is below zero: {verb} 0 or more")
     elif not quantity.is_whole:
-        yield _create_failure(NOT_WHOLE, quantity.text, _describe_fraction(name, quantity, verb))
+        yield _create_failure(rule_codes.NOT_WHOLE, quantity.text, _describe_fraction(name, quantity, verb))
 
 
 def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[CheckFailure]:
@@ -201,11 +192,13 @@ def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[Chec
     text = quantity.text
     if bounds.min is not None and quantity < bounds.min:
         yield _create_failure(
-            CONTAINER_BOUND, text, f"{quantity} is less than the {bounds.min} {name} that a container must request"
+            rule_codes.CONTAINER_BOUND,
+            text,
+            f"{quantity} is less than the {bounds.min} {name} that a container must request",
         )
     if bounds.max is not None and quantity > bounds.max:
         yield _create_failure(
-            CONTAINER_BOUND,
+            rule_codes.CONTAINER_BOUND,
             text,
             f"{quantity} is more than one container may have of {name}: request {bounds.max} or less"
             if bounds.max
@@ -214,12 +207,12 @@ def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[Chec
     if bounds.multiple_of is not None and not quantity.is_multiple_of(bounds.multiple_of):
         nearest = " or ".join(str(multiple) for multiple in find_nearest_multiples(quantity, bounds.multiple_of))
         yield _create_failure(
-            NOT_A_MULTIPLE, text, f"{quantity} is not a multiple of {bounds.multiple_of}: request {nearest}"
+            rule_codes.NOT_A_MULTIPLE, text, f"{quantity} is not a multiple of {bounds.multiple_of}: request {nearest}"
         )
     if bounds.one_of and quantity not in bounds.one_of:
         allowed = ", ".join(str(choice) for choice in bounds.one_of)
         yield _create_failure(
-            NOT_ONE_OF, text, f"{quantity} is not an allowed amount of {name}: request one of {allowed}"
+            rule_codes.NOT_ONE_OF, text, f"{quantity} is not an allowed amount of {name}: request one of {allowed}"
         )
 
 
@@ -234,7 +227,7 @@ def is_large(token: bytes) -> bool:
 def create_too_large_failure(text: str) -> CheckFailure:
     """Return the failure of an amount beyond int64."""
     return _create_failure(
-        TOO_LARGE,
+        rule_codes.TOO_LARGE,
         text,
         f"{text} is too large: Kubernetes stores at most {INT64_MAX} and would count another amount",
     )

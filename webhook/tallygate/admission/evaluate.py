@@ -19,24 +19,8 @@ import msgspec
 from tallygate.accounting.name_rules import NameContext
 from tallygate.accounting.problem import Problem
 from tallygate.accounting.validation.limit_ranges import find_device_defaults
+from tallygate.admission import implied_requests, kinds
 from tallygate.admission.claim_checks import check_claim, describe_unknown_users, list_claim_rules
-from tallygate.admission.implied_requests import (
-    NO_IMPLIED,
-    add_requests,
-    create_missing_verdict,
-    create_request_patch,
-    creates_pod,
-    describe_amount,
-    find_implied_for_pods,
-)
-from tallygate.admission.kinds import (
-    ClaimView,
-    DecodedObject,
-    DecodedRequest,
-    ReviewTarget,
-    decode_object,
-    find_claim,
-)
 from tallygate.admission.object_checks import (
     RuleViolation,
     ViolationIdentity,
@@ -57,7 +41,7 @@ _NO_LABELS: Labels = {}
 SCHEDULER_USER = "system:kube-scheduler"
 """The user that creates claims for the extended resources of pods, and writes the allocations of all claims."""
 
-NodeRuleEvaluator = Callable[[DecodedRequest, RuleSelection], Verdict]
+NodeRuleEvaluator = Callable[[kinds.DecodedRequest, RuleSelection], Verdict]
 """A function that evaluates the rules which compare the pods of a request with the nodes of a cluster."""
 
 
@@ -71,7 +55,7 @@ def evaluate_request(request: AdmissionRequest, rules: RuleIndex, labels: Labels
 
 
 def evaluate_decoded_request(
-    decoded_request: DecodedRequest, rules: RuleIndex, labels: Labels | None, phase: Phase
+    decoded_request: kinds.DecodedRequest, rules: RuleIndex, labels: Labels | None, phase: Phase
 ) -> Verdict:
     """Evaluate the rules on a request whose object the caller also reads, so that it is decoded once.
 
@@ -82,7 +66,7 @@ def evaluate_decoded_request(
     if target is None:
         return ALLOWED
     selection = rules.select(request.kind, request.namespace, labels)
-    if not selection.rules and not selection.unknown and decoded_request.implied is NO_IMPLIED:
+    if not selection.rules and not selection.unknown and decoded_request.implied is implied_requests.NO_IMPLIED:
         return ALLOWED
     return _Evaluation(decoded_request, target, selection).compute_verdict(phase)
 
@@ -101,7 +85,9 @@ class _Part(NamedTuple):
 class _Evaluation:
     """The evaluation of one request by one selection of rules."""
 
-    def __init__(self, decoded_request: DecodedRequest, target: ReviewTarget, selection: RuleSelection) -> None:
+    def __init__(
+        self, decoded_request: kinds.DecodedRequest, target: kinds.ReviewTarget, selection: RuleSelection
+    ) -> None:
         self.decoded_request = decoded_request
         self.request = decoded_request.request
         self.target = target
@@ -111,15 +97,17 @@ class _Evaluation:
         """Return the verdict on the object; its templates are evaluated with the requests that their pods get."""
         written_views = self.target.list_pods(self.decoded_request.get_object(self.target))
         implied = self.decoded_request.implied
-        if implied is NO_IMPLIED or not written_views:
+        if implied is implied_requests.NO_IMPLIED or not written_views:
             return self._check_views(written_views, written_views, phase)
         unknown = implied.describe_unknown(self.request.namespace)
-        if creates_pod(self.request):
+        if implied_requests.creates_pod(self.request):
             verdict = self._check_new_pod(written_views[0], phase)
         else:
             verdict = self._check_views(written_views, implied.complete_views(written_views), phase)
             if self.request.dry_run and phase is Phase.VALIDATING:
-                remarks = find_implied_for_pods(implied, [view for view in written_views if view.is_template])
+                remarks = implied_requests.find_implied_for_pods(
+                    implied, [view for view in written_views if view.is_template]
+                )
                 verdict = replace(verdict, warnings=(*verdict.warnings, *remarks)) if remarks else verdict
         return replace(verdict, unknown=(*verdict.unknown, *unknown)) if unknown else verdict
 
@@ -128,13 +116,15 @@ class _Evaluation:
         missing = self.decoded_request.implied.find_missing(pod_view.pod, self.request.user)
         if not missing or phase is Phase.VALIDATING:
             verdict = self._check_views((pod_view,), (pod_view,), phase)
-            return verdict.merge(create_missing_verdict(missing)) if missing else verdict
-        added = create_request_patch(pod_view.pod, missing)
-        completed = msgspec.structs.replace(pod_view, pod=add_requests(pod_view.pod, missing))
+            return verdict.merge(implied_requests.create_missing_verdict(missing)) if missing else verdict
+        added = implied_requests.create_request_patch(pod_view.pod, missing)
+        completed = msgspec.structs.replace(pod_view, pod=implied_requests.add_requests(pod_view.pod, missing))
         verdict = self._check_views((completed,), (completed,), phase)
         if verdict.problems:
             return verdict
-        return replace(verdict, patch=(*added, *verdict.patch), implied=tuple(map(describe_amount, missing)))
+        return replace(
+            verdict, patch=(*added, *verdict.patch), implied=tuple(map(implied_requests.describe_amount, missing))
+        )
 
     def _check_views(self, written_views: Sequence[PodView], pod_views: Sequence[PodView], phase: Phase) -> Verdict:
         """Return the verdict on the pods in an object, each as it is written and as it is evaluated."""
@@ -150,7 +140,7 @@ class _Evaluation:
             )
         pod_view, written_view = (pod_views[0], written_views[0]) if pod_views else (None, None)
         selection = self._select_for_user(decoded_object, pod_view)
-        claim = find_claim(decoded_object) if pod_view is None else None
+        claim = kinds.find_claim(decoded_object) if pod_view is None else None
         if claim is not None:
             return self._check_claim(claim, selection)
         part, fills = _Part(pod_view, selection, written_view), phase is Phase.MUTATING and selection.has_fill
@@ -168,7 +158,7 @@ class _Evaluation:
             selection.passing_pods.put(fingerprint, value=True)
         return verdict
 
-    def _check_claim(self, claim: ClaimView, selection: RuleSelection) -> Verdict:
+    def _check_claim(self, claim: kinds.ClaimView, selection: RuleSelection) -> Verdict:
         if self.request.user.name == SCHEDULER_USER and not claim.is_template:
             return ALLOWED  # it follows from the extended resources of a pod, which rules have checked
         user = self.request.user
@@ -180,7 +170,7 @@ class _Evaluation:
             unknown += tuple(describe_unknown_users(claim, selection.claim_rules, user))
         return create_verdict(violations, unknown) if violations or unknown else ALLOWED
 
-    def _check_parts(self, decoded_object: DecodedObject, parts: Iterable["_Part"], phase: Phase) -> Verdict:
+    def _check_parts(self, decoded_object: kinds.DecodedObject, parts: Iterable["_Part"], phase: Phase) -> Verdict:
         """Return the verdict on the templates of an object, or on the object itself, each with its rules."""
         violations: list[RuleViolation] = []
         patch: tuple[PatchOperation, ...] = ()
@@ -206,9 +196,9 @@ class _Evaluation:
             return Verdict(unknown=unknown, patch=patch) if unknown or patch else ALLOWED
         return create_verdict(violations, unknown, patch)
 
-    def _select_for_user(self, decoded_object: DecodedObject, pod_view: PodView | None) -> RuleSelection:
+    def _select_for_user(self, decoded_object: kinds.DecodedObject, pod_view: PodView | None) -> RuleSelection:
         # The labels of a template decide for its workload, as they do for the pods or claims created from it.
-        claim = find_claim(decoded_object) if pod_view is None else None
+        claim = kinds.find_claim(decoded_object) if pod_view is None else None
         metadata = (
             pod_view.pod.metadata if pod_view is not None else claim.metadata if claim else decoded_object.metadata
         )
@@ -217,8 +207,8 @@ class _Evaluation:
     @cached_property
     def _existing(self) -> frozenset[ViolationIdentity]:
         """All violations of the stored object: with a limit, the others would count as new."""
-        stored_object = decode_object(self.target, self.request, self.request.old_object)
-        claim = find_claim(stored_object)
+        stored_object = kinds.decode_object(self.target, self.request, self.request.old_object)
+        claim = kinds.find_claim(stored_object)
         if claim is not None:
             selection = self._select_for_user(stored_object, None)
             violations = check_claim(claim, selection.claim_rules, self.request.user, max_violations=None)
@@ -244,7 +234,7 @@ class _Evaluation:
             return tuple(create_fill_operations(resource_fields, [], selection))
         if self.request.kind == "Pod" or self.request.old_object is None:
             return ()  # a stored pod's resources cannot be changed by a patch
-        stored_object = decode_object(self.target, self.request, self.request.old_object)
+        stored_object = kinds.decode_object(self.target, self.request, self.request.old_object)
         stored_fields = [
             resource_field
             for pod_view in self.target.list_pods(stored_object) or (None,)
@@ -271,7 +261,7 @@ class _Evaluation:
         )
 
 
-def find_device_defaults_of(decoded_request: DecodedRequest) -> list[Problem]:
+def find_device_defaults_of(decoded_request: kinds.DecodedRequest) -> list[Problem]:
     """Return the problems of the devices that a LimitRange gives containers; of a change only those that are new.
 
     Raises:
@@ -281,7 +271,7 @@ def find_device_defaults_of(decoded_request: DecodedRequest) -> list[Problem]:
     if target is None or request.kind != "LimitRange":
         return []
     limit_range = decoded_request.get_object(target)
-    old = decode_object(target, request, request.old_object) if request.old_object is not None else None
+    old = kinds.decode_object(target, request, request.old_object) if request.old_object is not None else None
     existing = find_device_defaults(old) if isinstance(old, LimitRange) else ()
     found = find_device_defaults(limit_range) if isinstance(limit_range, LimitRange) else ()
     return [default for default in found if default not in existing]

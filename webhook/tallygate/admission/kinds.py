@@ -13,16 +13,9 @@ from functools import partial
 import msgspec
 
 from tallygate.accounting.result_cache import Fingerprint, compute_fingerprint
+from tallygate.admission import pod_view
 from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.admission.pod_sets import CustomWorkload, read_custom_workload
-from tallygate.admission.pod_view import (
-    PodView,
-    ReplicaCount,
-    count_daemon_pods,
-    count_deployment_pods,
-    count_job_pods,
-    count_replicas,
-)
 from tallygate.admission.request import CREATE, UPDATE, AdmissionRequest, ReviewError
 from tallygate.objects.apps import CronJob, PodTemplate, Workload, WorkloadSpec
 from tallygate.objects.core import LimitRange, Node, Pod, PodGroupReference, ResourceQuota
@@ -52,7 +45,7 @@ DecodedObject = (
 )
 """Any object that rules apply to."""
 
-PodLister = Callable[[DecodedObject], Sequence[PodView]]
+PodLister = Callable[[DecodedObject], Sequence[pod_view.PodView]]
 """Returns the pods and pod templates in an object."""
 
 GroupKind = tuple[str, str]
@@ -93,17 +86,19 @@ ReviewTargets = Mapping[GroupKind, ReviewTarget]
 """API group and kind to the review target."""
 
 
-def _list_own_pod(decoded_object: DecodedObject) -> Sequence[PodView]:
-    return (PodView("", decoded_object, is_template=False),) if isinstance(decoded_object, Pod) else ()
+def _list_own_pod(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
+    return (pod_view.PodView("", decoded_object, is_template=False),) if isinstance(decoded_object, Pod) else ()
 
 
-def _list_template_pods(count: Callable[[WorkloadSpec], ReplicaCount]) -> PodLister:
-    def list_pods(decoded_object: DecodedObject) -> Sequence[PodView]:
+def _list_template_pods(count: Callable[[WorkloadSpec], pod_view.ReplicaCount]) -> PodLister:
+    def list_pods(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
         spec = decoded_object.spec if isinstance(decoded_object, Workload) else None
         if spec is None or spec.template is None:
             return ()
         return (
-            PodView("spec.template.", _complete_group(spec, spec.template), is_template=True, replicas=count(spec)),
+            pod_view.PodView(
+                "spec.template.", _complete_group(spec, spec.template), is_template=True, replicas=count(spec)
+            ),
         )
 
     return list_pods
@@ -122,29 +117,29 @@ def _complete_group(spec: WorkloadSpec, template: Pod) -> Pod:
     return msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, scheduling_group=_SOME_GROUP))
 
 
-def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[PodView]:
+def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
     cron_job = decoded_object.spec if isinstance(decoded_object, CronJob) else None
     job = cron_job.job_template if cron_job else None
     spec = job.spec if job else None
     if cron_job is None or spec is None or spec.template is None:
         return ()
-    replicas = count_job_pods(spec)
+    replicas = pod_view.count_job_pods(spec)
     if cron_job.suspend:
         replicas = replace(replicas, count=0)  # it starts no Job (syncCronJob in cronjob_controllerv2.go, v1.36)
     template = _complete_group(spec, spec.template)
-    return (PodView("spec.jobTemplate.spec.template.", template, is_template=True, replicas=replicas),)
+    return (pod_view.PodView("spec.jobTemplate.spec.template.", template, is_template=True, replicas=replicas),)
 
 
-def _list_pods_at_top(decoded_object: DecodedObject) -> Sequence[PodView]:
+def _list_pods_at_top(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
     template = decoded_object.template if isinstance(decoded_object, PodTemplate) else None
-    return (PodView("template.", template, is_template=True),) if template else ()
+    return (pod_view.PodView("template.", template, is_template=True),) if template else ()
 
 
-def _list_pod_sets(decoded_object: DecodedObject) -> Sequence[PodView]:
+def _list_pod_sets(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
     return decoded_object.pod_sets if isinstance(decoded_object, CustomWorkload) else ()
 
 
-def _list_no_pods(_: DecodedObject) -> Sequence[PodView]:
+def _list_no_pods(_: DecodedObject) -> Sequence[pod_view.PodView]:
     return ()
 
 
@@ -169,7 +164,7 @@ _DECODE_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
 
 def _create_workload_target(
-    plural: str, count: Callable[[WorkloadSpec], ReplicaCount], *, starts_together: bool = False
+    plural: str, count: Callable[[WorkloadSpec], pod_view.ReplicaCount], *, starts_together: bool = False
 ) -> ReviewTarget:
     list_pods = _list_template_pods(count)
     return ReviewTarget(
@@ -181,12 +176,12 @@ BUILT_IN_TARGETS: ReviewTargets = {
     ("", "Pod"): ReviewTarget(
         "pods", msgspec.json.Decoder(Pod).decode, _list_own_pod, frozenset({"", "resize", "ephemeralcontainers"})
     ),
-    ("apps", "Deployment"): _create_workload_target("deployments", count_deployment_pods),
-    ("apps", "ReplicaSet"): _create_workload_target("replicasets", count_replicas),
-    ("apps", "StatefulSet"): _create_workload_target("statefulsets", count_replicas),
-    ("apps", "DaemonSet"): _create_workload_target("daemonsets", count_daemon_pods),
-    ("batch", "Job"): _create_workload_target("jobs", count_job_pods, starts_together=True),
-    ("", "ReplicationController"): _create_workload_target("replicationcontrollers", count_replicas),
+    ("apps", "Deployment"): _create_workload_target("deployments", pod_view.count_deployment_pods),
+    ("apps", "ReplicaSet"): _create_workload_target("replicasets", pod_view.count_replicas),
+    ("apps", "StatefulSet"): _create_workload_target("statefulsets", pod_view.count_replicas),
+    ("apps", "DaemonSet"): _create_workload_target("daemonsets", pod_view.count_daemon_pods),
+    ("batch", "Job"): _create_workload_target("jobs", pod_view.count_job_pods, starts_together=True),
+    ("", "ReplicationController"): _create_workload_target("replicationcontrollers", pod_view.count_replicas),
     ("batch", "CronJob"): ReviewTarget(
         "cronjobs", msgspec.json.Decoder(CronJob).decode, _list_job_template_pods, _OBJECT_ONLY, creates_pods=True
     ),
@@ -232,7 +227,7 @@ class _TypeFields(msgspec.Struct, rename={"api_version": "apiVersion"}):
 _TYPE_DECODER = msgspec.json.Decoder(_TypeFields)
 
 
-def _list_contained_pods(content: msgspec.Raw) -> Sequence[PodView] | None:
+def _list_contained_pods(content: msgspec.Raw) -> Sequence[pod_view.PodView] | None:
     """Return the pods in an object that another one contains; None if its kind is not read, or contains objects too.
 
     Raises:
@@ -328,7 +323,7 @@ class DecodedRequest:
             self._object = decode_object(target, self.request, self.request.object)
         return self._object
 
-    def list_pods(self, target: ReviewTarget) -> Sequence[PodView]:
+    def list_pods(self, target: ReviewTarget) -> Sequence[pod_view.PodView]:
         """Return the pods in the object; templates have the requests that are implied for their pods.
 
         Raises:

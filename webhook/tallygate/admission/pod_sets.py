@@ -12,48 +12,24 @@ from math import prod
 
 import msgspec
 
-from tallygate.admission.object_values import (
-    ObjectValues,
-    Place,
-    bind,
-    format_place,
-    list_bound,
-    locate_error,
-)
+from tallygate.admission import object_values, pod_view
 from tallygate.admission.pod_forms import compose_template
-from tallygate.admission.pod_view import (
-    Completeness,
-    PodView,
-    ReplicaCount,
-    RolloutStrategy,
-    count_rollout_pods,
-    double_in_rollout,
-    read_template,
-)
 from tallygate.admission.workflow_pods import WorkflowPods, count_workflow_pods
 from tallygate.admission.workflow_templates import PlacedSpec
 from tallygate.objects.core import Pod
 from tallygate.objects.meta import ObjectMeta
-from tallygate.policy.workload_kinds import (
-    MAX_COUNT,
-    CountFactor,
-    CountField,
-    ExpectedValue,
-    FieldPath,
-    PodForm,
-    PodSetDefinition,
-    TemplateReference,
-    WorkloadKind,
-)
+from tallygate.policy import workload_kinds
 
 _POD_DECODER = msgspec.json.Decoder(Pod)
 _EMPTY = frozenset({b"null", b"[]", b"{}", b'""'})
-_DECLARED_TEMPLATE = PodSetDefinition(())
-_FORMS_WITHOUT_PODS = frozenset({PodForm.WORKFLOW, PodForm.TASK, PodForm.TASK_RUN})
+_DECLARED_TEMPLATE = workload_kinds.PodSetDefinition(())
+_FORMS_WITHOUT_PODS = frozenset(
+    {workload_kinds.PodForm.WORKFLOW, workload_kinds.PodForm.TASK, workload_kinds.PodForm.TASK_RUN}
+)
 """The forms of templates that may start others, or be elsewhere, and then have no containers."""
 _DECLARED_STEP_PATTERN = re.compile(r"\[(\d{1,9})\]|\.?([^.\[\]]+)", re.ASCII)
 
-ObjectReader = Callable[[msgspec.Raw], Sequence[PodView] | None]
+ObjectReader = Callable[[msgspec.Raw], Sequence[pod_view.PodView] | None]
 """Returns the pods in an object of a kind that is read; None if it is of another kind."""
 
 
@@ -61,7 +37,7 @@ class CustomWorkload(msgspec.Struct, frozen=True):
     """An object of a kind by definition: its metadata and its pod sets."""
 
     metadata: ObjectMeta | None
-    pod_sets: tuple[PodView, ...]
+    pod_sets: tuple[pod_view.PodView, ...]
 
 
 class _Metadata(msgspec.Struct):
@@ -78,7 +54,7 @@ _DECLARED_DECODER = msgspec.json.Decoder(list[_DeclaredPods])
 
 
 def read_custom_workload(
-    kind: WorkloadKind, content: bytes | msgspec.Raw, read_object: ObjectReader | None = None
+    kind: workload_kinds.WorkloadKind, content: bytes | msgspec.Raw, read_object: ObjectReader | None = None
 ) -> CustomWorkload:
     """Read an object of a kind; `read_object` reads the objects that it contains.
 
@@ -98,25 +74,29 @@ def read_custom_workload(
 class _Reader:
     """The values of one object, its pods and their numbers."""
 
-    def __init__(self, content: bytes | msgspec.Raw, read_object: ObjectReader | None, named: frozenset[Place]) -> None:
-        self._values = ObjectValues(content)
+    def __init__(
+        self, content: bytes | msgspec.Raw, read_object: ObjectReader | None, named: frozenset[object_values.Place]
+    ) -> None:
+        self._values = object_values.ObjectValues(content)
         self._counter = PodCounter(self._values)
         self._read_object = read_object
         self._named = named  # the templates without wildcards in their paths
-        self._workflows: dict[Place, PlacedSpec] = {}
+        self._workflows: dict[object_values.Place, PlacedSpec] = {}
 
-    def read_pod_sets(self, kind: WorkloadKind) -> Iterator[PodView]:
+    def read_pod_sets(self, kind: workload_kinds.WorkloadKind) -> Iterator[pod_view.PodView]:
         """Yield the pods of each template of a kind."""
         is_suspended = not self._counter.starts_pods(kind, ())
         for definition in kind.pod_sets:
             yield from self._read_pod_sets(definition, is_suspended=is_suspended)
 
-    def _read_pod_sets(self, definition: PodSetDefinition, *, is_suspended: bool) -> Iterator[PodView]:
+    def _read_pod_sets(
+        self, definition: workload_kinds.PodSetDefinition, *, is_suspended: bool
+    ) -> Iterator[pod_view.PodView]:
         """Yield the pods of each template of a definition."""
-        seen: set[Place] = set()
+        seen: set[object_values.Place] = set()
         for path in definition.templates:
             for place in self._values.expand(path.steps, ()):
-                bound = list_bound(path, place)
+                bound = object_values.list_bound(path, place)
                 if bound in seen or (bound and place in self._named):
                     continue  # another path has the template of this item
                 content = self._values.find(place)
@@ -124,7 +104,7 @@ class _Reader:
                     continue
                 seen.add(bound)
                 stops = is_suspended or not self._counter.starts_pods(definition, bound)
-                if definition.form is PodForm.OBJECT:
+                if definition.form is workload_kinds.PodForm.OBJECT:
                     yield from self._read_contained(definition, place, content, is_suspended=stops)
                     continue
                 replicas = None
@@ -135,9 +115,13 @@ class _Reader:
                     yield view
 
     def _create_view(
-        self, definition: PodSetDefinition, place: Place, content: msgspec.Raw, replicas: ReplicaCount | None
-    ) -> PodView:
-        path = format_place(place)
+        self,
+        definition: workload_kinds.PodSetDefinition,
+        place: object_values.Place,
+        content: msgspec.Raw,
+        replicas: pod_view.ReplicaCount | None,
+    ) -> pod_view.PodView:
+        path = object_values.format_place(place)
         places: Mapping[str, str] = {}
         workflow = None if definition.workflow is None else self._read_workflow(definition.workflow)
         try:
@@ -145,8 +129,8 @@ class _Reader:
             places = composed.places
             pod = _POD_DECODER.decode(composed.content)
         except msgspec.ValidationError as error:
-            raise locate_error(error, path, places) from error
-        return PodView(
+            raise object_values.locate_error(error, path, places) from error
+        return pod_view.PodView(
             path=f"{path}.",
             pod=pod,
             is_template=True,
@@ -155,56 +139,71 @@ class _Reader:
             content=composed.content,
             places=composed.places,
             amounts=composed.amounts,
-            completeness=Completeness.PARTIAL if self._is_part(definition) else composed.completeness,
+            completeness=pod_view.Completeness.PARTIAL if self._is_part(definition) else composed.completeness,
         )
 
-    def _is_part(self, definition: PodSetDefinition) -> bool:
+    def _is_part(self, definition: workload_kinds.PodSetDefinition) -> bool:
         """Return whether another object has further parts of the templates of a definition."""
-        content = self._values.find(bind(definition.completed_by, ())) if definition.completed_by is not None else None
+        content = (
+            self._values.find(object_values.bind(definition.completed_by, ()))
+            if definition.completed_by is not None
+            else None
+        )
         return definition.is_part or (content is not None and bytes(content) not in _EMPTY)
 
-    def _read_workflow(self, path: FieldPath) -> PlacedSpec:
+    def _read_workflow(self, path: workload_kinds.FieldPath) -> PlacedSpec:
         """Return the spec of the Workflow at a path, decoded once."""
-        place = bind(path, ())
+        place = object_values.bind(path, ())
         if place not in self._workflows:
-            content, text = self._values.find(place), format_place(place)
+            content, text = self._values.find(place), object_values.format_place(place)
             try:
                 self._workflows[place] = PlacedSpec() if content is None else PlacedSpec.decode(content, text)
             except msgspec.ValidationError as error:
-                raise locate_error(error, text, {}) from error
+                raise object_values.locate_error(error, text, {}) from error
         return self._workflows[place]
 
     def _read_contained(
-        self, definition: PodSetDefinition, place: Place, content: msgspec.Raw, *, is_suspended: bool
-    ) -> Iterator[PodView]:
+        self,
+        definition: workload_kinds.PodSetDefinition,
+        place: object_values.Place,
+        content: msgspec.Raw,
+        *,
+        is_suspended: bool,
+    ) -> Iterator[pod_view.PodView]:
         """Yield the pods of an object in the object, or those that are declared for it if its kind is not read."""
         views = self._read_object(content) if self._read_object is not None else None
         if views is None:
             yield from self._read_declared(definition, place, is_suspended=is_suspended)
             return
-        path = format_place(place)
+        path = object_values.format_place(place)
         for view in views:
-            replicas = view.replicas if view.is_template else ReplicaCount(1, "pods")
+            replicas = view.replicas if view.is_template else pod_view.ReplicaCount(1, "pods")
             if is_suspended and replicas is not None:
-                replicas = ReplicaCount(0, replicas.noun)
+                replicas = pod_view.ReplicaCount(0, replicas.noun)
             yield msgspec.structs.replace(
                 view,
                 path=f"{path}.{view.path}",
                 is_template=True,
                 replicas=replicas,
                 identity=f"{self._values.identify(place)}/{view.identity or view.path}",
-                content=read_template(view, content),
+                content=pod_view.read_template(view, content),
                 places=view.places and {name: f"{path}.{each}" for name, each in view.places.items()},
                 amounts={f"{path}.{name}": f"{path}.{amount}" for name, amount in (view.amounts or {}).items()},
             )
 
-    def _read_declared(self, definition: PodSetDefinition, place: Place, *, is_suspended: bool) -> Iterator[PodView]:
+    def _read_declared(
+        self, definition: workload_kinds.PodSetDefinition, place: object_values.Place, *, is_suspended: bool
+    ) -> Iterator[pod_view.PodView]:
         """Yield the pods of the templates whose paths are declared beside an object.
 
         Raises:
             ValueError: if the declaration has another type.
         """
-        declared = self._values.find(bind(definition.declared, place)) if definition.declared is not None else None
+        declared = (
+            self._values.find(object_values.bind(definition.declared, place))
+            if definition.declared is not None
+            else None
+        )
         for each in _DECLARED_DECODER.decode(declared) if declared is not None else ():
             steps = [int(index) if index else key for index, key in _DECLARED_STEP_PATTERN.findall(each.path)]
             if not steps or steps[0] != place[-1]:
@@ -212,7 +211,7 @@ class _Reader:
             template_place = (*place[:-1], *steps)
             if (template := self._values.find(template_place)) is not None:
                 count = 0 if is_suspended else max(1 if each.replicas is None else each.replicas, 0)
-                replicas = ReplicaCount(count, definition.noun)
+                replicas = pod_view.ReplicaCount(count, definition.noun)
                 yield self._create_view(_DECLARED_TEMPLATE, template_place, template, replicas)
 
 
@@ -221,7 +220,7 @@ def _has_containers(pod: Pod) -> bool:
 
 
 _COUNT_PATTERN = re.compile(r"-?[0-9]{1,10}", re.ASCII)
-_STRATEGY_DECODER = msgspec.json.Decoder(RolloutStrategy)
+_STRATEGY_DECODER = msgspec.json.Decoder(pod_view.RolloutStrategy)
 
 
 class _Assignment(msgspec.Struct):
@@ -235,81 +234,99 @@ _ASSIGNMENTS_DECODER = msgspec.json.Decoder(list[_Assignment])
 class PodCounter:
     """Counts the pods of the templates in one object."""
 
-    def __init__(self, values: ObjectValues) -> None:
+    def __init__(self, values: object_values.ObjectValues) -> None:
         self._values = values
-        self._workflows: dict[Place, WorkflowPods | None] = {}
+        self._workflows: dict[object_values.Place, WorkflowPods | None] = {}
 
-    def starts_pods(self, definition: WorkloadKind | PodSetDefinition, bound: Place) -> bool:
+    def starts_pods(
+        self, definition: workload_kinds.WorkloadKind | workload_kinds.PodSetDefinition, bound: object_values.Place
+    ) -> bool:
         """Return whether no field suspends the pods, and each has the value that is expected."""
         return not any(self._values.is_set(path, bound) for path in definition.suspended) and all(
             self._is_expected(value, bound) for value in definition.expected
         )
 
-    def _is_expected(self, expectation: ExpectedValue, bound: Place) -> bool:
-        value = self._values.read_scalar(bind(expectation.path, bound))
+    def _is_expected(self, expectation: workload_kinds.ExpectedValue, bound: object_values.Place) -> bool:
+        value = self._values.read_scalar(object_values.bind(expectation.path, bound))
         text = str(value).lower() if isinstance(value, bool) else str(value or "")
         return text in {"", *expectation.values}
 
-    def count(self, definition: PodSetDefinition, place: Place, bound: Place, *, is_suspended: bool) -> ReplicaCount:
+    def count(
+        self,
+        definition: workload_kinds.PodSetDefinition,
+        place: object_values.Place,
+        bound: object_values.Place,
+        *,
+        is_suspended: bool,
+    ) -> pod_view.ReplicaCount:
         """Return the number of pods of the template at a place; `bound` is the item that its wildcards stand for."""
         noun, is_separate = definition.noun, definition.is_separate
         if is_suspended:
-            return ReplicaCount(0, noun, is_separate=is_separate)
+            return pod_view.ReplicaCount(0, noun, is_separate=is_separate)
         if definition.workflow is not None:
             return self._count_in_workflow(definition.workflow, place, noun)
         if definition.references:
-            return ReplicaCount(self._count_references(definition.references, bound), noun)
+            return pod_view.ReplicaCount(self._count_references(definition.references, bound), noun)
         is_autoscaled = bool(definition.most) and self._is_autoscaled(definition.autoscaled, bound)
         count = self._multiply((is_autoscaled and definition.scaled) or definition.counts, bound)
         if definition.rollout is not None:
-            strategy = self._values.find(bind(definition.rollout, bound))
-            return count_rollout_pods(count, _STRATEGY_DECODER.decode(strategy) if strategy else RolloutStrategy())
+            strategy = self._values.find(object_values.bind(definition.rollout, bound))
+            return pod_view.count_rollout_pods(
+                count, _STRATEGY_DECODER.decode(strategy) if strategy else pod_view.RolloutStrategy()
+            )
         most = self._multiply(definition.most, bound) if is_autoscaled else 0
         # The largest number is the default of a project for no limit.
-        replicas = ReplicaCount(count, noun, most=most if count < most < MAX_COUNT else 0, is_separate=is_separate)
+        replicas = pod_view.ReplicaCount(
+            count, noun, most=most if count < most < workload_kinds.MAX_COUNT else 0, is_separate=is_separate
+        )
         is_doubled = definition.doubled is not None and self._is_expected(definition.doubled, bound)
-        return double_in_rollout(replicas) if is_doubled else replicas
+        return pod_view.double_in_rollout(replicas) if is_doubled else replicas
 
-    def _count_references(self, references: Iterable[TemplateReference], bound: Place) -> int:
+    def _count_references(
+        self, references: Iterable[workload_kinds.TemplateReference], bound: object_values.Place
+    ) -> int:
         """Return the number of pods of the items that refer to the template by its name."""
         name = self._values.read_scalar((*bound, "name"))
         count = 0
         for reference in references:
             for place in self._values.expand(reference.name.steps, ()):
                 if name and self._values.read_scalar(place) == name:
-                    count += self._multiply(reference.counts, list_bound(reference.name, place))
+                    count += self._multiply(reference.counts, object_values.list_bound(reference.name, place))
         return count
 
-    def _count_in_workflow(self, path: FieldPath, place: Place, noun: str) -> ReplicaCount:
+    def _count_in_workflow(
+        self, path: workload_kinds.FieldPath, place: object_values.Place, noun: str
+    ) -> pod_view.ReplicaCount:
         """Return the number of pods of a template by the steps of its Workflow."""
-        workflow_place = bind(path, ())
+        workflow_place = object_values.bind(path, ())
         if workflow_place not in self._workflows:
             content = self._values.find(workflow_place)
             try:
                 pods = None if content is None else count_workflow_pods(content)
             except msgspec.ValidationError as error:
-                raise locate_error(error, format_place(workflow_place), {}) from error
+                raise object_values.locate_error(error, object_values.format_place(workflow_place), {}) from error
             self._workflows[workflow_place] = pods
         if (pods := self._workflows[workflow_place]) is None:
-            return ReplicaCount(1, noun, is_separate=True)
+            return pod_view.ReplicaCount(1, noun, is_separate=True)
         inner = place[len(workflow_place) :]
         is_first = inner in pods.at_start
         count = pods.at_start[inner] if is_first else pods.later.get(inner, 0)
-        return ReplicaCount(count, noun, is_separate=True, is_first=is_first)
+        return pod_view.ReplicaCount(count, noun, is_separate=True, is_first=is_first)
 
-    def _is_autoscaled(self, field: FieldPath | None, bound: Place) -> bool:
+    def _is_autoscaled(self, field: workload_kinds.FieldPath | None, bound: object_values.Place) -> bool:
         return field is None or (
-            self._values.find(place := bind(field, bound)) is not None and self._values.read_scalar(place) is not False
+            self._values.find(place := object_values.bind(field, bound)) is not None
+            and self._values.read_scalar(place) is not False
         )
 
-    def _multiply(self, factors: Iterable[CountFactor], bound: Place) -> int:
+    def _multiply(self, factors: Iterable[workload_kinds.CountFactor], bound: object_values.Place) -> int:
         return prod(self._find_smallest(factor, bound) for factor in factors)
 
-    def _find_smallest(self, factor: CountFactor, bound: Place) -> int:
+    def _find_smallest(self, factor: workload_kinds.CountFactor, bound: object_values.Place) -> int:
         counts = [count for field in factor if (count := self._read_count(field, bound)) is not None]
         return max(min(counts, default=1), 0)
 
-    def _read_count(self, field: CountField, bound: Place) -> int | None:
+    def _read_count(self, field: workload_kinds.CountField, bound: object_values.Place) -> int | None:
         count = self._read_number(field.path, bound)
         count = field.default if count is None else count
         if field.assigned is not None:
@@ -319,22 +336,26 @@ class PodCounter:
         if count is None:
             return None
         floors = [number for floor in field.floors if (number := self._read_number(floor, bound)) is not None]
-        return min(max((count, *floors)), MAX_COUNT) - field.minus
+        return min(max((count, *floors)), workload_kinds.MAX_COUNT) - field.minus
 
-    def _divide(self, fields: tuple[FieldPath, FieldPath], bound: Place) -> int:
+    def _divide(
+        self, fields: tuple[workload_kinds.FieldPath, workload_kinds.FieldPath], bound: object_values.Place
+    ) -> int:
         """Return the quotient of two fields, at least 1; 0 if none of them is positive."""
         whole, part = (max(self._read_number(field, bound) or 0, 0) for field in fields)
         return max(max(whole, 1) // max(part, 1), 1) if whole or part else 0
 
-    def _find_assigned(self, path: FieldPath, bound: Place, count: int | None) -> int | None:
+    def _find_assigned(
+        self, path: workload_kinds.FieldPath, bound: object_values.Place, count: int | None
+    ) -> int | None:
         """Return the count of the assignment with the name of an item; else the count of the item."""
-        content = self._values.find(bind(path, ()))
+        content = self._values.find(object_values.bind(path, ()))
         assignments = _ASSIGNMENTS_DECODER.decode(content) if content is not None else ()
         counts = {assignment.name: assignment.count for assignment in assignments if assignment.count is not None}
         return counts.get(str(self._values.read_scalar((*bound, "name"))), count)
 
-    def _read_number(self, path: FieldPath, bound: Place) -> int | None:
-        value = self._values.read_scalar(bind(path, bound))
+    def _read_number(self, path: workload_kinds.FieldPath, bound: object_values.Place) -> int | None:
+        value = self._values.read_scalar(object_values.bind(path, bound))
         if isinstance(value, str):
             return int(value) if _COUNT_PATTERN.fullmatch(value) else None
         return None if isinstance(value, bool) else value

@@ -10,16 +10,9 @@ from tallygate.accounting.name_rules import NameContext
 from tallygate.accounting.pod_defaults import list_default_requests
 from tallygate.admission.kinds import DecodedObject
 from tallygate.admission.pod_view import PodView
-from tallygate.objects.core import (
-    LimitRange,
-    Node,
-    PodSpec,
-    ResourceList,
-    ResourceQuota,
-    ResourceRequirements,
-)
+from tallygate.objects import core
 
-_EMPTY: ResourceList = {}
+_EMPTY: core.ResourceList = {}
 
 
 class ResourceField(NamedTuple):
@@ -33,8 +26,8 @@ class ResourceField(NamedTuple):
     path: str
     identity: str
     context: NameContext
-    lists: tuple[tuple[str, ResourceList], ...]
-    requests_and_limits: tuple[ResourceList, ResourceList] | None = None
+    lists: tuple[tuple[str, core.ResourceList], ...]
+    requests_and_limits: tuple[core.ResourceList, core.ResourceList] | None = None
     is_container: bool = False
     default_requests: frozenset[str] = frozenset()
 
@@ -45,18 +38,18 @@ def list_resource_fields(decoded_object: DecodedObject, pod_view: PodView | None
         spec = pod_view.pod.spec
         return list(_list_pod_fields(spec, pod_view)) if spec else []
     match decoded_object:
-        case Node():
+        case core.Node():
             return _list_node_fields(decoded_object)
-        case ResourceQuota():
+        case core.ResourceQuota():
             hard = decoded_object.spec.hard if decoded_object.spec else None
             return [ResourceField("spec.", "hard", NameContext.QUOTA, (("hard", hard),))] if hard else []
-        case LimitRange():
+        case core.LimitRange():
             return list(_list_limit_range_fields(decoded_object))
         case _:
             return []
 
 
-def _list_pod_fields(spec: PodSpec, pod_view: PodView) -> Iterator[ResourceField]:
+def _list_pod_fields(spec: core.PodSpec, pod_view: PodView) -> Iterator[ResourceField]:
     prefix, places = pod_view.path, pod_view.places
     default_requests = {} if pod_view.is_template else list_default_requests(pod_view.pod)
     group = f"{pod_view.identity}/" if pod_view.identity else ""
@@ -88,7 +81,9 @@ def _list_pod_fields(spec: PodSpec, pod_view: PodView) -> Iterator[ResourceField
         yield ResourceField(f"{pod_view.locate('spec')}.", f"{group}overhead", NameContext.OVERHEAD, lists)
 
 
-def _create_container_field(path: str, field: str, identity: str, resources: ResourceRequirements) -> ResourceField:
+def _create_container_field(
+    path: str, field: str, identity: str, resources: core.ResourceRequirements
+) -> ResourceField:
     requests_and_limits = (resources.requests or _EMPTY, resources.limits or _EMPTY)
     # The API server rejects resources of ephemeral containers, so a rule neither compares nor fills in their lists.
     compared_pair = requests_and_limits if field != "ephemeralContainers" else None
@@ -102,11 +97,13 @@ def _create_container_field(path: str, field: str, identity: str, resources: Res
     )
 
 
-def _label_lists(requests_and_limits: tuple[ResourceList, ResourceList]) -> tuple[tuple[str, ResourceList], ...]:
+def _label_lists(
+    requests_and_limits: tuple[core.ResourceList, core.ResourceList],
+) -> tuple[tuple[str, core.ResourceList], ...]:
     return (("requests", requests_and_limits[0]), ("limits", requests_and_limits[1]))
 
 
-def _list_node_fields(node: Node) -> list[ResourceField]:
+def _list_node_fields(node: core.Node) -> list[ResourceField]:
     status = node.status
     if status is None:
         return []
@@ -114,7 +111,7 @@ def _list_node_fields(node: Node) -> list[ResourceField]:
     return [ResourceField("status.", "status", NameContext.NODE, lists)]
 
 
-def _list_limit_range_fields(limit_range: LimitRange) -> Iterator[ResourceField]:
+def _list_limit_range_fields(limit_range: core.LimitRange) -> Iterator[ResourceField]:
     items = (limit_range.spec.limits if limit_range.spec else None) or ()
     for index, item in enumerate(items):
         lists = (

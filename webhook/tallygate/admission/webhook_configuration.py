@@ -15,14 +15,7 @@ from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, DEVICE
 from tallygate.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
 from tallygate.admission.request import CREATE, UPDATE, Phase
 from tallygate.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, WorkloadResource
-from tallygate.objects.admission_registration import (
-    MatchCondition,
-    ServiceReference,
-    Webhook,
-    WebhookClientConfig,
-    WebhookConfiguration,
-    WebhookRule,
-)
+from tallygate.objects import admission_registration
 from tallygate.objects.meta import LabelSelector, ObjectMeta, SelectorRequirement
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
 
@@ -150,7 +143,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     token: str = "",
     workload_resources: Sequence[WorkloadResource] = (),
     implies_requests: bool = False,
-) -> tuple[WebhookConfiguration, WebhookConfiguration]:
+) -> tuple[admission_registration.WebhookConfiguration, admission_registration.WebhookConfiguration]:
     """Return the mutating and the validating configuration.
 
     `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for pods and workloads,
@@ -160,7 +153,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     """
     excluded = _exclude_namespaces(dict.fromkeys(("kube-system", own_namespace, *exempt_namespaces)))
 
-    def webhooks(phase: Phase) -> tuple[Webhook, ...]:
+    def webhooks(phase: Phase) -> tuple[admission_registration.Webhook, ...]:
         path = f"{ADMIT_PATH_PREFIX}{token}/{phase}" if token else f"{ADMIT_PATH_PREFIX}{phase}"
         client_config = _create_client_config(target, path, ca_bundle)
         is_mutating = phase is Phase.MUTATING
@@ -194,8 +187,10 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     labels = {"app.kubernetes.io/name": CONFIGURATION_NAME, "app.kubernetes.io/component": "registration"}
     metadata = ObjectMeta(name=CONFIGURATION_NAME, labels=labels)
     return (
-        WebhookConfiguration(metadata, webhooks(Phase.MUTATING), "MutatingWebhookConfiguration"),
-        WebhookConfiguration(metadata, webhooks(Phase.VALIDATING), "ValidatingWebhookConfiguration"),
+        admission_registration.WebhookConfiguration(metadata, webhooks(Phase.MUTATING), "MutatingWebhookConfiguration"),
+        admission_registration.WebhookConfiguration(
+            metadata, webhooks(Phase.VALIDATING), "ValidatingWebhookConfiguration"
+        ),
     )
 
 
@@ -204,32 +199,40 @@ def get_workload_webhook_name(phase: Phase) -> str:
     return f"{WORKLOAD_WEBHOOK}.{phase}.{_DOMAIN}"
 
 
-def _create_client_config(target: WebhookTarget, path: str, ca_bundle: bytes) -> WebhookClientConfig:
+def _create_client_config(
+    target: WebhookTarget, path: str, ca_bundle: bytes
+) -> admission_registration.WebhookClientConfig:
     if isinstance(target, UrlTarget):
-        return WebhookClientConfig(url=target.base.rstrip("/") + path, ca_bundle=ca_bundle)
-    service = ServiceReference(target.namespace, target.name, target.port, path)
-    return WebhookClientConfig(service=service, ca_bundle=ca_bundle)
+        return admission_registration.WebhookClientConfig(url=target.base.rstrip("/") + path, ca_bundle=ca_bundle)
+    service = admission_registration.ServiceReference(target.namespace, target.name, target.port, path)
+    return admission_registration.WebhookClientConfig(service=service, ca_bundle=ca_bundle)
 
 
 def _create_creation_webhook(
     phase: Phase, failure_policy: str, excluded: LabelSelector, *, is_selective: bool
-) -> Webhook:
-    return Webhook(
+) -> admission_registration.Webhook:
+    return admission_registration.Webhook(
         f"{phase}.{_DOMAIN}",
         failure_policy=failure_policy,
         namespace_selector=excluded,
-        match_conditions=(MatchCondition("may-be-mended", _MAY_BE_MUTATED),) if is_selective else (),
+        match_conditions=(admission_registration.MatchCondition("may-be-mended", _MAY_BE_MUTATED),)
+        if is_selective
+        else (),
         rules=_list_creation_rules(_NAMESPACED_BY_PHASE[phase], "Namespaced"),
     )
 
 
-def _create_update_webhook(phase: Phase, failure_policy: str, excluded: LabelSelector) -> Webhook:
+def _create_update_webhook(
+    phase: Phase, failure_policy: str, excluded: LabelSelector
+) -> admission_registration.Webhook:
     extra_condition = _ALLOCATION_CHANGES + _COUNTED_ANNOTATION_CHANGES if phase is Phase.VALIDATING else ""
-    return Webhook(
+    return admission_registration.Webhook(
         f"updates.{phase}.{_DOMAIN}",
         failure_policy=failure_policy,
         namespace_selector=excluded,
-        match_conditions=(MatchCondition("changes-what-is-judged", _OBJECT_CHANGES + extra_condition),),
+        match_conditions=(
+            admission_registration.MatchCondition("changes-what-is-judged", _OBJECT_CHANGES + extra_condition),
+        ),
         rules=_list_update_rules(_NAMESPACED_BY_PHASE[phase], "Namespaced"),
     )
 
@@ -239,49 +242,51 @@ def _exclude_namespaces(namespaces: Iterable[str]) -> LabelSelector:
     return LabelSelector(match_expressions=[requirement])
 
 
-def _create_node_webhook(phase: Phase) -> Webhook:
+def _create_node_webhook(phase: Phase) -> admission_registration.Webhook:
     """Return the webhook of nodes; its failure policy accepts nodes while the gate is unavailable.
 
     If all nodes of a cluster are replaced at once, the gate has no node to run on until one has registered.
     """
-    return Webhook(
+    return admission_registration.Webhook(
         f"nodes.{phase}.{_DOMAIN}",
         failure_policy="Ignore",
-        match_conditions=(MatchCondition("changes-what-is-judged", _NODE_CHANGES),),
+        match_conditions=(admission_registration.MatchCondition("changes-what-is-judged", _NODE_CHANGES),),
         rules=_list_creation_rules(_CLUSTER_SCOPED, "Cluster") + _list_update_rules(_CLUSTER_SCOPED, "Cluster"),
     )
 
 
-def _create_namespace_webhook() -> Webhook:
+def _create_namespace_webhook() -> admission_registration.Webhook:
     """Return the webhook of namespaces whose labels change: it warns of a cap that the new labels select."""
-    return Webhook(
+    return admission_registration.Webhook(
         f"namespaces.{Phase.VALIDATING}.{_DOMAIN}",
         failure_policy="Ignore",
-        match_conditions=(MatchCondition("changes-labels", _NAMESPACE_CHANGES),),
+        match_conditions=(admission_registration.MatchCondition("changes-labels", _NAMESPACE_CHANGES),),
         rules=(_create_namespace_update_rule(),),
     )
 
 
-def _create_namespace_update_rule() -> WebhookRule:
+def _create_namespace_update_rule() -> admission_registration.WebhookRule:
     return _create_rule("", ["namespaces", "namespaces/finalize", "namespaces/status"], (UPDATE,), "Cluster")
 
 
-def _create_limits_webhook() -> Webhook:
+def _create_limits_webhook() -> admission_registration.Webhook:
     """Return the webhook of annotations that set limits, which denies one by a user that the cap does not name.
 
     It fails closed whatever the failure policy of the others is: nothing that a cluster needs to start or to recover
     changes such an annotation, and a raise that no gate admitted would stay after the outage. It excludes no namespace,
     since one that is excluded today may be a member of a cap later.
     """
-    return Webhook(
+    return admission_registration.Webhook(
         LIMITS_WEBHOOK,
         failure_policy="Fail",
-        match_conditions=(MatchCondition("changes-limits", _LIMITS_CHANGE),),
+        match_conditions=(admission_registration.MatchCondition("changes-limits", _LIMITS_CHANGE),),
         rules=(_create_rule("", ["namespaces"], (CREATE,), "Cluster"), _create_namespace_update_rule()),
     )
 
 
-def _create_scale_webhook(excluded: LabelSelector, resources: Sequence[WorkloadResource]) -> Webhook:
+def _create_scale_webhook(
+    excluded: LabelSelector, resources: Sequence[WorkloadResource]
+) -> admission_registration.Webhook:
     """Return the webhook of scale requests that add pods.
 
     Autoscalers send them all day, so the failure policy accepts them while the gate is unavailable.
@@ -289,11 +294,11 @@ def _create_scale_webhook(excluded: LabelSelector, resources: Sequence[WorkloadR
     built_in = sorted(
         (group, plural) for (group, plural), kind in SCALABLE_KINDS.items() if (group, kind) in _NAMESPACED
     )
-    return Webhook(
+    return admission_registration.Webhook(
         f"scales.{Phase.VALIDATING}.{_DOMAIN}",
         failure_policy="Ignore",
         namespace_selector=excluded,
-        match_conditions=(MatchCondition("asks-for-more", _REPLICAS_INCREASE),),
+        match_conditions=(admission_registration.MatchCondition("asks-for-more", _REPLICAS_INCREASE),),
         rules=(
             *(
                 _create_rule(group, [f"{plural}/scale" for _, plural in members], (UPDATE,), "Namespaced")
@@ -310,7 +315,7 @@ def _create_scale_webhook(excluded: LabelSelector, resources: Sequence[WorkloadR
 
 def _create_workload_webhook(
     phase: Phase, failure_policy: str, excluded: LabelSelector, resources: Sequence[WorkloadResource]
-) -> Webhook:
+) -> admission_registration.Webhook:
     """Return the webhook of resources of other projects, which are created rarely and have one webhook.
 
     Their controllers update them often, and some of these resources have no subresource for the status.
@@ -318,11 +323,11 @@ def _create_workload_webhook(
     selections = dict.fromkeys(_format_selection(field) for resource in resources for field in resource.fields)
     changes = "".join(f" || object{selection} != oldObject{selection}" for selection in selections)
     condition = f"request.operation != 'UPDATE'{changes} || {_LABELS_CHANGE}"
-    return Webhook(
+    return admission_registration.Webhook(
         get_workload_webhook_name(phase),
         failure_policy=failure_policy,
         namespace_selector=excluded,
-        match_conditions=(MatchCondition("changes-what-is-judged", condition),),
+        match_conditions=(admission_registration.MatchCondition("changes-what-is-judged", condition),),
         rules=_list_workload_rules(resources),
     )
 
@@ -332,7 +337,7 @@ def _format_selection(field: TopField) -> str:
     return "".join(_SELECTIONS.get(step) or f"[?{json.dumps(step, ensure_ascii=False)}]" for step in field)
 
 
-def _list_workload_rules(resources: Sequence[WorkloadResource]) -> tuple[WebhookRule, ...]:
+def _list_workload_rules(resources: Sequence[WorkloadResource]) -> tuple[admission_registration.WebhookRule, ...]:
     """Return one rule for the resources of one group, version and scope."""
     groups = groupby(sorted(resources), key=lambda resource: (resource.group, resource.version, resource.is_namespaced))
     return tuple(
@@ -347,7 +352,7 @@ def _list_workload_rules(resources: Sequence[WorkloadResource]) -> tuple[Webhook
     )
 
 
-def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> tuple[WebhookRule, ...]:
+def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> tuple[admission_registration.WebhookRule, ...]:
     """Return one rule per group, without subresources, because they are never created."""
     return tuple(
         _create_rule(group, [BUILT_IN_TARGETS[key].plural for key in members], (CREATE,), scope)
@@ -355,7 +360,7 @@ def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> tuple[Webhoo
     )
 
 
-def _list_update_rules(kinds: Iterable[GroupKind], scope: str) -> tuple[WebhookRule, ...]:
+def _list_update_rules(kinds: Iterable[GroupKind], scope: str) -> tuple[admission_registration.WebhookRule, ...]:
     """Return one rule per group, with its subresources."""
     return tuple(
         _create_rule(group, [resource for key in members for resource in _list_resources(key)], (UPDATE,), scope)
@@ -377,5 +382,5 @@ def _list_resources(kind: GroupKind) -> list[str]:
 
 def _create_rule(
     group: str, resources: Iterable[str], operations: tuple[str, ...], scope: str, version: str = "v1"
-) -> WebhookRule:
-    return WebhookRule((group,), (version,), tuple(resources), operations, scope)
+) -> admission_registration.WebhookRule:
+    return admission_registration.WebhookRule((group,), (version,), tuple(resources), operations, scope)

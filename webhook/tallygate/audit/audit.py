@@ -17,18 +17,9 @@ from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, ReviewTargets
 from tallygate.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from tallygate.admission.workload_resources import WorkloadResource
+from tallygate.audit import listing
 from tallygate.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from tallygate.audit.audit_findings import AuditCoverage, AuditFinding, AuditFindings, ObjectRef
-from tallygate.audit.listing import (
-    NODE,
-    AuditError,
-    ListForbiddenError,
-    PageReader,
-    ServedKinds,
-    create_list_path,
-    index_groups,
-    list_kinds_in_order,
-)
 from tallygate.cluster.consumer_sums import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
 from tallygate.cluster.counted_claims import CountedClaim, describe_uncertain
 from tallygate.cluster.membership import Membership
@@ -197,7 +188,9 @@ def _get_name(pod: StoredConsumer) -> str:
     return pod.name
 
 
-def list_objects(pages: PageReader, scope: AuditScope, add_remark: Callable[[str], object]) -> Iterator[ListedObject]:
+def list_objects(
+    pages: listing.PageReader, scope: AuditScope, add_remark: Callable[[str], object]
+) -> Iterator[ListedObject]:
     """Yield the stored objects of the evaluated kinds except pods, owners first.
 
     A kind of another project that cannot be listed is a remark: it may be newer than the rights of the account. So is
@@ -208,20 +201,20 @@ def list_objects(pages: PageReader, scope: AuditScope, add_remark: Callable[[str
     """
     try:
         served = pages.find_served_kinds(scope.targets)
-    except AuditError as error:
-        served = ServedKinds()
+    except listing.AuditError as error:
+        served = listing.ServedKinds()
         add_remark(f"{error}, so no kinds of other projects were evaluated")
     resources = served.resources
     for remark in served.unread:
         add_remark(remark)
-    for key in list_kinds_in_order(scope.targets):
+    for key in listing.list_kinds_in_order(scope.targets):
         group, kind = key
         try:
             for path in _list_paths(key, scope, resources):
                 for items in pages.list_pages(path):
                     for item in items:
                         yield group, kind, item
-        except ListForbiddenError:
+        except listing.ListForbiddenError:
             if key not in resources:
                 raise
             name = f"{resources[key].plural}.{group}"
@@ -235,11 +228,13 @@ def _list_paths(
     resource = resources.get(key)
     if resource is None and key not in BUILT_IN_TARGETS:
         return []
-    version, is_namespaced = ("v1", key != NODE) if resource is None else (resource.version, resource.is_namespaced)
+    version, is_namespaced = (
+        ("v1", key != listing.NODE) if resource is None else (resource.version, resource.is_namespaced)
+    )
     if scope.included_namespaces is None:
-        return [create_list_path(key, version=version, targets=scope.targets)]
+        return [listing.create_list_path(key, version=version, targets=scope.targets)]
     names = sorted(scope.included_namespaces) if is_namespaced else ()
-    return [create_list_path(key, name, version, scope.targets) for name in names]
+    return [listing.create_list_path(key, name, version, scope.targets) for name in names]
 
 
 def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]], targets: ReviewTargets) -> Iterator[ListedObject]:
@@ -247,13 +242,13 @@ def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]], targets: ReviewTarg
 
     An object without `apiVersion`, as in a list of one kind, is of the most common group with this kind.
     """
-    groups = index_groups(targets)
+    groups = listing.index_groups(targets)
     by_kind: dict[tuple[str, str], list[msgspec.Raw]] = {}
     for kind, item in objects:
         api_version = _PARTIAL_DECODER.decode(item).api_version
         group = groups.get(kind, "") if api_version is None else api_version.rpartition("/")[0]
         by_kind.setdefault((group, kind), []).append(item)
-    for group, kind in list_kinds_in_order(targets):
+    for group, kind in listing.list_kinds_in_order(targets):
         for item in by_kind.get((group, kind), ()):
             yield group, kind, item
 

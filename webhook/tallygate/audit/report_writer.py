@@ -8,19 +8,9 @@ from typing import Final
 
 import msgspec
 
+from tallygate.audit import policy_report
 from tallygate.audit.audit_findings import AuditFindings
 from tallygate.audit.listing import AuditError
-from tallygate.audit.policy_report import (
-    DIGEST_ANNOTATION,
-    MANAGED_BY_LABEL,
-    REPORT_APIS,
-    REPORT_NAME,
-    ReportApi,
-    ReportContent,
-    create_content,
-    create_report,
-    create_result_key,
-)
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import METADATA_LIST, OBJECT_LIMITS, ApiClient, ClientConfig
@@ -32,12 +22,12 @@ _RETRY_PAUSES: Final = (1.0, 4.0, 15.0)
 _PAGE_SIZE: Final = 500
 _MAX_MESSAGE_LENGTH: Final = 500  # characters of a message of the API server
 _MAX_FAILURES: Final = 5
-_LABEL_SELECTOR: Final = "=".join(MANAGED_BY_LABEL)
+_LABEL_SELECTOR: Final = "=".join(policy_report.MANAGED_BY_LABEL)
 _NAMESPACE_TERMINATING: Final = "being terminated"
 
 NO_REPORT_API: Final = (
     "no reports are written: the cluster has no CustomResourceDefinition of them; install that of "
-    + " or ".join(f"{api.plural}.{api.group}/{api.version}" for api in REPORT_APIS)
+    + " or ".join(f"{api.plural}.{api.group}/{api.version}" for api in policy_report.REPORT_APIS)
 )
 
 
@@ -112,13 +102,13 @@ class ReportWriter:
         self._wait = wait
         self._write_interval = write_interval
 
-    def find_api(self) -> ReportApi | None:
+    def find_api(self) -> policy_report.ReportApi | None:
         """Return the report API of the cluster, the newer one if it has both, None if it has neither.
 
         Raises:
             ReportsError: if the API server cannot be reached or returns another error.
         """
-        for api in REPORT_APIS:
+        for api in policy_report.REPORT_APIS:
             response = self._call_with_retry(partial(self._client.get, api.path))
             if response.status == HTTPStatus.OK:
                 return api
@@ -128,7 +118,9 @@ class ReportWriter:
                 )
         return None
 
-    def write_reports(self, api: ReportApi, findings: AuditFindings, namespaces: frozenset[str] | None) -> ReportCounts:
+    def write_reports(
+        self, api: policy_report.ReportApi, findings: AuditFindings, namespaces: frozenset[str] | None
+    ) -> ReportCounts:
         """Write the findings of the given namespaces, or of all (None), into their reports.
 
         Delete the reports of namespaces without findings.
@@ -147,13 +139,13 @@ class ReportWriter:
                 self._update_report(api, metadata, findings, counts)
                 missing.discard("")
         for report_namespace in sorted(missing):
-            content = create_content(
+            content = policy_report.create_content(
                 findings.list_findings(report_namespace), findings.count_by_enforcement(report_namespace)
             )
             self._create_report(api, report_namespace, content, counts)
         return counts
 
-    def _list_reports(self, api: ReportApi, namespace: str | None) -> Iterator[_ReportMetadata]:
+    def _list_reports(self, api: policy_report.ReportApi, namespace: str | None) -> Iterator[_ReportMetadata]:
         """Yield the metadata of tallygate's reports: of one namespace, of all (None), or cluster-scoped (empty)."""
         continue_token = ""
         while True:
@@ -170,30 +162,38 @@ class ReportWriter:
                 page = _LIST_DECODER.decode(response.body)
             except (ValueError, RecursionError) as error:
                 raise ReportsError(f"reports ({api.name}) cannot be listed: no list came: {error}") from None
-            yield from (item.metadata for item in page.items or () if item.metadata.name == REPORT_NAME)
+            yield from (item.metadata for item in page.items or () if item.metadata.name == policy_report.REPORT_NAME)
             if not page.metadata.continue_ or page.metadata.continue_ == continue_token:
                 return
             continue_token = page.metadata.continue_
 
     def _update_report(
-        self, api: ReportApi, metadata: _ReportMetadata, findings: AuditFindings, report_counts: ReportCounts
+        self,
+        api: policy_report.ReportApi,
+        metadata: _ReportMetadata,
+        findings: AuditFindings,
+        report_counts: ReportCounts,
     ) -> None:
         namespace = metadata.namespace
         counts = findings.count_by_enforcement(namespace)
         if not counts:
             self._delete_report(api, metadata, report_counts)
             return
-        content = create_content(findings.list_findings(namespace), counts)
-        if (metadata.annotations or {}).get(DIGEST_ANNOTATION) == content.digest:
+        content = policy_report.create_content(findings.list_findings(namespace), counts)
+        if (metadata.annotations or {}).get(policy_report.DIGEST_ANNOTATION) == content.digest:
             report_counts.unchanged += 1
             return
         self._replace_report(api, namespace, content, report_counts)
 
     def _replace_report(
-        self, api: ReportApi, namespace: str, content: ReportContent, report_counts: ReportCounts
+        self,
+        api: policy_report.ReportApi,
+        namespace: str,
+        content: policy_report.ReportContent,
+        report_counts: ReportCounts,
     ) -> None:
         """Replace a report at the revision that was read: a writer that has changed it since evaluated later."""
-        path = f"{_create_collection_path(api, namespace)}/{REPORT_NAME}"
+        path = f"{_create_collection_path(api, namespace)}/{policy_report.REPORT_NAME}"
         response = self._call_with_retry(partial(self._client.get, path))
         if response.status == HTTPStatus.OK:
             try:
@@ -201,21 +201,27 @@ class ReportWriter:
             except (ValueError, RecursionError) as error:
                 report_counts.add_failure(f"{_describe_report(api, namespace)} cannot be read: {error}")
                 return
-            timestamps = {create_result_key(result): result.get("timestamp") for result in stored.results or ()}
-            report = create_report(api, namespace, content, timestamps, int(self._now()))
+            timestamps = {
+                policy_report.create_result_key(result): result.get("timestamp") for result in stored.results or ()
+            }
+            report = policy_report.create_report(api, namespace, content, timestamps, int(self._now()))
             report["metadata"]["resourceVersion"] = stored.metadata.resource_version
             self._wait(self._write_interval)
             response = self._call_with_retry(partial(self._client.replace, path, _WRITE_ENCODER.encode(report)))
         self._count_response(response, _describe_report(api, namespace), "update", report_counts)
 
     def _create_report(
-        self, api: ReportApi, namespace: str, content: ReportContent, report_counts: ReportCounts
+        self,
+        api: policy_report.ReportApi,
+        namespace: str,
+        content: policy_report.ReportContent,
+        report_counts: ReportCounts,
     ) -> None:
         self._wait(self._write_interval)
-        encoded = _WRITE_ENCODER.encode(create_report(api, namespace, content, {}, int(self._now())))
+        encoded = _WRITE_ENCODER.encode(policy_report.create_report(api, namespace, content, {}, int(self._now())))
         response = self._call_with_retry(partial(self._client.create, _create_collection_path(api, namespace), encoded))
         if response.status == HTTPStatus.CONFLICT:
-            label = "=".join(MANAGED_BY_LABEL)
+            label = "=".join(policy_report.MANAGED_BY_LABEL)
             report_counts.add_failure(
                 f"{_describe_report(api, namespace)} belongs to another tool: it lacks the label "
                 f"{label}; delete or rename it"
@@ -223,10 +229,12 @@ class ReportWriter:
             return
         self._count_response(response, _describe_report(api, namespace), "create", report_counts)
 
-    def _delete_report(self, api: ReportApi, metadata: _ReportMetadata, report_counts: ReportCounts) -> None:
+    def _delete_report(
+        self, api: policy_report.ReportApi, metadata: _ReportMetadata, report_counts: ReportCounts
+    ) -> None:
         self._wait(self._write_interval)
         options = _WRITE_ENCODER.encode({"preconditions": {"resourceVersion": metadata.resource_version}})
-        path = f"{_create_collection_path(api, metadata.namespace)}/{REPORT_NAME}"
+        path = f"{_create_collection_path(api, metadata.namespace)}/{policy_report.REPORT_NAME}"
         response = self._call_with_retry(partial(self._client.delete, path, options))
         if response.status in (HTTPStatus.OK, HTTPStatus.ACCEPTED, HTTPStatus.NOT_FOUND):
             report_counts.removed += 1
@@ -254,7 +262,7 @@ class ReportWriter:
             raise ReportsError(f"reports: {error}") from error
 
 
-def require_api(reports: ReportWriter) -> ReportApi:
+def require_api(reports: ReportWriter) -> policy_report.ReportApi:
     """Return the report API of a cluster.
 
     Raises:
@@ -266,15 +274,19 @@ def require_api(reports: ReportWriter) -> ReportApi:
     return api
 
 
-def _create_collection_path(api: ReportApi, namespace: str | None) -> str:
+def _create_collection_path(api: policy_report.ReportApi, namespace: str | None) -> str:
     """Return the path of the reports of one namespace, of all (None), or of the cluster-scoped ones (empty)."""
     if namespace is None:
         return f"{api.path}/{api.plural}"
     return f"{api.path}/namespaces/{namespace}/{api.plural}" if namespace else f"{api.path}/cluster{api.plural}"
 
 
-def _describe_report(api: ReportApi, namespace: str) -> str:
-    return f"{api.kind} {namespace}/{REPORT_NAME}" if namespace else f"Cluster{api.kind} {REPORT_NAME}"
+def _describe_report(api: policy_report.ReportApi, namespace: str) -> str:
+    return (
+        f"{api.kind} {namespace}/{policy_report.REPORT_NAME}"
+        if namespace
+        else f"Cluster{api.kind} {policy_report.REPORT_NAME}"
+    )
 
 
 def _describe_response(response: Response) -> str:

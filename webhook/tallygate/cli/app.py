@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from tallygate.cli.framework import PLUGIN_PROGRAM, PROGRAM, Command, LazyCommand, RootGroup, UsageError
+from tallygate.cli import framework
 
 _SHELLS = ("bash", "zsh", "fish")
 _COMPLETE_VARIABLE = "_TALLYGATE_COMPLETE"
@@ -26,7 +26,7 @@ _COMPLETE_FILES, _COMPLETE_NO_FILES, _COMPLETE_FOLDERS = 0, 4, 16
 
 
 @click.command(
-    cls=Command,
+    cls=framework.Command,
     examples=(
         ("source <(tallygate completion bash)", "bash, for this shell; put it into ~/.bashrc for all"),
         ("tallygate completion zsh > ~/.zfunc/_tallygate", "zsh, with ~/.zfunc in $fpath before compinit"),
@@ -39,49 +39,59 @@ def completion(ctx: click.Context, shell: str) -> None:
     """Print a script that completes commands, options and codes in your shell."""
     completion_class = get_completion_class(shell)
     if completion_class is None:
-        raise UsageError(f"there is no completion for {shell}")
-    click.echo(completion_class(ctx.find_root().command, {}, PROGRAM, _COMPLETE_VARIABLE).source())
+        raise framework.UsageError(f"there is no completion for {shell}")
+    click.echo(completion_class(ctx.find_root().command, {}, framework.PROGRAM, _COMPLETE_VARIABLE).source())
 
 
 @click.group(
-    cls=RootGroup,
+    cls=framework.RootGroup,
     modules={
-        "check": LazyCommand("tallygate.cli.check.command", "Check manifests as the cluster would.", _DEVELOPERS),
-        "explain": LazyCommand(
+        "check": framework.LazyCommand(
+            "tallygate.cli.check.command", "Check manifests as the cluster would.", _DEVELOPERS
+        ),
+        "explain": framework.LazyCommand(
             "tallygate.cli.explain", "Explain a code, or the calculation of a pod's request.", _DEVELOPERS
         ),
-        "predict": LazyCommand(
+        "predict": framework.LazyCommand(
             "tallygate.cli.predict.command", "Predict whether pods will find a node, and why not.", _DEVELOPERS
         ),
-        "lint": LazyCommand("tallygate.cli.lint", "Check policy files.", _ADMINS),
-        "test": LazyCommand("tallygate.cli.scenarios.command", "Run scenarios of requests against policies.", _ADMINS),
-        "usage": LazyCommand(
+        "lint": framework.LazyCommand("tallygate.cli.lint", "Check policy files.", _ADMINS),
+        "test": framework.LazyCommand(
+            "tallygate.cli.scenarios.command", "Run scenarios of requests against policies.", _ADMINS
+        ),
+        "usage": framework.LazyCommand(
             "tallygate.cli.usage.command", "Show the limits of caps, and what is used and reserved.", _ADMINS
         ),
-        "headroom": LazyCommand(
+        "headroom": framework.LazyCommand(
             "tallygate.cli.headroom", "Show the number of further copies of a pod that fit.", _ADMINS
         ),
-        "audit": LazyCommand("tallygate.cli.audit.command", "Evaluate the stored objects of a cluster.", _ADMINS),
-        "schema": LazyCommand(
+        "audit": framework.LazyCommand(
+            "tallygate.cli.audit.command", "Evaluate the stored objects of a cluster.", _ADMINS
+        ),
+        "schema": framework.LazyCommand(
             "tallygate.cli.schema_files", "Print the JSON schema of policies, or of scenarios.", _ADMINS
         ),
-        "serve": LazyCommand("tallygate.cli.serve.command", "Answer a cluster's admission reviews.", _OPERATORS),
-        "doctor": LazyCommand(
+        "serve": framework.LazyCommand(
+            "tallygate.cli.serve.command", "Answer a cluster's admission reviews.", _OPERATORS
+        ),
+        "doctor": framework.LazyCommand(
             "tallygate.cli.doctor.command", "Check whether the gate works in a cluster, and show fixes.", _OPERATORS
         ),
-        "certs": LazyCommand(
+        "certs": framework.LazyCommand(
             "tallygate.cli.certs.command", "Make, look at, renew and publish serving certificates.", _OPERATORS
         ),
-        "snapshot": LazyCommand(
+        "snapshot": framework.LazyCommand(
             "tallygate.cli.snapshot", "Write the current state of a cluster into one file.", _OPERATORS
         ),
-        "advertise": LazyCommand(
+        "advertise": framework.LazyCommand(
             "tallygate.cli.advertise.command", "Advertise counted resources on nodes, and withdraw them.", _NODES
         ),
-        "device-plugin": LazyCommand(
+        "device-plugin": framework.LazyCommand(
             "tallygate.cli.device_plugin", "Publish devices of a node to its kubelet.", _NODES
         ),
-        "completion": LazyCommand("tallygate.cli.app", "Print a script that completes in your shell.", _SHELL),
+        "completion": framework.LazyCommand(
+            "tallygate.cli.app", "Print a script that completes in your shell.", _SHELL
+        ),
     },
     examples=(
         ("tallygate check deploy/", "what is wrong with the manifests of a folder"),
@@ -108,13 +118,13 @@ def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
     # OpenBLAS, which numpy loads, would start a thread for each core; no command multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    root(prog_name=PLUGIN_PROGRAM if Path(sys.argv[0]).stem == _PLUGIN else PROGRAM)
+    root(prog_name=framework.PLUGIN_PROGRAM if Path(sys.argv[0]).stem == _PLUGIN else framework.PROGRAM)
 
 
 def print_plugin_completions() -> None:
     """Print the completions of the last argument, one on each line, then what the shell does besides."""
     *words, incomplete = sys.argv[1:] or [""]
-    items = ShellComplete(root, {}, PLUGIN_PROGRAM, _COMPLETE_VARIABLE).get_completions(words, incomplete)
+    items = ShellComplete(root, {}, framework.PLUGIN_PROGRAM, _COMPLETE_VARIABLE).get_completions(words, incomplete)
     for item in items:
         if item.type == "plain":
             click.echo(f"{item.value}\t{item.help}" if item.help else str(item.value))

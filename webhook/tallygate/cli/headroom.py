@@ -15,15 +15,8 @@ from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
+from tallygate.cli import framework
 from tallygate.cli.connection import Connection
-from tallygate.cli.framework import (
-    DATA_FORMATS,
-    EXIT_FINDINGS,
-    Command,
-    UsageError,
-    connection_options,
-    namespace_option,
-)
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import Paragraph, align_rows, escape_control
 from tallygate.cli.predict import prediction_json
@@ -42,7 +35,7 @@ from tallygate.errors import TallygateError
 
 
 @click.command(
-    cls=Command,
+    cls=framework.Command,
     examples=(
         ("tallygate headroom train.yaml", "the number of further copies, their nodes, and what limits them"),
         ("tallygate headroom shapes/ --snapshot now.json", "for each pod of a folder by itself, on a snapshot"),
@@ -50,14 +43,14 @@ from tallygate.errors import TallygateError
     ),
 )
 @files_options("[FILE|FOLDER|-]...", "Manifests, a folder of them, or - for stdin. A workload counts as one pod.")
-@namespace_option("For objects without a namespace. Default: that of the kubeconfig's context, else default.")
-@connection_options
+@framework.namespace_option("For objects without a namespace. Default: that of the kubeconfig's context, else default.")
+@framework.connection_options
 @snapshot_option(
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with "
     "-o json or -o yaml, instead of a cluster."
 )
 @policies_option
-@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.option("-o", "--output", type=click.Choice(framework.DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def headroom(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
@@ -98,7 +91,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
         _print_capacities(capacities)
     else:
         tables.print_list("Headroom", prediction_json.convert_capacities(capacities, cluster), output)
-    ctx.exit(EXIT_FINDINGS if in_files.unread_count else 0)
+    ctx.exit(framework.EXIT_FINDINGS if in_files.unread_count else 0)
 
 
 def _print_capacities(capacities: Sequence[tuple[PodsToPlace, RemainingCapacity]]) -> None:
@@ -118,9 +111,9 @@ def _compute_capacities(
             pod = IncomingPod.from_pod(resolved.pod, cluster.priority_classes)
             capacity = compute_remaining_capacity(pod, cluster, shapes)
         except QuantityError as error:
-            raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
+            raise framework.UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
         except TallygateError as error:
-            raise UsageError(f"{pods.subject}: {error}") from error
+            raise framework.UsageError(f"{pods.subject}: {error}") from error
         yield resolved, replace(capacity, unmodelled=(*capacity.unmodelled, *resolved.unmodelled))
 
 

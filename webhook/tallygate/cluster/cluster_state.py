@@ -13,30 +13,9 @@ from tallygate.accounting.names import is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, iterate_unhealthy
 from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import CapLedgerList
 from tallygate.cluster.counted_claims import ClaimSources, CountedClaim, list_counted_claims
-from tallygate.cluster.kinds import (
-    CLAIMS,
-    CLASSES,
-    DEVICE_RESOURCES,
-    KINDS_BY_RESOURCE,
-    LIMIT_RANGES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    QUOTAS,
-    RUNTIME_CLASSES,
-    SLICES,
-    TAINT_RULES,
-    TEMPLATES,
-    KindProblem,
-    UnknownReason,
-    describe_problem,
-    describe_problems,
-    is_known,
-    list_effects,
-)
 from tallygate.cluster.membership import Membership
 from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.kube.resource_codec import ResourceCodec
@@ -45,29 +24,11 @@ from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPod
 from tallygate.policy.limit_annotations import LimitAnnotations, LimitRecords
 from tallygate.policy.model import PolicySet
+from tallygate.state.informers import named_stores, namespaced_stores
 from tallygate.state.informers.claim_records import ClaimGroup
 from tallygate.state.informers.claim_store import ClaimStore
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
-from tallygate.state.informers.named_stores import (
-    DEVICE_CLASS_CODEC,
-    DEVICE_TAINT_RULE_CODEC,
-    NAMESPACE_CODEC,
-    NODE_CODEC,
-    DeviceClassStore,
-    DeviceTaintRuleStore,
-    NamespaceStore,
-    NodeStore,
-)
-from tallygate.state.informers.namespaced_stores import (
-    LIMIT_RANGE_CODEC,
-    PRIORITY_CLASS_CODEC,
-    QUOTA_CODEC,
-    RUNTIME_CLASS_CODEC,
-    ClaimTemplateStore,
-    PodDefaultsStore,
-    QuotaStore,
-)
 from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC, NodeClaimStore, NodePoolStore
@@ -114,21 +75,21 @@ class ClusterState:
         pods_synced_at: Callable[[], float | None] | None = None,
     ) -> None:
         self.pods = PodStore()
-        self.namespaces = NamespaceStore()
-        self.nodes = NodeStore()
+        self.namespaces = named_stores.NamespaceStore()
+        self.nodes = named_stores.NodeStore()
         self.claims = ClaimStore(monotonic)
-        self.claim_templates = ClaimTemplateStore()
-        self.device_classes = DeviceClassStore()
+        self.claim_templates = namespaced_stores.ClaimTemplateStore()
+        self.device_classes = named_stores.DeviceClassStore()
         self.devices = DeviceStore(self.claims.list_devices)
-        self.taint_rules = DeviceTaintRuleStore()
+        self.taint_rules = named_stores.DeviceTaintRuleStore()
         self.node_pools, self.node_claims = NodePoolStore(), NodeClaimStore()
-        self.pod_defaults = PodDefaultsStore()
-        self.quotas = QuotaStore()
+        self.pod_defaults = namespaced_stores.PodDefaultsStore()
+        self.quotas = namespaced_stores.QuotaStore()
         self.ledgers = CapLedgerList()
         self.limit_records: LimitRecords | None = None
         self.columns: Cluster | None = None
         self.pending_pods: dict[tuple[str, str], SchedulingPod] = {}
-        self.problems: dict[str, KindProblem] = {}
+        self.problems: dict[str, kinds.KindProblem] = {}
         self.creation_times: dict[str, float] = {}
         self.claim_owners: dict[str, list[tuple[str, str]]] = {}
         self._labels_by_group: WeakKeyDictionary[ChargeGroup, Mapping[str, str]] = WeakKeyDictionary()
@@ -165,32 +126,34 @@ class ClusterState:
         """Return the values that new pods of a namespace get, as far as the objects that give them are known."""
         return self.pod_defaults.find(
             namespace,
-            has_limit_ranges=self.knows(LIMIT_RANGES),
-            has_priority_classes=self.knows(PRIORITY_CLASSES),
-            has_runtime_classes=self.knows(RUNTIME_CLASSES),
+            has_limit_ranges=self.knows(kinds.LIMIT_RANGES),
+            has_priority_classes=self.knows(kinds.PRIORITY_CLASSES),
+            has_runtime_classes=self.knows(kinds.RUNTIME_CLASSES),
             keeps_partial=True,
         )
 
     def knows(self, resource: str) -> bool:
         """Return whether all objects of a resource are in the state."""
-        return is_known(self.problems, resource)
+        return kinds.is_known(self.problems, resource)
 
     def describe_problem(self, resource: str) -> str:
         """Return why the objects of a resource are not known; empty if they are."""
-        return describe_problem(self.problems, resource)
+        return kinds.describe_problem(self.problems, resource)
 
     def describe_device_problems(self) -> str:
         """Return why it is not known which devices pods get, as far as kinds of objects are not known."""
         applies_rules = self.columns is not None and self.columns.scheduler_version.applies_taint_rules
-        rules = (TAINT_RULES,) if applies_rules else ()
+        rules = (kinds.TAINT_RULES,) if applies_rules else ()
         forbidden = [
-            name for name in rules if not self.knows(name) and self.problems[name].reason is UnknownReason.FORBIDDEN
+            name
+            for name in rules
+            if not self.knows(name) and self.problems[name].reason is kinds.UnknownReason.FORBIDDEN
         ]
-        return describe_problems(self.problems, (*DEVICE_RESOURCES, *forbidden))
+        return kinds.describe_problems(self.problems, (*kinds.DEVICE_RESOURCES, *forbidden))
 
     def list_effects(self, resources: Collection[str]) -> Iterator[str]:
         """Yield for each of these resources that is not known what is not known without it, and why."""
-        return list_effects(self.problems, resources)
+        return kinds.list_effects(self.problems, resources)
 
     def index_caps(self, policies: PolicySet, now: datetime | None) -> CapIndex:
         """Return the caps of the policies, with the ways to a device that the classes of the cluster give.
@@ -282,7 +245,7 @@ class ClusterState:
 
     def list_uncounted(self, cap: ActiveCap) -> frozenset[str]:
         """Return the names of a cap that count devices by objects that are not known."""
-        are_known = self.devices.revision is not None and self.knows(CLAIMS)
+        are_known = self.devices.revision is not None and self.knows(kinds.CLAIMS)
         return frozenset() if are_known else frozenset(cap.device_meters)
 
     def list_unread(self, caps: CapIndex) -> Iterator[str]:
@@ -292,10 +255,10 @@ class ClusterState:
             cap.device_sources or any(map(is_extended, cap.definition.list_requested_names()))
             for cap in caps.list_caps()
         ):
-            yield from self.list_effects((CLASSES,) if self.knows(CLAIMS) else (CLAIMS,))
-        if names and not self.knows(SLICES):
-            effect = KINDS_BY_RESOURCE[SLICES].without
-            yield f"{effect} under {', '.join(names)}: {self.describe_problem(SLICES)}"
+            yield from self.list_effects((kinds.CLASSES,) if self.knows(kinds.CLAIMS) else (kinds.CLAIMS,))
+        if names and not self.knows(kinds.SLICES):
+            effect = kinds.KINDS_BY_RESOURCE[kinds.SLICES].without
+            yield f"{effect} under {', '.join(names)}: {self.describe_problem(kinds.SLICES)}"
 
     def list_unhealthy_devices(self, resources: Collection[str]) -> tuple[UnhealthyDevices, ...]:
         """Return the unhealthy devices of these resources, by resource and node."""
@@ -343,32 +306,32 @@ class ClusterState:
 _CODECS: Final[Mapping[str, ResourceCodec[Any, Any]]] = {
     codec.name: codec
     for codec in (
-        NAMESPACE_CODEC,
-        NODE_CODEC,
-        QUOTA_CODEC,
-        LIMIT_RANGE_CODEC,
-        PRIORITY_CLASS_CODEC,
-        RUNTIME_CLASS_CODEC,
-        DEVICE_CLASS_CODEC,
+        named_stores.NAMESPACE_CODEC,
+        named_stores.NODE_CODEC,
+        namespaced_stores.QUOTA_CODEC,
+        namespaced_stores.LIMIT_RANGE_CODEC,
+        namespaced_stores.PRIORITY_CLASS_CODEC,
+        namespaced_stores.RUNTIME_CLASS_CODEC,
+        named_stores.DEVICE_CLASS_CODEC,
         RESOURCE_SLICE_CODEC,
-        DEVICE_TAINT_RULE_CODEC,
+        named_stores.DEVICE_TAINT_RULE_CODEC,
         NODE_POOL_CODEC,
         NODE_CLAIM_CODEC,
     )
 }
 _STORES: Final[Mapping[str, Callable[[ClusterState], Any]]] = {
-    PODS: lambda state: state.pods,
-    NAMESPACES: lambda state: state.namespaces,
-    NODES: lambda state: state.nodes,
-    QUOTAS: lambda state: state.quotas,
-    LIMIT_RANGES: lambda state: state.pod_defaults.limit_ranges,
-    PRIORITY_CLASSES: lambda state: state.pod_defaults.priority_classes,
-    RUNTIME_CLASSES: lambda state: state.pod_defaults.runtime_classes,
-    CLASSES: lambda state: state.device_classes,
-    CLAIMS: lambda state: state.claims,
-    TEMPLATES: lambda state: state.claim_templates,
-    SLICES: lambda state: state.devices,
-    TAINT_RULES: lambda state: state.taint_rules,
+    kinds.PODS: lambda state: state.pods,
+    kinds.NAMESPACES: lambda state: state.namespaces,
+    kinds.NODES: lambda state: state.nodes,
+    kinds.QUOTAS: lambda state: state.quotas,
+    kinds.LIMIT_RANGES: lambda state: state.pod_defaults.limit_ranges,
+    kinds.PRIORITY_CLASSES: lambda state: state.pod_defaults.priority_classes,
+    kinds.RUNTIME_CLASSES: lambda state: state.pod_defaults.runtime_classes,
+    kinds.CLASSES: lambda state: state.device_classes,
+    kinds.CLAIMS: lambda state: state.claims,
+    kinds.TEMPLATES: lambda state: state.claim_templates,
+    kinds.SLICES: lambda state: state.devices,
+    kinds.TAINT_RULES: lambda state: state.taint_rules,
     NODE_POOL_CODEC.name: lambda state: state.node_pools,
     NODE_CLAIM_CODEC.name: lambda state: state.node_claims,
 }

@@ -9,19 +9,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tallygate.accounting.charge import has_ended
+from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import CapLedgerList, CapLedgerRecord, create_ledger_list, create_ledger_record
 from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.kinds import (
-    KINDS,
-    KINDS_BY_RESOURCE,
-    LIMIT_RANGES,
-    NODES,
-    RUNTIME_CLASSES,
-    SLICES,
-    KindProblem,
-    UnknownReason,
-    is_known,
-)
 from tallygate.kube.resource_codec import Replaced, ResourceCodec, ResourceRecord, parse_revision
 from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.meta import ObjectMeta
@@ -100,7 +90,7 @@ class StateBuilder:
         elif kind == VOLUMES_LISTED_KIND:
             if self._columns is not None:
                 self._columns.make_volumes_known()
-        elif (listed := KINDS.get(kind.removesuffix(_LIST))) is not None and kind.endswith(_LIST):
+        elif (listed := kinds.KINDS.get(kind.removesuffix(_LIST))) is not None and kind.endswith(_LIST):
             self.make_known(listed.resource)
         else:
             return self._add_object(kind, item)
@@ -114,8 +104,8 @@ class StateBuilder:
         if self._columns is not None and isinstance(decoded, SchedulingPod):
             decoded = self._columns.complete_pod(decoded)
         record = self._create_record(kind, _complete_identity(kind, decoded))
-        if kind in KINDS:
-            resource = KINDS[kind].resource
+        if kind in kinds.KINDS:
+            resource = kinds.KINDS[kind].resource
             self._records.setdefault(resource, []).append(record)
             self._known.add(resource)
             self._revision = max(self._revision, record.revision)
@@ -130,9 +120,9 @@ class StateBuilder:
             ValueError: if a cluster could not store the object.
         """
         # one object of a kind that is not known would make the columns take it for all of them
-        is_partial = kind in _DEFAULTS and KINDS[kind].resource not in self._known
+        is_partial = kind in _DEFAULTS and kinds.KINDS[kind].resource not in self._known
         record = self._create_record(kind, _complete_identity(kind, item), with_columns=not is_partial)
-        records = self._records.setdefault(KINDS[kind].resource, [])
+        records = self._records.setdefault(kinds.KINDS[kind].resource, [])
         if isinstance(record, NamespaceRecord):
             for stored in records:
                 if stored.name == record.name:
@@ -142,7 +132,7 @@ class StateBuilder:
 
     def create_codec(self, kind: str, namespace: str = "") -> ResourceCodec[Any, Any]:
         """Return the codec of a kind for lists of the API server; `add_list` takes its records."""
-        known, object_type = KINDS[kind], self._find_type(kind)
+        known, object_type = kinds.KINDS[kind], self._find_type(kind)
         return ResourceCodec(
             known.resource,
             known.create_path(namespace),
@@ -162,7 +152,7 @@ class StateBuilder:
         self.make_known(resource)
         self._revision = max(self._revision, listed.revision)
 
-    def add_problem(self, resource: str, problem: KindProblem) -> None:
+    def add_problem(self, resource: str, problem: kinds.KindProblem) -> None:
         """Record why the objects of a resource are not known."""
         self.state.problems[resource] = problem
 
@@ -194,8 +184,8 @@ class StateBuilder:
 
     def finish_without_source(self) -> ClusterState:
         """Return the state of a cluster that is not read: with what was applied alone."""
-        for resource in KINDS_BY_RESOURCE:
-            self.add_problem(resource, KindProblem(UnknownReason.UNREAD))
+        for resource in kinds.KINDS_BY_RESOURCE:
+            self.add_problem(resource, kinds.KindProblem(kinds.UnknownReason.UNREAD))
         return self.finish()
 
     def finish_snapshot(self, list_revision: str) -> ClusterState:
@@ -206,9 +196,9 @@ class StateBuilder:
         """
         if list_revision not in {"", "0"}:
             self._revision = parse_revision(list_revision)
-        for resource in KINDS_BY_RESOURCE:
+        for resource in kinds.KINDS_BY_RESOURCE:
             if resource not in self._known:
-                self.add_problem(resource, KindProblem(UnknownReason.ABSENT))
+                self.add_problem(resource, kinds.KindProblem(kinds.UnknownReason.ABSENT))
         ledgers = create_ledger_list(self._ledgers)
         absent = CapLedgerList(missing_reason="the snapshot has no CapLedgers")
         self.state.ledgers = absent if ledgers.missing_reason else ledgers
@@ -218,11 +208,11 @@ class StateBuilder:
     def finish(self) -> ClusterState:
         """Return the state with all that was added."""
         state, revision = self.state, max(self._revision, 1)
-        for resource in KINDS_BY_RESOURCE:
+        for resource in kinds.KINDS_BY_RESOURCE:
             store, records = state.get_store(resource), self._records.get(resource, [])
-            if not records and resource in state.problems and is_known(state.problems, resource):
+            if not records and resource in state.problems and kinds.is_known(state.problems, resource):
                 store.apply(Replaced((), 0))  # the API server has no such objects
-            elif records or resource in self._known or resource not in {NODES, SLICES}:
+            elif records or resource in self._known or resource not in {kinds.NODES, kinds.SLICES}:
                 store.apply(Replaced(records, revision))
         if self._columns is not None:
             self._columns.settle()
@@ -231,7 +221,7 @@ class StateBuilder:
     def _find_type(self, kind: str) -> type[msgspec.Struct] | None:
         if self._columns is not None and kind in self._columns.types:
             return self._columns.types[kind]
-        return KINDS[kind].type if kind in KINDS else None
+        return kinds.KINDS[kind].type if kind in kinds.KINDS else None
 
     def _create_record(self, kind: str, item: Any, *, with_columns: bool = True) -> ResourceRecord:
         if self._columns is not None and with_columns:
@@ -288,9 +278,9 @@ class _Columns:
 
     def make_known(self, resource: str) -> None:
         """Mark a kind as known, if it is one that a cluster may not have."""
-        if resource == LIMIT_RANGES:
+        if resource == kinds.LIMIT_RANGES:
             self._put(self.cluster, "LimitRangeList", None)
-        elif resource == RUNTIME_CLASSES:
+        elif resource == kinds.RUNTIME_CLASSES:
             self._put(self.cluster, "RuntimeClassList", None)
 
     def make_volumes_known(self) -> None:
@@ -306,9 +296,9 @@ class _Columns:
 def _complete_identity(kind: str, item: Any) -> Any:
     """Return an object with a UID, a revision and the namespace of a pod, if it has none of its own."""
     meta: ObjectMeta | None = getattr(item, "metadata", None)
-    if kind not in KINDS or meta is None or not meta.name:
+    if kind not in kinds.KINDS or meta is None or not meta.name:
         return item
-    namespace = meta.namespace or ("default" if KINDS[kind].is_namespaced else None)
+    namespace = meta.namespace or ("default" if kinds.KINDS[kind].is_namespaced else None)
     if meta.uid and meta.resource_version and namespace == meta.namespace:
         return item
     identity = msgspec.structs.replace(

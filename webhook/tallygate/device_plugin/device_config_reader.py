@@ -32,24 +32,12 @@ from tallygate.device_plugin.device_inventory import DEVICE_ID, MAX_ID_LENGTH, c
 from tallygate.documents.scalars import Number
 from tallygate.documents.syntax_tree import Mapping as MappingNode
 from tallygate.documents.syntax_tree import Node, Position, Scalar, join_path
+from tallygate.policy import policy_codes
 from tallygate.policy.formats import FormatError, check_label_key, quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import SourceLocation
 from tallygate.policy.parse import read_policy_text
 from tallygate.policy.policy_builder import Fields
-from tallygate.policy.policy_codes import (
-    BAD_LENGTH,
-    BAD_NAME,
-    BAD_PATH,
-    BAD_QUANTITY,
-    DUPLICATE_POLICY,
-    MISSING_FIELD,
-    REPEATED,
-    TOO_LARGE,
-    UNKNOWN_FIELD,
-    UNKNOWN_VALUE,
-    UNREADABLE,
-)
 from tallygate.policy.scalar_checks import check_ambiguous_numbers
 from tallygate.policy.schema import DocumentSchema, check_shape
 from tallygate.policy.suggest import format_suggestion
@@ -101,10 +89,10 @@ def read_device_config(name: str, content: bytes) -> ReadConfig:
 def _check_document_count(name: str, documents: list[Node], *, is_read: bool) -> Iterator[LintFinding]:
     if not documents and is_read:
         message = f"no configuration in it; write apiVersion, kind and {_EXAMPLE}"
-        yield _create_error(name, Position(1, 1), UNREADABLE, message)
+        yield _create_error(name, Position(1, 1), policy_codes.UNREADABLE, message)
     for document in documents[1:2]:
         message = "a second document; a file has one, with all its resources: move them to the first"
-        yield _create_error(name, document.position, TOO_LARGE, message)
+        yield _create_error(name, document.position, policy_codes.TOO_LARGE, message)
 
 
 def _create_error(name: str, position: Position, code: str, message: str) -> LintFinding:
@@ -120,7 +108,7 @@ def _check_resources(name: str, nodes: list[Node], resources: tuple[DeviceResour
         first = first_by_name.setdefault(resource.name, position)
         if first is not position:
             message = f'{path}.name: "{resource.name}" stands at line {first.line} already; put all its devices there'
-            yield _create_error(name, position, DUPLICATE_POLICY, message)
+            yield _create_error(name, position, policy_codes.DUPLICATE_POLICY, message)
         yield from _check_sources(name, path, node, resource)
         yield from _check_health(name, f"{path}.health", Fields(node).get_node("health"))
 
@@ -131,10 +119,12 @@ def _check_sources(name: str, path: str, node: Node, resource: DeviceResource) -
     for index, (item, source) in enumerate(zip(items, resource.sources, strict=True)):
         where = join_path(f"{path}.devices", index)
         if not source.path and not source.device_id:
-            yield _create_error(name, item.position, MISSING_FIELD, f"{where}: write a path or an id, as in id: seat-1")
+            yield _create_error(
+                name, item.position, policy_codes.MISSING_FIELD, f"{where}: write a path or an id, as in id: seat-1"
+            )
         elif source.is_glob and source.device_id:
             message = f"{where}.id: a glob may match several files, which get an ID each; remove it, or write one path"
-            yield _create_error(name, _get_position(item, "id"), UNKNOWN_FIELD, message)
+            yield _create_error(name, _get_position(item, "id"), policy_codes.UNKNOWN_FIELD, message)
         else:
             field = "id" if source.device_id else "path"
             key = source.path if source.is_glob else source.device_id or create_device_id(source.path)
@@ -142,13 +132,13 @@ def _check_sources(name: str, path: str, node: Node, resource: DeviceResource) -
             first = first_by_id.setdefault(key, position)
             if first is not position:
                 message = f"{where}.{field}: {quote_text(key)} stands at line {first.line} already; remove one"
-                yield _create_error(name, position, REPEATED, message)
+                yield _create_error(name, position, policy_codes.REPEATED, message)
     if len(items) * resource.replicas > MAX_DEVICES:
         message = (
             f"{path}.replicas: {len(items):,} devices of {resource.replicas:,} replicas are more than the "
             f"{MAX_DEVICES:,} that the kubelet's list has room for; write less"
         )
-        yield _create_error(name, _get_position(node, "replicas"), BAD_LENGTH, message)
+        yield _create_error(name, _get_position(node, "replicas"), policy_codes.BAD_LENGTH, message)
 
 
 def _check_health(name: str, path: str, node: Node | None) -> Iterator[LintFinding]:
@@ -158,10 +148,10 @@ def _check_health(name: str, path: str, node: Node | None) -> Iterator[LintFindi
     given = [check for check in _CHECKS if fields.get_node(check) is not None]
     if not given:
         message = f"{path}: nothing is checked; write one of {', '.join(_CHECKS)}"
-        yield _create_error(name, node.position, MISSING_FIELD, message)
+        yield _create_error(name, node.position, policy_codes.MISSING_FIELD, message)
     for extra in given[1:]:
         message = f"{path}.{extra}: a device has one check, and {given[0]} is given; remove one of them"
-        yield _create_error(name, _get_position(node, extra), UNKNOWN_FIELD, message)
+        yield _create_error(name, _get_position(node, extra), policy_codes.UNKNOWN_FIELD, message)
 
 
 def _get_position(node: Node, field: str) -> Position:
@@ -216,7 +206,8 @@ def _create_number_format(least: int, most: int, subject: str) -> Callable[[Any]
         is_whole = text.isascii() and text.isdigit() and len(text) <= len(str(most))
         if isinstance(instance, Number) and not (is_whole and least <= int(text) <= most):
             raise FormatError(
-                BAD_QUANTITY, f"{quote_text(text)} is no {subject}; write a whole number from {least} to {most}"
+                policy_codes.BAD_QUANTITY,
+                f"{quote_text(text)} is no {subject}; write a whole number from {least} to {most}",
             )
         return True
 
@@ -231,13 +222,13 @@ def _check_resource_name(text: str) -> None:
     reason = (
         problems[-1].message if problems else "it is a name of Kubernetes itself; write a domain of your own before it"
     )
-    raise FormatError(BAD_NAME, f"the kubelet accepts no device plugin for {quote_text(text)}: {reason}")
+    raise FormatError(policy_codes.BAD_NAME, f"the kubelet accepts no device plugin for {quote_text(text)}: {reason}")
 
 
 def _check_device_id(text: str) -> None:
     if not DEVICE_ID.fullmatch(text) or len(text) > MAX_ID_LENGTH:
         raise FormatError(
-            BAD_NAME,
+            policy_codes.BAD_NAME,
             f"{quote_text(text)} is no ID of a device; write at most {MAX_ID_LENGTH} letters, digits, '-', '_' and "
             "'.', with a letter or digit at both ends, as in front-left",
         )
@@ -247,22 +238,24 @@ def _check_device_path(text: str) -> None:
     _check_absolute_path(text)
     if PLACEHOLDER.search(text):
         raise FormatError(
-            BAD_PATH, f"{quote_text(text)}: a device has no placeholder; write a path or a glob, as in /dev/ttyUSB*"
+            policy_codes.BAD_PATH,
+            f"{quote_text(text)}: a device has no placeholder; write a path or a glob, as in /dev/ttyUSB*",
         )
     if "[" in text and "]" not in text[text.index("[") :]:
         raise FormatError(
-            BAD_PATH, f"{quote_text(text)}: the bracket is not closed; write a set as in /dev/ttyUSB[0-3]"
+            policy_codes.BAD_PATH, f"{quote_text(text)}: the bracket is not closed; write a set as in /dev/ttyUSB[0-3]"
         )
     if not GLOB_CHARACTERS.isdisjoint(text) and "**" in text:
         raise FormatError(
-            BAD_PATH, f"{quote_text(text)}: a glob does not descend; write one * for each folder, as in /dev/fpga/*/cm"
+            policy_codes.BAD_PATH,
+            f"{quote_text(text)}: a glob does not descend; write one * for each folder, as in /dev/fpga/*/cm",
         )
 
 
 def _check_absolute_path(text: str) -> None:
     if not text.startswith("/") or not text.isprintable() or ".." in text.split("/") or text == "/":
         raise FormatError(
-            BAD_PATH, f"{quote_text(text)} is no absolute path without '..'; write one as in /dev/ttyUSB0"
+            policy_codes.BAD_PATH, f"{quote_text(text)} is no absolute path without '..'; write one as in /dev/ttyUSB0"
         )
 
 
@@ -279,7 +272,7 @@ def _check_checked_file(text: str) -> None:
 
 def _check_argument(text: str) -> None:
     if "\0" in text:
-        raise FormatError(UNKNOWN_VALUE, "an argument of a command has no NUL; remove it")
+        raise FormatError(policy_codes.UNKNOWN_VALUE, "an argument of a command has no NUL; remove it")
     _check_placeholders(text, _CHECK_PLACEHOLDERS)
 
 
@@ -292,7 +285,7 @@ def _check_url(text: str) -> None:
         is_usable = False
     if not (is_usable and text.isascii() and text.isprintable() and " " not in text):
         raise FormatError(
-            UNKNOWN_VALUE,
+            policy_codes.UNKNOWN_VALUE,
             f"{quote_text(text)} is no URL of a check; write one as in http://127.0.0.1:8080/health/{{id}}",
         )
 
@@ -300,12 +293,12 @@ def _check_url(text: str) -> None:
 def _check_container_text(text: str) -> None:
     """Check a text for the whole container: a value of an environment variable or of an annotation."""
     if "\0" in text:
-        raise FormatError(UNKNOWN_VALUE, "no value has a NUL; remove it")
+        raise FormatError(policy_codes.UNKNOWN_VALUE, "no value has a NUL; remove it")
     for name in PLACEHOLDER.findall(text):
         if name in DEVICE_PLACEHOLDERS:
             advice = f"; write {{{name}s}}" if f"{name}s" in CONTAINER_PLACEHOLDERS else ""
             raise FormatError(
-                UNKNOWN_VALUE,
+                policy_codes.UNKNOWN_VALUE,
                 f"{quote_text(text)}: {{{name}}} is of one device, and a container may have several{advice}",
             )
     _check_placeholders(text, CONTAINER_PLACEHOLDERS)
@@ -316,13 +309,16 @@ def _check_placeholders(text: str, known: Iterable[str]) -> None:
     for name in PLACEHOLDER.findall(text):
         if name not in known:
             advice = format_suggestion(name, known) or f"; known: {', '.join(f'{{{each}}}' for each in known)}"
-            raise FormatError(UNKNOWN_VALUE, f"{quote_text(text)}: there is no placeholder {{{name}}} here{advice}")
+            raise FormatError(
+                policy_codes.UNKNOWN_VALUE, f"{quote_text(text)}: there is no placeholder {{{name}}} here{advice}"
+            )
 
 
 def _check_variable(text: str) -> None:
     if not _VARIABLE.fullmatch(text):
         raise FormatError(
-            BAD_NAME, f"{quote_text(text)} is no name of an environment variable; write one as in DONGLE_PATHS"
+            policy_codes.BAD_NAME,
+            f"{quote_text(text)} is no name of an environment variable; write one as in DONGLE_PATHS",
         )
 
 
@@ -330,7 +326,7 @@ def _check_cdi_name(text: str) -> None:
     _check_placeholders(text, _ALL_PLACEHOLDERS)
     if not _CDI_NAME.fullmatch(text):
         raise FormatError(
-            BAD_NAME,
+            policy_codes.BAD_NAME,
             f"{quote_text(text)} is no name of a CDI device; write vendor/class=name, as in example.com/fpga={{id}}",
         )
 
@@ -338,7 +334,7 @@ def _check_cdi_name(text: str) -> None:
 def _check_permissions(text: str) -> None:
     if not text or not _PERMISSIONS.fullmatch(text):
         raise FormatError(
-            UNKNOWN_VALUE,
+            policy_codes.UNKNOWN_VALUE,
             f"{quote_text(text)} are no permissions of a device node; write r (read), w (write) and m (mknod) in this "
             "order, as in rw",
         )
@@ -348,9 +344,11 @@ def _check_duration(text: str) -> None:
     try:
         seconds = parse_duration(text)
     except DurationError as error:
-        raise FormatError(BAD_QUANTITY, str(error)) from error
+        raise FormatError(policy_codes.BAD_QUANTITY, str(error)) from error
     if not _MIN_SECONDS <= seconds <= _MAX_SECONDS:
-        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is out of range; write a duration from 100ms to 1h")
+        raise FormatError(
+            policy_codes.BAD_QUANTITY, f"{quote_text(text)} is out of range; write a duration from 100ms to 1h"
+        )
 
 
 _TEXT_CHECKS: dict[str, Callable[[str], None]] = {

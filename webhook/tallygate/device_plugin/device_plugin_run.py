@@ -14,16 +14,9 @@ from typing import Final
 
 from watchfiles import watch
 
+from tallygate.device_plugin import device_inventory
 from tallygate.device_plugin.device_config import MAX_DEVICES, DeviceResource
 from tallygate.device_plugin.device_discovery import HostFiles
-from tallygate.device_plugin.device_inventory import (
-    FoundDevice,
-    Inventory,
-    OfferedDevice,
-    list_offered,
-    observe_devices,
-    record_check,
-)
 from tallygate.device_plugin.device_metrics import (
     DeviceMetrics,
     DeviceTelemetry,
@@ -85,8 +78,8 @@ class ResourceControl:
         self._executor = ThreadPoolExecutor(_PARALLEL_CHECKS, thread_name_prefix="health")
         self._results: queue.SimpleQueue[tuple[str, HealthResult]] = queue.SimpleQueue()
         self._due: dict[str, float] = {}
-        self._inventory: Inventory = {}
-        self._offered: tuple[OfferedDevice, ...] | None = None
+        self._inventory: device_inventory.Inventory = {}
+        self._offered: tuple[device_inventory.OfferedDevice, ...] | None = None
         self._look_at = 0.0
         self._overflow = FailureLog(partial(telemetry.log.warning, "devices-left-out", resource=resource.name))
         self._server = ResourceServer(resource, settings.folder, telemetry)
@@ -103,7 +96,7 @@ class ResourceControl:
             self._look()
         self._take_results()
         self._start_checks()
-        offered = list_offered(self._inventory, self._resource)
+        offered = device_inventory.list_offered(self._inventory, self._resource)
         if offered != self._offered:
             self._log_changes(offered)
             self._offered = offered
@@ -123,7 +116,7 @@ class ResourceControl:
         found = self._host.find_devices(self._resource)
         left_out = len(found) - MAX_DEVICES // self._resource.replicas
         self._overflow.update(f"{left_out} devices are left out: the list has room for {MAX_DEVICES}" * (left_out > 0))
-        self._inventory = observe_devices(self._inventory, found, self._resource, now)
+        self._inventory = device_inventory.observe_devices(self._inventory, found, self._resource, now)
 
     def _start_checks(self) -> list[Future[None]]:
         """Start the checks that are due: one at a time for each device, none without its file."""
@@ -138,7 +131,7 @@ class ResourceControl:
         self._due.update((device.device_id, _NEVER) for device in due)
         return [self._executor.submit(self._check, device) for device in due]
 
-    def _check(self, device: FoundDevice) -> None:
+    def _check(self, device: device_inventory.FoundDevice) -> None:
         health = self._resource.health
         if health is None:
             return
@@ -156,10 +149,10 @@ class ResourceControl:
     def _take_results(self) -> None:
         while self._resource.health is not None and not self._results.empty():
             device_id, result = self._results.get()
-            self._inventory = record_check(self._inventory, device_id, result, self._resource)
+            self._inventory = device_inventory.record_check(self._inventory, device_id, result, self._resource)
             self._due[device_id] = self._clock() + self._resource.health.interval
 
-    def _log_changes(self, offered: Sequence[OfferedDevice]) -> None:
+    def _log_changes(self, offered: Sequence[device_inventory.OfferedDevice]) -> None:
         """Log each device that appeared, left, or changed its health."""
         before = {device.device.device_id: device.problem for device in self._offered or ()}
         after = {device.device.device_id: device.problem for device in offered}

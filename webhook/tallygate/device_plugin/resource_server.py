@@ -14,18 +14,11 @@ from typing import Any, Final
 
 import grpc
 
+from tallygate.device_plugin import plugin_messages
 from tallygate.device_plugin.container_allocation import DeviceRefusedError, allocate_devices
 from tallygate.device_plugin.device_config import DeviceResource
 from tallygate.device_plugin.device_inventory import OfferedDevice
 from tallygate.device_plugin.device_metrics import DeviceTelemetry
-from tallygate.device_plugin.plugin_messages import (
-    PLUGIN_SERVICE,
-    create_allocation,
-    create_device_list,
-    create_message,
-    decode_message,
-    encode_message,
-)
 from tallygate.device_plugin.preferred_devices import choose_devices
 from tallygate.errors import TallygateError
 
@@ -156,14 +149,18 @@ class ResourceServer:
 
     def _create_handler(self) -> grpc.GenericRpcHandler:
         def unary(answer: Callable[[Any, grpc.ServicerContext], Any], request: str) -> Any:
-            return grpc.unary_unary_rpc_method_handler(answer, partial(decode_message, request), encode_message)
+            return grpc.unary_unary_rpc_method_handler(
+                answer, partial(plugin_messages.decode_message, request), plugin_messages.encode_message
+            )
 
         return grpc.method_handlers_generic_handler(
-            PLUGIN_SERVICE,
+            plugin_messages.PLUGIN_SERVICE,
             {
                 "GetDevicePluginOptions": unary(self._get_options, "Empty"),
                 "ListAndWatch": grpc.unary_stream_rpc_method_handler(
-                    self._list_and_watch, partial(decode_message, "Empty"), encode_message
+                    self._list_and_watch,
+                    partial(plugin_messages.decode_message, "Empty"),
+                    plugin_messages.encode_message,
                 ),
                 "GetPreferredAllocation": unary(self._prefer, "PreferredAllocationRequest"),
                 "Allocate": unary(self._allocate, "AllocateRequest"),
@@ -172,10 +169,10 @@ class ResourceServer:
         )
 
     def _get_options(self, _request: Any, _context: grpc.ServicerContext) -> Any:
-        return create_message("DevicePluginOptions", get_preferred_allocation_available=True)
+        return plugin_messages.create_message("DevicePluginOptions", get_preferred_allocation_available=True)
 
     def _pre_start(self, _request: Any, _context: grpc.ServicerContext) -> Any:
-        return create_message("PreStartContainerResponse")
+        return plugin_messages.create_message("PreStartContainerResponse")
 
     def _list_and_watch(self, _request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         """Yield the whole list now, and again after each change."""
@@ -195,7 +192,7 @@ class ResourceServer:
                     if stopping.is_set() or not context.is_active():
                         return
                     sent, offered = self._version, tuple(self._offered.values())
-                yield create_device_list(offered)
+                yield plugin_messages.create_device_list(offered)
         finally:
             with self._changed:
                 self._streams -= 1
@@ -206,10 +203,10 @@ class ResourceServer:
 
     def _prefer(self, request: Any, _context: grpc.ServicerContext) -> Any:
         offered = self._get_offered()
-        return create_message(
+        return plugin_messages.create_message(
             "PreferredAllocationResponse",
             container_responses=[
-                create_message(
+                plugin_messages.create_message(
                     "ContainerPreferredAllocationResponse",
                     deviceIDs=choose_devices(
                         offered, each.available_deviceIDs, each.must_include_deviceIDs, each.allocation_size
@@ -230,8 +227,8 @@ class ResourceServer:
                 context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             self._telemetry.metrics.count_allocation(self._resource.name, is_allocated=True)
             self._telemetry.log.info("device-allocated", resource=self._resource.name, devices=sorted(each.devices_ids))
-            answers.append(create_allocation(allocation))
-        return create_message("AllocateResponse", container_responses=answers)
+            answers.append(plugin_messages.create_allocation(allocation))
+        return plugin_messages.create_message("AllocateResponse", container_responses=answers)
 
     def _get_offered(self) -> Mapping[str, OfferedDevice]:
         with self._changed:

@@ -15,20 +15,8 @@ from typing import Any, ClassVar
 
 import yaml
 
+from tallygate.documents import syntax_tree
 from tallygate.documents.scalars import format_float, parse_core_scalar, parse_kubectl_scalar, parse_number
-from tallygate.documents.syntax_tree import (
-    START,
-    DocumentError,
-    Entry,
-    ErrorKind,
-    Limits,
-    Mapping,
-    Node,
-    Position,
-    Scalar,
-    Sequence,
-    truncate_text,
-)
 
 _TOO_DEEP = "exceeded maximum nesting depth"  # by more than 1,000: libyaml 0.2.6 reads ahead
 _LOADER: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
@@ -46,13 +34,13 @@ class _ManifestComposer:
     depth_advice: ClassVar = "nested more than {} levels deep"
     nodes_advice: ClassVar = "more than {} values in one file"
 
-    def __init__(self, limits: Limits) -> None:
-        self.root: Node | None = None
+    def __init__(self, limits: syntax_tree.Limits) -> None:
+        self.root: syntax_tree.Node | None = None
         self.line_offset = 0
-        self.anchors: dict[str, Node] = {}
-        self.open: list[Mapping | Sequence] = []
+        self.anchors: dict[str, syntax_tree.Node] = {}
+        self.open: list[syntax_tree.Mapping | syntax_tree.Sequence] = []
         self._limits = limits
-        self._keys: list[Scalar | None] = []
+        self._keys: list[syntax_tree.Scalar | None] = []
         self._nodes = 0
         self._documents = 0
 
@@ -63,9 +51,13 @@ class _ManifestComposer:
         self.open.clear()
         self._keys.clear()
 
-    def get_position(self, mark: Any) -> Position:
+    def get_position(self, mark: Any) -> syntax_tree.Position:
         """Return the position of a mark of PyYAML."""
-        return Position(self.line_offset + mark.line + 1, mark.column + 1) if mark is not None else START
+        return (
+            syntax_tree.Position(self.line_offset + mark.line + 1, mark.column + 1)
+            if mark is not None
+            else syntax_tree.START
+        )
 
     def take(self, event: Any) -> None:
         """Add one event to the tree."""
@@ -78,9 +70,9 @@ class _ManifestComposer:
         elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
             self.close()
         elif kind is yaml.MappingStartEvent:
-            self._enter(event, Mapping(self.get_position(event.start_mark)))
+            self._enter(event, syntax_tree.Mapping(self.get_position(event.start_mark)))
         elif kind is yaml.SequenceStartEvent:
-            self._enter(event, Sequence(self.get_position(event.start_mark)))
+            self._enter(event, syntax_tree.Sequence(self.get_position(event.start_mark)))
         elif kind is yaml.AliasEvent:
             position = self.get_position(event.start_mark)
             self.put(self.resolve_alias(event.anchor, position), position)
@@ -91,32 +83,34 @@ class _ManifestComposer:
         self._documents += 1
         if self._documents > self._limits.documents:
             message = f"more than {self._limits.documents} documents in one file"
-            raise DocumentError(ErrorKind.TOO_LARGE, self.get_position(event.start_mark), message)
+            raise syntax_tree.DocumentError(
+                syntax_tree.ErrorKind.TOO_LARGE, self.get_position(event.start_mark), message
+            )
         self.root = None
         self.anchors = {}
 
-    def _enter(self, event: Any, container: Mapping | Sequence) -> None:
+    def _enter(self, event: Any, container: syntax_tree.Mapping | syntax_tree.Sequence) -> None:
         self.check_container(event.tag, container.position)
         self.put(container, container.position)
         if len(self.open) >= self._limits.depth:
             message = self.depth_advice.format(self._limits.depth)
-            raise DocumentError(ErrorKind.TOO_LARGE, container.position, message)
+            raise syntax_tree.DocumentError(syntax_tree.ErrorKind.TOO_LARGE, container.position, message)
         self.open.append(container)
         self._keys.append(None)
         if event.anchor:
             self.anchors[event.anchor] = container
 
-    def put(self, node: Node, position: Position) -> None:
+    def put(self, node: syntax_tree.Node, position: syntax_tree.Position) -> None:
         """Add a node, or an alias at another position, as the root, an item, a key or the value of the last key."""
         self._nodes += 1
         if self._nodes > self._limits.nodes:
             message = self.nodes_advice.format(self._limits.nodes)
-            raise DocumentError(ErrorKind.TOO_LARGE, position, message)
+            raise syntax_tree.DocumentError(syntax_tree.ErrorKind.TOO_LARGE, position, message)
         if not self.open:
             self.root = node
             return
         parent, key = self.open[-1], self._keys[-1]
-        if isinstance(parent, Sequence):
+        if isinstance(parent, syntax_tree.Sequence):
             parent.items.append(node)
         elif key is None:
             self._keys[-1] = self.read_key(node, position)
@@ -129,20 +123,22 @@ class _ManifestComposer:
         self.open.pop()
         self._keys.pop()
 
-    def check_container(self, tag: str | None, position: Position) -> None:
+    def check_container(self, tag: str | None, position: syntax_tree.Position) -> None:
         """Check the tag of a list or mapping; kubectl ignores it."""
 
-    def resolve_alias(self, anchor: str, position: Position) -> Node:
+    def resolve_alias(self, anchor: str, position: syntax_tree.Position) -> syntax_tree.Node:
         """Return the node of an anchor."""
         node = self.anchors.get(anchor)
         if node is None:
             message = f"the alias *{anchor} names no anchor written before it"
-            raise DocumentError(ErrorKind.SYNTAX, position, message)
+            raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, position, message)
         if any(node is container for container in self.open):
-            raise DocumentError(ErrorKind.SYNTAX, position, f"the alias *{anchor} stands inside what it names")
+            raise syntax_tree.DocumentError(
+                syntax_tree.ErrorKind.SYNTAX, position, f"the alias *{anchor} stands inside what it names"
+            )
         return node
 
-    def read_scalar(self, event: Any) -> Scalar:
+    def read_scalar(self, event: Any) -> syntax_tree.Scalar:
         """Return the scalar of an event: a plain one has the value of its text, a tagged one that of its tag."""
         position, text, tag = self.get_position(event.start_mark), event.value, event.tag
         if tag is None:
@@ -153,28 +149,30 @@ class _ManifestComposer:
             value = _parse_tagged(text, tag.removeprefix(_TAG), position)
         if isinstance(value, float) and not math.isfinite(value):
             message = f"{text} has no JSON form, so kubectl cannot send it; write a finite number"
-            raise DocumentError(ErrorKind.SYNTAX, position, message)
-        return Scalar(position, text, value, plain)
+            raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, position, message)
+        return syntax_tree.Scalar(position, text, value, plain)
 
-    def read_key(self, node: Node, position: Position) -> Scalar:
+    def read_key(self, node: syntax_tree.Node, position: syntax_tree.Position) -> syntax_tree.Scalar:
         """Return a node that can be a key."""
-        if not isinstance(node, Scalar):
+        if not isinstance(node, syntax_tree.Scalar):
             message = "a key must be a single value, not a list or a mapping: JSON has no such keys"
-            raise DocumentError(ErrorKind.SYNTAX, position, message)
+            raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, position, message)
         if node.value is None:
             message = "a key is missing before this colon, or is null: JSON has no such keys"
-            raise DocumentError(ErrorKind.SYNTAX, position, message)
+            raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, position, message)
         return node
 
-    def add_entry(self, parent: Mapping, key: Scalar, value: Node) -> None:
+    def add_entry(self, parent: syntax_tree.Mapping, key: syntax_tree.Scalar, value: syntax_tree.Node) -> None:
         """Add a key and its value to a mapping; `true`, `1` and `1.5` become strings (convertToJSONableObject)."""
         name = key.value
         if not isinstance(name, str):
             name = format_float(name) if isinstance(name, float) else str(name).lower()
-        parent.entries.append(Entry(name, key, value))
+        parent.entries.append(syntax_tree.Entry(name, key, value))
 
 
-def compose_manifests(parts: Iterable[tuple[int, str]], limits: Limits) -> Iterator[tuple[Node | None, Position]]:
+def compose_manifests(
+    parts: Iterable[tuple[int, str]], limits: syntax_tree.Limits
+) -> Iterator[tuple[syntax_tree.Node | None, syntax_tree.Position]]:
     """Yield the root of each document, None for an empty text, and the position where the document begins.
 
     Each part of the text is given with the number of lines before it.
@@ -185,12 +183,12 @@ def compose_manifests(parts: Iterable[tuple[int, str]], limits: Limits) -> Itera
     composer = _ManifestComposer(limits)
     for line_offset, text in parts:
         composer.start(line_offset)
-        yield from _compose_part(composer, text, Position(max(line_offset, 1), 1), limits)
+        yield from _compose_part(composer, text, syntax_tree.Position(max(line_offset, 1), 1), limits)
 
 
 def _compose_part(
-    composer: _ManifestComposer, text: str, start: Position, limits: Limits
-) -> Iterator[tuple[Node | None, Position]]:
+    composer: _ManifestComposer, text: str, start: syntax_tree.Position, limits: syntax_tree.Limits
+) -> Iterator[tuple[syntax_tree.Node | None, syntax_tree.Position]]:
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             composer.take(event)
@@ -198,15 +196,15 @@ def _compose_part(
                 yield composer.root, start
     except yaml.MarkedYAMLError as error:
         message = f"this is not YAML: {error.problem}" + (f" {error.context}" if error.context else "")
-        position, kind = composer.get_position(error.problem_mark or error.context_mark), ErrorKind.SYNTAX
+        position, kind = composer.get_position(error.problem_mark or error.context_mark), syntax_tree.ErrorKind.SYNTAX
         if str(error.problem).startswith(_TOO_DEEP):
-            kind, message = ErrorKind.TOO_LARGE, composer.depth_advice.format(limits.depth)
-        raise DocumentError(kind, position, message) from error
+            kind, message = syntax_tree.ErrorKind.TOO_LARGE, composer.depth_advice.format(limits.depth)
+        raise syntax_tree.DocumentError(kind, position, message) from error
     except yaml.YAMLError as error:
-        raise DocumentError(ErrorKind.SYNTAX, start, f"this is not YAML: {error}") from error
+        raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, start, f"this is not YAML: {error}") from error
 
 
-def _parse_tagged(text: str, tag: str, position: Position) -> Any:
+def _parse_tagged(text: str, tag: str, position: syntax_tree.Position) -> Any:
     """Return the value of `!!int`, `!!float`, `!!bool` or `!!null`; any other tag makes a string."""
     if tag not in _TAG_TYPES:
         return text
@@ -214,7 +212,7 @@ def _parse_tagged(text: str, tag: str, position: Position) -> Any:
     if tag == "float" and type(value) is int:
         return float(parse_number(text, None) or 0)
     if type(value) is not _TAG_TYPES[tag]:
-        raise DocumentError(ErrorKind.SYNTAX, position, f"{text} cannot be read as !!{tag}")
+        raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, position, f"{text} cannot be read as !!{tag}")
     return value
 
 
@@ -224,15 +222,15 @@ class _PolicyComposer(_ManifestComposer):
     depth_advice = "lists and mappings nest more than {} deep, which is all that is read"
     nodes_advice = "more than {:,} values in one file; split it into several files"
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: syntax_tree.Limits) -> None:
         super().__init__(limits)
-        self.errors: list[DocumentError] = []
-        self.documents: list[Node] = []
-        self._first_keys: dict[int, dict[str, Scalar]] = {}
+        self.errors: list[syntax_tree.DocumentError] = []
+        self.documents: list[syntax_tree.Node] = []
+        self._first_keys: dict[int, dict[str, syntax_tree.Scalar]] = {}
 
-    def add_error(self, kind: ErrorKind, position: Position, message: str) -> None:
+    def add_error(self, kind: syntax_tree.ErrorKind, position: syntax_tree.Position, message: str) -> None:
         """Add an error to the collected ones."""
-        self.errors.append(DocumentError(kind, position, message))
+        self.errors.append(syntax_tree.DocumentError(kind, position, message))
 
     def read(self, text: str, line_offset: int) -> None:
         """Add the documents of a text whose first line follows a number of lines.
@@ -257,7 +255,7 @@ class _PolicyComposer(_ManifestComposer):
             self.documents.append(self.root)
             self.root = None
 
-    def put(self, node: Node, position: Position) -> None:
+    def put(self, node: syntax_tree.Node, position: syntax_tree.Position) -> None:
         super().put(node, position)
         if self.open:
             self._add_weight(self.open[-1], node.weight)
@@ -269,63 +267,71 @@ class _PolicyComposer(_ManifestComposer):
         if self.open:
             self._add_weight(self.open[-1], container.weight - 1)
 
-    def _add_weight(self, parent: Mapping | Sequence, weight: int) -> None:
+    def _add_weight(self, parent: syntax_tree.Mapping | syntax_tree.Sequence, weight: int) -> None:
         parent.weight += weight
         if parent.weight > self._limits.expanded:
             message = f"a document of more than {self._limits.expanded:,} values once its aliases are written out"
-            raise DocumentError(ErrorKind.TOO_LARGE, parent.position, message)
+            raise syntax_tree.DocumentError(syntax_tree.ErrorKind.TOO_LARGE, parent.position, message)
 
-    def check_container(self, tag: str | None, position: Position) -> None:
+    def check_container(self, tag: str | None, position: syntax_tree.Position) -> None:
         if tag is not None and tag not in _STRING_TAGS:
-            name = truncate_text(tag.replace(_TAG, "!!"))
+            name = syntax_tree.truncate_text(tag.replace(_TAG, "!!"))
             message = f"tag {name} is refused: nothing is constructed here; remove the tag"
-            self.add_error(ErrorKind.FEATURE, position, message)
+            self.add_error(syntax_tree.ErrorKind.FEATURE, position, message)
 
-    def resolve_alias(self, anchor: str, position: Position) -> Node:
+    def resolve_alias(self, anchor: str, position: syntax_tree.Position) -> syntax_tree.Node:
         node = self.anchors.get(anchor)
         if node is not None and not any(node is container for container in self.open):
             return node
         reason = "no anchor of that name stands complete before it in this document"
-        self.add_error(ErrorKind.FEATURE, position, f"alias *{truncate_text(anchor)}: {reason}; write the value out")
-        return Scalar(position, "~", None, plain=True)
+        self.add_error(
+            syntax_tree.ErrorKind.FEATURE,
+            position,
+            f"alias *{syntax_tree.truncate_text(anchor)}: {reason}; write the value out",
+        )
+        return syntax_tree.Scalar(position, "~", None, plain=True)
 
-    def read_scalar(self, event: Any) -> Scalar:
+    def read_scalar(self, event: Any) -> syntax_tree.Scalar:
         position, text, tag = self.get_position(event.start_mark), event.value, event.tag
         if tag is not None:
             self.check_container(tag, position)
         plain = not event.style and tag is None
-        return Scalar(position, text, parse_core_scalar(text) if plain else text, plain)
+        return syntax_tree.Scalar(position, text, parse_core_scalar(text) if plain else text, plain)
 
-    def read_key(self, node: Node, position: Position) -> Scalar:
+    def read_key(self, node: syntax_tree.Node, position: syntax_tree.Position) -> syntax_tree.Scalar:
         """Return the key, or a null scalar if the node cannot be a key; its entry is left out."""
         del position  # the error of an aliased key belongs to the anchored node
-        if not isinstance(node, Scalar):
+        if not isinstance(node, syntax_tree.Scalar):
             message = "a key must be a text, not a list or mapping"
         elif node.plain and node.text == "<<":
             message = "merge keys are not part of YAML 1.2; write the fields out, or alias a whole value"
         elif isinstance(node.value, str):
             return node
         elif node.text:
-            message = f'a key must be a text: write "{truncate_text(node.text)}" in quotes'
+            message = f'a key must be a text: write "{syntax_tree.truncate_text(node.text)}" in quotes'
         else:
             message = "a key is missing before the :"
-        self.add_error(ErrorKind.FEATURE, node.position, message)
-        return Scalar(node.position, "", None, plain=True)
+        self.add_error(syntax_tree.ErrorKind.FEATURE, node.position, message)
+        return syntax_tree.Scalar(node.position, "", None, plain=True)
 
-    def add_entry(self, parent: Mapping, key: Scalar, value: Node) -> None:
+    def add_entry(self, parent: syntax_tree.Mapping, key: syntax_tree.Scalar, value: syntax_tree.Node) -> None:
         if key.value is None:
             return
         earlier = self._first_keys.setdefault(id(parent), {}).setdefault(key.text, key)
         if earlier is not key:
-            where = f'"{truncate_text(key.text)}" is written twice here (first at line {earlier.position.line})'
-            self.add_error(ErrorKind.DUPLICATE_KEY, key.position, f"{where}; one hides the other: keep one")
+            where = (
+                f'"{syntax_tree.truncate_text(key.text)}" is written twice here (first at line {earlier.position.line})'
+            )
+            self.add_error(syntax_tree.ErrorKind.DUPLICATE_KEY, key.position, f"{where}; one hides the other: keep one")
             return
-        if isinstance(value, Scalar) and value.plain and not value.text:
-            value = Scalar(key.position, "", None, plain=True)  # an empty value has no position of its own
-        parent.entries.append(Entry(key.text, key, value))
+        if isinstance(value, syntax_tree.Scalar) and value.plain and not value.text:
+            value = syntax_tree.Scalar(key.position, "", None, plain=True)  # an empty value has no position of its own
+        parent.entries.append(syntax_tree.Entry(key.text, key, value))
 
 
-def compose_policies(text: str, limits: Limits) -> tuple[list[Node], list[DocumentError]]:
+def compose_policies(
+    text: str, limits: syntax_tree.Limits
+) -> tuple[list[syntax_tree.Node], list[syntax_tree.DocumentError]]:
     """Return every document of a text and the errors of its YAML.
 
     After a syntax error the composer continues at the next line that begins with `---`, which no scalar can contain, so
@@ -338,12 +344,12 @@ def compose_policies(text: str, limits: Limits) -> tuple[list[Node], list[Docume
         except yaml.YAMLError as raised:
             error = raised if isinstance(raised, yaml.MarkedYAMLError) else yaml.MarkedYAMLError(problem=str(raised))
             position = composer.get_position(error.problem_mark or error.context_mark)
-            composer.add_error(ErrorKind.SYNTAX, position, _describe_syntax_error(error, offset, text))
+            composer.add_error(syntax_tree.ErrorKind.SYNTAX, position, _describe_syntax_error(error, offset, text))
             skipped = _find_next_document(text, position.line - offset)
             if skipped is None:
                 break
             offset, text = offset + skipped[0], skipped[1]
-        except DocumentError as error:
+        except syntax_tree.DocumentError as error:
             composer.errors.append(error)
             break
         else:

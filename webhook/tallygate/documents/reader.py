@@ -11,21 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tallygate.documents import syntax_tree
 from tallygate.documents.composer import compose_manifests
 from tallygate.documents.scalars import parse_number
-from tallygate.documents.syntax_tree import (
-    START,
-    DocumentError,
-    Entry,
-    ErrorKind,
-    Limits,
-    Mapping,
-    Node,
-    Position,
-    Scalar,
-    Sequence,
-    truncate_text,
-)
 
 _ORIGIN = re.compile(r"# Source: *(\S.*?) *$", re.MULTILINE)
 _SEPARATOR = re.compile(r"^---([^\n]*)\n?", re.MULTILINE)
@@ -41,11 +29,11 @@ class Document:
     """One document: `index` counts from 0, empty ones included; `origin` is the file in a `# Source:` comment."""
 
     index: int
-    root: Node
+    root: syntax_tree.Node
     origin: str = ""
 
 
-def read_documents(text: str, limits: Limits) -> Iterator[Document]:
+def read_documents(text: str, limits: syntax_tree.Limits) -> Iterator[Document]:
     """Yield the documents of a text that are not empty.
 
     A text that begins with `{` is JSON if it can be read as such (apimachinery yaml.NewYAMLOrJSONDecoder).
@@ -57,13 +45,13 @@ def read_documents(text: str, limits: Limits) -> Iterator[Document]:
     is_json = unmarked.lstrip(" \t\r\n").startswith("{")
     try:
         yield from _read_json_or_yaml(unmarked, limits) if is_json else _read_yaml(text, limits)
-    except DocumentError as error:
-        if error.kind is ErrorKind.SYNTAX and _TEMPLATE.search(text):
-            raise DocumentError(error.kind, error.position, f"{error.message}; {_RENDER}") from error
+    except syntax_tree.DocumentError as error:
+        if error.kind is syntax_tree.ErrorKind.SYNTAX and _TEMPLATE.search(text):
+            raise syntax_tree.DocumentError(error.kind, error.position, f"{error.message}; {_RENDER}") from error
         raise
 
 
-def _read_json_or_yaml(text: str, limits: Limits) -> list[Document]:
+def _read_json_or_yaml(text: str, limits: syntax_tree.Limits) -> list[Document]:
     """Return the documents of JSON, or of YAML that begins with a brace.
 
     Raises:
@@ -71,19 +59,19 @@ def _read_json_or_yaml(text: str, limits: Limits) -> list[Document]:
     """
     try:
         return [Document(index, root) for index, root in enumerate(read_json(text, limits))]
-    except DocumentError as not_json:
-        if not_json.kind is not ErrorKind.SYNTAX:
+    except syntax_tree.DocumentError as not_json:
+        if not_json.kind is not syntax_tree.ErrorKind.SYNTAX:
             raise
         try:
             return list(_read_yaml(text, limits))
-        except DocumentError:
+        except syntax_tree.DocumentError:
             raise not_json from None
 
 
-def _read_yaml(text: str, limits: Limits) -> Iterator[Document]:
+def _read_yaml(text: str, limits: syntax_tree.Limits) -> Iterator[Document]:
     origins = [(text.count("\n", 0, match.start()) + 1, match[1]) for match in _ORIGIN.finditer(text)]
     for index, (root, start) in enumerate(compose_manifests(_split_documents(text), limits)):
-        if root is not None and not (isinstance(root, Scalar) and root.value is None):
+        if root is not None and not (isinstance(root, syntax_tree.Scalar) and root.value is None):
             yield Document(index, root, _find_origin(origins, start, root.position))
 
 
@@ -104,9 +92,11 @@ def _split_documents(text: str) -> Iterator[tuple[int, str]]:
             begin = separator.end()
         rest = separator[1].strip()
         if rest and not rest.startswith("#"):
-            position = Position(text.count("\n", 0, separator.start()) + 1, 4)
-            message = f"kubectl reads no {truncate_text(rest)} on the line of ---: write it on the next line"
-            raise DocumentError(ErrorKind.SYNTAX, position, message)
+            position = syntax_tree.Position(text.count("\n", 0, separator.start()) + 1, 4)
+            message = (
+                f"kubectl reads no {syntax_tree.truncate_text(rest)} on the line of ---: write it on the next line"
+            )
+            raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, position, message)
     if text[begin:]:
         yield line, _check_part(text[begin:], line)
 
@@ -119,20 +109,20 @@ def _check_part(text: str, line_offset: int) -> str:
     """
     part = text.removeprefix(_BYTE_ORDER_MARK)
     if (directive := _DIRECTIVE.match(part)) is not None:
-        position = Position(line_offset + part.count("\n", 0, directive.end()) + 1, 1)
+        position = syntax_tree.Position(line_offset + part.count("\n", 0, directive.end()) + 1, 1)
         message = "kubectl reads no directives such as %YAML: remove this line"
-        raise DocumentError(ErrorKind.SYNTAX, position, message)
+        raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, position, message)
     if (marked := _MARKED_LINE.search(part)) is not None:
-        position = Position(line_offset + part.count("\n", 0, marked.start()) + 1, 1)
+        position = syntax_tree.Position(line_offset + part.count("\n", 0, marked.start()) + 1, 1)
         message = (
             "this line begins with a byte order mark (U+FEFF), which kubectl reads as a part of the key: remove it; it "
             "may stand at the begin of a file, and at that of a line that follows ---"
         )
-        raise DocumentError(ErrorKind.CONTENT, position, message)
+        raise syntax_tree.DocumentError(syntax_tree.ErrorKind.CONTENT, position, message)
     return part
 
 
-def _find_origin(origins: list[tuple[int, str]], start: Position, root: Position) -> str:
+def _find_origin(origins: list[tuple[int, str]], start: syntax_tree.Position, root: syntax_tree.Position) -> str:
     """Return the comment between the start of a document and its first value, or an empty text.
 
     Helm writes these comments after each `---`.
@@ -154,12 +144,12 @@ _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 class _Reader:
     """The next token (`kind`, `lexeme`, `position`); `kind` is empty at the end of the text."""
 
-    def __init__(self, text: str, limits: Limits) -> None:
+    def __init__(self, text: str, limits: syntax_tree.Limits) -> None:
         self.text, self.limits = text, limits
         self.offset = self.line_start = self.nodes = 0
         self.line = 1
         self.kind = self.lexeme = ""
-        self.position = START
+        self.position = syntax_tree.START
         self.advance()
 
     def advance(self) -> None:
@@ -167,7 +157,7 @@ class _Reader:
         blanks = _BLANKS.match(self.text, self.offset)
         start = blanks.end() if blanks else self.offset
         self._count_lines(start)
-        self.position = Position(self.line, start - self.line_start + 1)
+        self.position = syntax_tree.Position(self.line, start - self.line_start + 1)
         match = _TOKEN.match(self.text, start)
         self.kind = (match.lastgroup or "") if match else ""
         self.lexeme = match[0] if match else self.text[start : start + 1]
@@ -187,26 +177,32 @@ class _Reader:
         self.advance()
         return token
 
-    def create_error(self, expected: str) -> DocumentError:
+    def create_error(self, expected: str) -> syntax_tree.DocumentError:
         """Return the error of a token that differs from the expected one."""
         found = repr(self.lexeme) if self.lexeme else "the end of the text"
-        return DocumentError(ErrorKind.SYNTAX, self.position, f"this is not JSON: expected {expected}, found {found}")
+        return syntax_tree.DocumentError(
+            syntax_tree.ErrorKind.SYNTAX, self.position, f"this is not JSON: expected {expected}, found {found}"
+        )
 
-    def read_value(self, depth: int) -> Node:
+    def read_value(self, depth: int) -> syntax_tree.Node:
         """Return the value that begins with the next token."""
         self.nodes += 1
         if depth > self.limits.depth:
-            raise DocumentError(ErrorKind.TOO_LARGE, self.position, f"nested more than {self.limits.depth} levels deep")
+            raise syntax_tree.DocumentError(
+                syntax_tree.ErrorKind.TOO_LARGE, self.position, f"nested more than {self.limits.depth} levels deep"
+            )
         if self.nodes > self.limits.nodes:
-            raise DocumentError(ErrorKind.TOO_LARGE, self.position, f"more than {self.limits.nodes} values in one file")
+            raise syntax_tree.DocumentError(
+                syntax_tree.ErrorKind.TOO_LARGE, self.position, f"more than {self.limits.nodes} values in one file"
+            )
         if self.kind == "mark" and self.lexeme == "{":
             return self._read_object(depth)
         if self.kind == "mark" and self.lexeme == "[":
             return self._read_array(depth)
         return self._read_scalar()
 
-    def _read_object(self, depth: int) -> Mapping:
-        mapping = Mapping(self.position)
+    def _read_object(self, depth: int) -> syntax_tree.Mapping:
+        mapping = syntax_tree.Mapping(self.position)
         self.take("{")
         if self.kind == "mark" and self.lexeme == "}":
             self.take("}")
@@ -217,12 +213,12 @@ class _Reader:
                 raise self.create_error("a key in double quotes")
             key = self._read_scalar()
             self.take(":")
-            mapping.entries.append(Entry(str(key.value), key, self.read_value(depth + 1)))
+            mapping.entries.append(syntax_tree.Entry(str(key.value), key, self.read_value(depth + 1)))
             mark = self.take(",", "}")
         return mapping
 
-    def _read_array(self, depth: int) -> Sequence:
-        sequence = Sequence(self.position)
+    def _read_array(self, depth: int) -> syntax_tree.Sequence:
+        sequence = syntax_tree.Sequence(self.position)
         self.take("[")
         if self.kind == "mark" and self.lexeme == "]":
             self.take("]")
@@ -233,20 +229,20 @@ class _Reader:
             mark = self.take(",", "]")
         return sequence
 
-    def _read_scalar(self) -> Scalar:
+    def _read_scalar(self) -> syntax_tree.Scalar:
         kind, token, position = self.kind, self.lexeme, self.position
         if kind not in ("text", "number", "word"):
             raise self.create_error("a value")
         self.advance()
         if kind == "text":
             text = _HALVES.sub("\ufffd", json.loads(token))
-            return Scalar(position, text, text, plain=False)
+            return syntax_tree.Scalar(position, text, text, plain=False)
         if kind == "word":
-            return Scalar(position, token, _WORDS[token], plain=True)
-        return Scalar(position, token, parse_number(token, token), plain=True)
+            return syntax_tree.Scalar(position, token, _WORDS[token], plain=True)
+        return syntax_tree.Scalar(position, token, parse_number(token, token), plain=True)
 
 
-def read_json(text: str, limits: Limits) -> Iterator[Node]:
+def read_json(text: str, limits: syntax_tree.Limits) -> Iterator[syntax_tree.Node]:
     """Yield each object of the text.
 
     Raises:
@@ -257,7 +253,7 @@ def read_json(text: str, limits: Limits) -> Iterator[Node]:
         count += 1
         if count > limits.documents:
             message = f"more than {limits.documents} documents in one file"
-            raise DocumentError(ErrorKind.TOO_LARGE, reader.position, message)
+            raise syntax_tree.DocumentError(syntax_tree.ErrorKind.TOO_LARGE, reader.position, message)
         if reader.lexeme != "{":
             raise reader.create_error("'{'")
         yield reader.read_value(1)

@@ -10,14 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from tallygate.accounting.charge import ConsumerKind
-from tallygate.cluster.consumer_sums import (
-    KIND_NAMES,
-    Consumer,
-    ConsumerSums,
-    PodOwners,
-    sum_by_namespace,
-    sum_by_workload,
-)
+from tallygate.cluster import consumer_sums
 from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
 from tallygate.review.cap_charge import CapChargeResult
@@ -38,7 +31,7 @@ _ROUNDING_SECONDS = 5  # the message rounds up to it: an exact figure would be a
 class _CachedSums:
     """The sums of one ledger, and the time until which they are used."""
 
-    sums: ConsumerSums
+    sums: consumer_sums.ConsumerSums
     expires_at: float
 
 
@@ -60,7 +53,7 @@ class TopConsumers:
         self._monotonic = monotonic
         self._usage_lister = usage_lister
         self._in_flight_bound = in_flight_bound
-        self._owners = PodOwners()
+        self._owners = consumer_sums.PodOwners()
         self._cache: dict[LedgerKey, _CachedSums] = {}
         self._in_progress: set[LedgerKey] = set()
         self._lock = lock or nullcontext()
@@ -77,16 +70,18 @@ class TopConsumers:
         definition, key = result.charge.cap.definition, get_ledger_key(result.charge.cap, namespace)
         own = None
         if allocated_claim and definition.shared:
-            own = Consumer(f"namespace {namespace}", result.charge.current.get(name, 0))
+            own = consumer_sums.Consumer(f"namespace {namespace}", result.charge.current.get(name, 0))
         elif allocated_claim:
-            own = Consumer(f"{KIND_NAMES[ConsumerKind.CLAIM]} {allocated_claim}", _EVERYTHING)
+            own = consumer_sums.Consumer(
+                f"{consumer_sums.KIND_NAMES[ConsumerKind.CLAIM]} {allocated_claim}", _EVERYTHING
+            )
         consumers = self._get_sums(key, result).list_top(name, own) if definition.shows_top_consumers else ()
         if self._usage_lister is None:
             return ExcessDetails(consumers)
         exists = bool(created_pod) and self._usage_lister.has_running_pod(namespace, created_pod)
         return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name), exists)
 
-    def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
+    def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> consumer_sums.ConsumerSums:
         if (cached := self._cache.get(key)) is None:
             with self._lock:
                 return ready.sums if (ready := self._cache.get(key)) is not None else self._compute_sums(key, result)
@@ -94,7 +89,7 @@ class TopConsumers:
             return cached.sums
         return self._compute_sums(key, result)
 
-    def _compute_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
+    def _compute_sums(self, key: LedgerKey, result: CapChargeResult) -> consumer_sums.ConsumerSums:
         started_at = self._monotonic()
         self._in_progress.add(key)
         try:
@@ -107,17 +102,17 @@ class TopConsumers:
         self._cache[key] = _CachedSums(sums, ended_at + _CACHE_FACTOR * (ended_at - started_at))
         return sums
 
-    def _sum_usage(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:
+    def _sum_usage(self, key: LedgerKey, result: CapChargeResult) -> consumer_sums.ConsumerSums:
         cap, usage_lister = result.charge.cap, self._usage_lister
         groups = () if usage_lister is None else usage_lister.list_groups(cap, key)
         list_names = _list_no_names if usage_lister is None else usage_lister.list_pod_names
         try:
             claims = () if usage_lister is None else usage_lister.list_claims(cap, key, result.before)
             if cap.definition.shared:
-                return sum_by_namespace(groups, result.before, claims)
-            return sum_by_workload(groups, result.before, self._owners, list_names, claims)
+                return consumer_sums.sum_by_namespace(groups, result.before, claims)
+            return consumer_sums.sum_by_workload(groups, result.before, self._owners, list_names, claims)
         except NotSyncedError:
-            return ConsumerSums()
+            return consumer_sums.ConsumerSums()
 
     def _estimate_expiry(self, key: LedgerKey, ledger: Ledger, name: str) -> int | None:
         """Return the seconds until the last of these reservations expires, by the ages known to this process."""

@@ -32,15 +32,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from tallygate.kube import resource_codec
 from tallygate.kube.api_errors import RELIST_REASONS, ApiError, ApiErrorReason
-from tallygate.kube.resource_codec import (
-    Page,
-    Replaced,
-    ResourceCodec,
-    ResourceRecord,
-    WatchEvent,
-    create_response_error,
-)
 from tallygate.kube.transport import Clock, LineSplitter, Response, Transport, WatchStream
 
 _MAX_MARKS = 64
@@ -120,7 +113,7 @@ class Backoff:
 
 
 W = TypeVar("W")
-R = TypeVar("R", bound=ResourceRecord)
+R = TypeVar("R", bound=resource_codec.ResourceRecord)
 
 _PAGE_SIZE = 500
 _PAGE_SIZE_FACTOR = 4  # multiplies the page size after each list that expired
@@ -174,7 +167,7 @@ class Reflector(Generic[W, R]):
 
     def __init__(
         self,
-        codec: ResourceCodec[W, R],
+        codec: resource_codec.ResourceCodec[W, R],
         transport: Transport,
         clock: Clock,
         random_float: Callable[[], float],
@@ -201,7 +194,7 @@ class Reflector(Generic[W, R]):
         """Request the revision of the cluster soon; any thread may call this method."""
         self._is_progress_requested = True
 
-    def events(self) -> Generator[WatchEvent[R] | None]:
+    def events(self) -> Generator[resource_codec.WatchEvent[R] | None]:
         """Yield lists and changes without end, and None when there is no event yet.
 
         The caller closes the iterator to stop; the iterator then closes its stream.
@@ -252,7 +245,7 @@ class Reflector(Generic[W, R]):
 
     # Lists
 
-    def _list(self) -> Iterator[WatchEvent[R] | None]:
+    def _list(self) -> Iterator[resource_codec.WatchEvent[R] | None]:
         started_at, limit = self._clock.now(), min(_PAGE_SIZE * _PAGE_SIZE_FACTOR**self._expired_lists, _MAX_PAGE_SIZE)
         page = self._request_page({"limit": str(limit)})
         items, revision = page.items, page.revision
@@ -267,28 +260,28 @@ class Reflector(Generic[W, R]):
             if page.continue_token == token or len(items) + len(page.items) > _MAX_ITEMS:
                 raise ApiError(ApiErrorReason.UNREADABLE, f"a list of {self._codec.name} that does not end")
             items += page.items
-        yield Replaced(items, revision)
+        yield resource_codec.Replaced(items, revision)
         self._freshness.record_list(revision, started_at)
         self._list_count += 1
         self._expired_lists = self._silent_watches = 0
         self._next_request_at = self._clock.now() + self._timeouts.progress_interval
         self._record_success()
 
-    def _replace_by_nothing(self) -> Iterator[WatchEvent[R]]:
+    def _replace_by_nothing(self) -> Iterator[resource_codec.WatchEvent[R]]:
         """Yield an empty list, because the server does not know the resource."""
-        yield Replaced([], 0)
+        yield resource_codec.Replaced([], 0)
         self._freshness.record_list(0, self._clock.now())
 
-    def _request_page(self, query: Mapping[str, str]) -> Page[R]:
+    def _request_page(self, query: Mapping[str, str]) -> resource_codec.Page[R]:
         """Request one page; without a `resourceVersion` in the query a list is a quorum read."""
         response = self._transport.get(self._codec.path, query)
         if response.status != _OK:
-            raise create_response_error(response)
+            raise resource_codec.create_response_error(response)
         return self._codec.decode_page(response.body)
 
     # Watches
 
-    def _watch(self) -> Iterator[WatchEvent[R] | None]:
+    def _watch(self) -> Iterator[resource_codec.WatchEvent[R] | None]:
         """Watch once, from the last revision, until the server ends the watch.
 
         Raises:
@@ -327,7 +320,7 @@ class Reflector(Generic[W, R]):
         }
         response = self._transport.watch(self._codec.path, query)
         if isinstance(response, Response):
-            raise create_response_error(response)
+            raise resource_codec.create_response_error(response)
         return response
 
     def _check_end(self, opened_at: float, *, has_events: bool, is_truncated: bool) -> None:

@@ -5,7 +5,7 @@ Rules and caps read pods without these fields, since most pods need no predictio
 
 import msgspec
 
-from tallygate.objects.core import Container, Node, NodeStatus, Pod, PodSpec, PodStatus, ResourceList
+from tallygate.objects import core
 from tallygate.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, ObjectMeta, StringMap
 
 
@@ -24,7 +24,7 @@ class ContainerRestartRule(msgspec.Struct, frozen=True, omit_defaults=True):
     action: str = ""
 
 
-class SchedulingContainer(Container, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingContainer(core.Container, rename="camel", frozen=True, omit_defaults=True):
     """A container with its ports, and the features that it needs of a node."""
 
     ports: list[ContainerPort] | None = None
@@ -191,7 +191,7 @@ class Volume(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     portworx_volume: DiskReference | None = None
 
 
-class SchedulingPodSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingPodSpec(core.PodSpec, rename="camel", frozen=True, omit_defaults=True):
     """`spec` of a pod with all fields that decide where it can run."""
 
     containers: list[SchedulingContainer] | None = None  # type: ignore[assignment]  # read-only, so that narrower is safe
@@ -216,7 +216,7 @@ class PodResourceClaimStatus(msgspec.Struct, rename="camel", frozen=True, omit_d
     resource_claim_name: str | None = None
 
 
-class SchedulingPodStatus(PodStatus, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingPodStatus(core.PodStatus, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a pod with the fields that preemption and claims read."""
 
     nominated_node_name: str | None = None
@@ -224,7 +224,7 @@ class SchedulingPodStatus(PodStatus, rename="camel", frozen=True, omit_defaults=
     start_time: str | None = None
 
 
-class SchedulingPod(Pod, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingPod(core.Pod, rename="camel", frozen=True, omit_defaults=True):
     """A pod, or a pod template, with all fields that decide where it can run."""
 
     spec: SchedulingPodSpec | None = None
@@ -246,13 +246,13 @@ class NodeSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     unschedulable: bool | None = None
 
 
-class SchedulingNodeStatus(NodeStatus, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingNodeStatus(core.NodeStatus, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a node with the features that it declares."""
 
     declared_features: list[str] | None = None
 
 
-class SchedulingNode(Node, rename="camel", frozen=True, omit_defaults=True):
+class SchedulingNode(core.Node, rename="camel", frozen=True, omit_defaults=True):
     """A node with all fields that decide which pods can run on it."""
 
     spec: NodeSpec | None = None
@@ -271,7 +271,7 @@ class PriorityClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
 class RuntimeClassOverhead(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`overhead` of a RuntimeClass: the amounts that each pod needs in addition to those of its containers."""
 
-    pod_fixed: ResourceList | None = None
+    pod_fixed: core.ResourceList | None = None
 
 
 class RuntimeClassScheduling(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -23,16 +23,8 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.documents.scalars import Number
 from tallygate.documents.syntax_tree import truncate_text
 from tallygate.errors import TallygateError
+from tallygate.policy import policy_codes
 from tallygate.policy.periods import PeriodError, parse_period
-from tallygate.policy.policy_codes import (
-    BAD_COUNTED_NAME,
-    BAD_LABEL,
-    BAD_NAME,
-    BAD_PATH,
-    BAD_PATTERN,
-    BAD_QUANTITY,
-    BAD_TIME,
-)
 from tallygate.policy.suggest import format_resource_suggestion
 from tallygate.policy.times import TimeError, parse_end_time
 from tallygate.policy.workload_kinds import MAX_COUNT, FieldPath, PathError
@@ -83,20 +75,23 @@ def check_quantity(text: str) -> None:
     """Check a Kubernetes quantity: with a digit, not negative, within int64."""
     if len(text) > _MAX_QUANTITY_LENGTH:
         raise FormatError(
-            BAD_QUANTITY, f"{quote_text(text)} is longer than {_MAX_QUANTITY_LENGTH} characters; write it shorter"
+            policy_codes.BAD_QUANTITY,
+            f"{quote_text(text)} is longer than {_MAX_QUANTITY_LENGTH} characters; write it shorter",
         )
     try:
         quantity = Quantity.parse(text)
     except QuantityError as error:
         raise FormatError(
-            BAD_QUANTITY, f"{quote_text(text)} is not a quantity: {_explain_quantity_error(text, error)}"
+            policy_codes.BAD_QUANTITY, f"{quote_text(text)} is not a quantity: {_explain_quantity_error(text, error)}"
         ) from error
     if not _HAS_DIGIT.match(text):  # Kubernetes reads it as 0, which is never the intention
-        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} has no digit before its suffix; write one as in 8 or 64Gi")
+        raise FormatError(
+            policy_codes.BAD_QUANTITY, f"{quote_text(text)} has no digit before its suffix; write one as in 8 or 64Gi"
+        )
     if quantity.sign < 0:
-        raise FormatError(BAD_QUANTITY, f"{text} is negative; write 0 or more")
+        raise FormatError(policy_codes.BAD_QUANTITY, f"{text} is negative; write 0 or more")
     if quantity.is_beyond_int64:
-        raise FormatError(BAD_QUANTITY, f"{text} is more than Kubernetes can count (2^63-1); write less")
+        raise FormatError(policy_codes.BAD_QUANTITY, f"{text} is more than Kubernetes can count (2^63-1); write less")
 
 
 _SUFFIX_CORRECTIONS = {"": "", "B": "", "K": "k", "G": "G", "T": "T", "KI": "Ki", "MI": "Mi", "GI": "Gi", "TI": "Ti"}
@@ -128,7 +123,7 @@ def check_policy_name(text: str) -> None:
     """Check the name of a policy."""
     if not _NAME_PATTERN.fullmatch(text):
         advice = "use lowercase letters, digits, '-' and '.', with a letter or digit at both ends"
-        raise FormatError(BAD_NAME, f"{quote_text(text)} is not a name; {advice}{_suggest_name(text)}")
+        raise FormatError(policy_codes.BAD_NAME, f"{quote_text(text)} is not a name; {advice}{_suggest_name(text)}")
 
 
 def _suggest_name(text: str) -> str:
@@ -140,12 +135,13 @@ def check_resource_pattern(text: str) -> None:
     """Check a glob over resource names, the name of a family, or `!` before one of these."""
     glob = text.removeprefix("!")
     if not glob:
-        raise FormatError(BAD_PATTERN, f"{quote_text(text)} names nothing; write a resource name or glob")
+        raise FormatError(policy_codes.BAD_PATTERN, f"{quote_text(text)} names nothing; write a resource name or glob")
     if _DOT_FIRST.search(glob):
         suggestion = text.replace(".*", "*")
         advice = f'; this is a glob and no regular expression: write "{suggestion}"' if ".*" in glob else ""
         raise FormatError(
-            BAD_PATTERN, f"{quote_text(text)} can match no name: no part of a name begins with a dot{advice}"
+            policy_codes.BAD_PATTERN,
+            f"{quote_text(text)} can match no name: no part of a name begins with a dot{advice}",
         )
     _check_glob(_RESOURCE_GLOB, text, glob, "letters, digits, '-', '_', '.' and '/'", "nvidia.com/*")
 
@@ -153,14 +149,18 @@ def check_resource_pattern(text: str) -> None:
 def check_name_pattern(text: str) -> None:
     """Check a glob over namespace names."""
     if text.startswith("!"):
-        raise FormatError(BAD_PATTERN, f'{quote_text(text)}: "!" is for resources; put the name under exclude instead')
+        raise FormatError(
+            policy_codes.BAD_PATTERN, f'{quote_text(text)}: "!" is for resources; put the name under exclude instead'
+        )
     _check_glob(_NAME_GLOB, text, text, "lowercase letters, digits and '-'", "team-*")
 
 
 def check_label_value_pattern(text: str) -> None:
     """Check a glob over the values of a label."""
     if text.startswith("!"):
-        raise FormatError(BAD_PATTERN, f'{quote_text(text)}: "!" is for resources; name the groups that are meant')
+        raise FormatError(
+            policy_codes.BAD_PATTERN, f'{quote_text(text)}: "!" is for resources; name the groups that are meant'
+        )
     _check_glob(_LABEL_GLOB, text, text, "letters, digits, '-', '_' and '.'", "vision")
 
 
@@ -168,7 +168,9 @@ def check_class_pattern(text: str) -> None:
     """Check a glob over names of DeviceClasses, or `!` before one."""
     if DEVICES_SUFFIX in text or DEVICE_CLASS_PREFIX in text:
         suggestion = text.replace(DEVICES_SUFFIX, "").replace(DEVICE_CLASS_PREFIX, "") or "gpu.example.com"
-        raise FormatError(BAD_PATTERN, f'{quote_text(text)}: write the name of the class alone: "{suggestion}"')
+        raise FormatError(
+            policy_codes.BAD_PATTERN, f'{quote_text(text)}: write the name of the class alone: "{suggestion}"'
+        )
     _check_glob(_CLASS_GLOB, text, text, "lowercase letters, digits, '-' and '.'", "gpu.example.com")
 
 
@@ -176,9 +178,13 @@ def check_account_pattern(text: str) -> None:
     """Check a glob over service accounts."""
     if text.startswith("system:serviceaccount:"):
         suggestion = text.removeprefix("system:serviceaccount:").replace(":", "/")
-        raise FormatError(BAD_PATTERN, f'{quote_text(text)}: write a service account as namespace/name: "{suggestion}"')
+        raise FormatError(
+            policy_codes.BAD_PATTERN, f'{quote_text(text)}: write a service account as namespace/name: "{suggestion}"'
+        )
     if text.count("/") != 1:
-        raise FormatError(BAD_PATTERN, f"{quote_text(text)} is not namespace/name; write it as in ci/deployer or ci/*")
+        raise FormatError(
+            policy_codes.BAD_PATTERN, f"{quote_text(text)} is not namespace/name; write it as in ci/deployer or ci/*"
+        )
     _check_glob(_ACCOUNT_GLOB, text, text, "lowercase letters, digits, '-' and '.'", "ci/deployer")
 
 
@@ -186,14 +192,16 @@ def check_subject_pattern(text: str) -> None:
     """Check a glob over user or group names, which may contain nearly any character."""
     if not text.strip() or not text.isprintable():
         raise FormatError(
-            BAD_PATTERN, f"{quote_text(text)} is not a name; write a user or group, as in platform-admins"
+            policy_codes.BAD_PATTERN, f"{quote_text(text)} is not a name; write a user or group, as in platform-admins"
         )
 
 
 def _check_glob(pattern: re.Pattern[str], text: str, glob: str, letters: str, example: str) -> None:
     if not pattern.fullmatch(glob):
         advice = f"only {letters} may stand there, and * (any run) and ? (one character) are wild"
-        raise FormatError(BAD_PATTERN, f"{quote_text(text)} can match no name: {advice}; write it as in {example}")
+        raise FormatError(
+            policy_codes.BAD_PATTERN, f"{quote_text(text)} can match no name: {advice}; write it as in {example}"
+        )
 
 
 def check_label_key(text: str) -> None:
@@ -204,7 +212,7 @@ def check_label_key(text: str) -> None:
             "write letters, digits, '-', '_' and '.', with a domain and '/' before it or not, as in example.com/team"
         )
         raise FormatError(
-            BAD_LABEL, f"{quote_text(text)} is no label key: {errors[0].partition(' (e.g.')[0]}; {advice}"
+            policy_codes.BAD_LABEL, f"{quote_text(text)} is no label key: {errors[0].partition(' (e.g.')[0]}; {advice}"
         )
 
 
@@ -213,14 +221,17 @@ def check_label_value(text: str) -> None:
     if len(text) > _MAX_LABEL_VALUE_LENGTH or not _LABEL_VALUE.fullmatch(text):
         advice = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
         raise FormatError(
-            BAD_LABEL, f"no object can carry the label value {quote_text(text)}; write {advice}, or nothing"
+            policy_codes.BAD_LABEL,
+            f"no object can carry the label value {quote_text(text)}; write {advice}, or nothing",
         )
 
 
 def check_object_name(text: str) -> None:
     """Check the name of an object such as a PriorityClass."""
     if not _NAME_PATTERN.fullmatch(text):
-        raise FormatError(BAD_NAME, f"no object can be called {quote_text(text)}; write its name, without globs")
+        raise FormatError(
+            policy_codes.BAD_NAME, f"no object can be called {quote_text(text)}; write its name, without globs"
+        )
 
 
 def split_counted_name(text: str) -> tuple[str, str]:
@@ -237,33 +248,37 @@ def check_counted_name(text: str) -> None:
     if name == PODS_RESOURCE:
         if prefix:
             raise FormatError(
-                BAD_COUNTED_NAME, f'{quote_text(text)}: pods have neither requests nor limits; write "pods"'
+                policy_codes.BAD_COUNTED_NAME,
+                f'{quote_text(text)}: pods have neither requests nor limits; write "pods"',
             )
         return
     if "*" in name or "?" in name or name.startswith("!"):
         raise FormatError(
-            BAD_COUNTED_NAME, f"{quote_text(text)}: a cap counts names, not patterns; write one line per name"
+            policy_codes.BAD_COUNTED_NAME,
+            f"{quote_text(text)}: a cap counts names, not patterns; write one line per name",
         )
     if name in _OBJECT_COUNT_NAMES or name.startswith("count/") or "storageclass.storage.k8s.io/" in name:
         advice = "caps count the requests of pods; limit objects and storage with a ResourceQuota"
-        raise FormatError(BAD_COUNTED_NAME, f"{quote_text(text)} is not counted here: {advice}")
+        raise FormatError(policy_codes.BAD_COUNTED_NAME, f"{quote_text(text)} is not counted here: {advice}")
     if problems := find_name_problems(name, NameContext.CONTAINER):
         hint = format_resource_suggestion(name, prefix)
-        raise FormatError(BAD_COUNTED_NAME, f"no pod can request {quote_text(name)}: {problems[-1].message}{hint}")
+        raise FormatError(
+            policy_codes.BAD_COUNTED_NAME, f"no pod can request {quote_text(name)}: {problems[-1].message}{hint}"
+        )
 
 
 def check_allocatable_name(text: str) -> None:
     """Check the name of a resource that a node has."""
     if problems := find_advertised_name_problems(text):
         hint = format_resource_suggestion(text)
-        raise FormatError(BAD_NAME, f"no pod can request {quote_text(text)}: {problems[-1].message}{hint}")
+        raise FormatError(policy_codes.BAD_NAME, f"no pod can request {quote_text(text)}: {problems[-1].message}{hint}")
 
 
 def check_capacity_name(text: str) -> None:
     """Check the name of a capacity: an identifier, with a domain before it or not (validateQualifiedName, v1.36)."""
     if not _CAPACITY_NAME.fullmatch(text):
         advice = "write an identifier as in a ResourceSlice, with a domain and '/' before it or not, as in memory"
-        raise FormatError(BAD_NAME, f"no capacity can be called {quote_text(text)}; {advice}")
+        raise FormatError(policy_codes.BAD_NAME, f"no capacity can be called {quote_text(text)}; {advice}")
 
 
 _GROUP_ADVICE = "write a domain, as in batch.example.com"
@@ -278,14 +293,14 @@ def check_api_group(text: str) -> None:
             if group != text and "." in group
             else _GROUP_ADVICE
         )
-        raise FormatError(BAD_NAME, f"no custom resource has the group {quote_text(text)}; {advice}")
+        raise FormatError(policy_codes.BAD_NAME, f"no custom resource has the group {quote_text(text)}; {advice}")
 
 
 def check_kind_name(text: str) -> None:
     """Check the name of a kind."""
     if not _KIND_NAME.fullmatch(text):
         advice = "a kind begins with a capital letter and has letters and digits only, as in Pod or GangJob"
-        raise FormatError(BAD_NAME, f"{quote_text(text)} is not a kind; {advice}")
+        raise FormatError(policy_codes.BAD_NAME, f"{quote_text(text)} is not a kind; {advice}")
 
 
 def check_plural_name(text: str) -> None:
@@ -293,7 +308,8 @@ def check_plural_name(text: str) -> None:
     if not _PLURAL_NAME.fullmatch(text):
         hint = f'; write "{text.lower()}"' if _PLURAL_NAME.fullmatch(text.lower()) else ""
         raise FormatError(
-            BAD_NAME, f"{quote_text(text)} is not the plural of a kind: it has lowercase letters, digits and '-'{hint}"
+            policy_codes.BAD_NAME,
+            f"{quote_text(text)} is not the plural of a kind: it has lowercase letters, digits and '-'{hint}",
         )
 
 
@@ -303,13 +319,15 @@ def check_api_version(text: str) -> None:
         last = text.rpartition("/")[2]
         is_version = _API_VERSION.fullmatch(last)
         advice = f'"{last}", since the group has a field of its own' if is_version else "it as in v1 or v1beta1"
-        raise FormatError(BAD_NAME, f"{quote_text(text)} is not a version of an API; write {advice}")
+        raise FormatError(policy_codes.BAD_NAME, f"{quote_text(text)} is not a version of an API; write {advice}")
 
 
 def check_noun(text: str) -> None:
     """Check the name of pods in messages."""
     if not _NOUN.fullmatch(text):
-        raise FormatError(BAD_NAME, f"{quote_text(text)} is not a noun; write lowercase letters, as in workers")
+        raise FormatError(
+            policy_codes.BAD_NAME, f"{quote_text(text)} is not a noun; write lowercase letters, as in workers"
+        )
 
 
 def check_field_path(text: str) -> None:
@@ -318,33 +336,39 @@ def check_field_path(text: str) -> None:
         FieldPath.parse(text)
     except PathError as error:
         raise FormatError(
-            BAD_PATH, f"{quote_text(text)} is not a path: at character {error.offset + 1}, {error}"
+            policy_codes.BAD_PATH, f"{quote_text(text)} is not a path: at character {error.offset + 1}, {error}"
         ) from error
 
 
 def check_pod_count(text: str) -> None:
     """Check a number of pods."""
     if not _POD_COUNT.fullmatch(text) or int(text) > MAX_COUNT:
-        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is not a number of pods; write one from 0 to {MAX_COUNT}")
+        raise FormatError(
+            policy_codes.BAD_QUANTITY, f"{quote_text(text)} is not a number of pods; write one from 0 to {MAX_COUNT}"
+        )
 
 
 def check_node_count(text: str) -> None:
     """Check a number of nodes: a whole number from 1 on."""
     if not _POD_COUNT.fullmatch(text) or not 1 <= int(text) <= MAX_COUNT:
-        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is not a number of nodes; write one from 1 on, as in 10")
+        raise FormatError(
+            policy_codes.BAD_QUANTITY, f"{quote_text(text)} is not a number of nodes; write one from 1 on, as in 10"
+        )
 
 
 def check_weight(text: str) -> None:
     """Check a weight: a whole number from 1 on."""
     if not _WEIGHT.fullmatch(text) or not 1 <= int(text) <= MAX_WEIGHT:
-        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is no weight; write a whole number from 1 to {MAX_WEIGHT}")
+        raise FormatError(
+            policy_codes.BAD_QUANTITY, f"{quote_text(text)} is no weight; write a whole number from 1 to {MAX_WEIGHT}"
+        )
 
 
 def check_default_amount(text: str) -> None:
     """Check the default of a factor: a whole number from 1 on."""
     if not _WEIGHT.fullmatch(text) or not 1 <= int(text) <= MAX_WEIGHT:
         message = f"{quote_text(text)} is no default; write a whole number from 1 to {MAX_WEIGHT}"
-        raise FormatError(BAD_QUANTITY, message)
+        raise FormatError(policy_codes.BAD_QUANTITY, message)
 
 
 def check_end_time(text: str) -> None:
@@ -352,7 +376,7 @@ def check_end_time(text: str) -> None:
     try:
         parse_end_time(text)
     except TimeError as error:
-        raise FormatError(BAD_TIME, f"{quote_text(text)} is no end: {error}") from error
+        raise FormatError(policy_codes.BAD_TIME, f"{quote_text(text)} is no end: {error}") from error
 
 
 def check_period(text: str) -> None:
@@ -360,7 +384,7 @@ def check_period(text: str) -> None:
     try:
         parse_period(text)
     except PeriodError as error:
-        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} {error}") from error
+        raise FormatError(policy_codes.BAD_QUANTITY, f"{quote_text(text)} {error}") from error
 
 
 FORMAT_CHECKS: dict[str, Callable[[str], None]] = {

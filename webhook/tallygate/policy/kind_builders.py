@@ -2,16 +2,7 @@
 
 from collections.abc import Iterable
 
-from tallygate.policy.workload_kinds import (
-    CountFactor,
-    CountField,
-    ExpectedValue,
-    FieldPath,
-    PodForm,
-    PodSetDefinition,
-    TemplateReference,
-    WorkloadKind,
-)
+from tallygate.policy import workload_kinds
 
 
 def create_count(  # noqa: PLR0913  # each is a part of the definition
@@ -22,63 +13,71 @@ def create_count(  # noqa: PLR0913  # each is a part of the definition
     floors: Iterable[str] = (),
     assigned: str = "",
     quotient: tuple[str, str] | None = None,
-) -> CountFactor:
+) -> workload_kinds.CountFactor:
     """Return the factor of one field."""
-    assignments = FieldPath.parse(assigned) if assigned else None
-    fields = (FieldPath.parse(quotient[0]), FieldPath.parse(quotient[1])) if quotient is not None else None
-    return (CountField(FieldPath.parse(path), default, minus, create_paths(*floors), assignments, fields),)
+    assignments = workload_kinds.FieldPath.parse(assigned) if assigned else None
+    fields = (
+        (workload_kinds.FieldPath.parse(quotient[0]), workload_kinds.FieldPath.parse(quotient[1]))
+        if quotient is not None
+        else None
+    )
+    return (
+        workload_kinds.CountField(
+            workload_kinds.FieldPath.parse(path), default, minus, create_paths(*floors), assignments, fields
+        ),
+    )
 
 
-def create_expectation(path: str, *values: str) -> ExpectedValue:
+def create_expectation(path: str, *values: str) -> workload_kinds.ExpectedValue:
     """Return the expectation of a field."""
-    return ExpectedValue(FieldPath.parse(path), values)
+    return workload_kinds.ExpectedValue(workload_kinds.FieldPath.parse(path), values)
 
 
-def create_paths(*texts: str) -> tuple[FieldPath, ...]:
+def create_paths(*texts: str) -> tuple[workload_kinds.FieldPath, ...]:
     """Return the paths of some texts."""
-    return tuple(map(FieldPath.parse, texts))
+    return tuple(map(workload_kinds.FieldPath.parse, texts))
 
 
 def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     *templates: str,
-    counts: Iterable[CountFactor] = (),
-    most: Iterable[CountFactor] = (),
+    counts: Iterable[workload_kinds.CountFactor] = (),
+    most: Iterable[workload_kinds.CountFactor] = (),
     autoscaled: str = "",
-    scaled: Iterable[CountFactor] = (),
-    form: PodForm = PodForm.TEMPLATE,
+    scaled: Iterable[workload_kinds.CountFactor] = (),
+    form: workload_kinds.PodForm = workload_kinds.PodForm.TEMPLATE,
     noun: str = "pods",
     suspended: Iterable[str] = (),
-    expected: Iterable[ExpectedValue] = (),
-    doubled: ExpectedValue | None = None,
+    expected: Iterable[workload_kinds.ExpectedValue] = (),
+    doubled: workload_kinds.ExpectedValue | None = None,
     rollout: str = "",
     is_separate: bool = False,
     is_used: bool = True,
     declared: str = "",
     workflow: str = "",
-    references: Iterable[TemplateReference] = (),
+    references: Iterable[workload_kinds.TemplateReference] = (),
     is_part: bool = False,
     completed_by: str = "",
-) -> PodSetDefinition:
+) -> workload_kinds.PodSetDefinition:
     """Return the definition of the pods of one template."""
-    return PodSetDefinition(
+    return workload_kinds.PodSetDefinition(
         create_paths(*templates),
         tuple(counts),
         tuple(most),
-        FieldPath.parse(autoscaled) if autoscaled else None,
+        workload_kinds.FieldPath.parse(autoscaled) if autoscaled else None,
         form,
         noun,
         create_paths(*suspended),
-        FieldPath.parse(rollout) if rollout else None,
+        workload_kinds.FieldPath.parse(rollout) if rollout else None,
         is_separate,
         is_used,
-        FieldPath.parse(declared) if declared else None,
+        workload_kinds.FieldPath.parse(declared) if declared else None,
         tuple(scaled),
-        FieldPath.parse(workflow) if workflow else None,
+        workload_kinds.FieldPath.parse(workflow) if workflow else None,
         tuple(expected),
         doubled,
         tuple(references),
         is_part,
-        FieldPath.parse(completed_by) if completed_by else None,
+        workload_kinds.FieldPath.parse(completed_by) if completed_by else None,
     )
 
 
@@ -86,16 +85,16 @@ def create_kind(  # noqa: PLR0913  # each is a part of the definition
     name: str,
     resource: str,
     versions: str,
-    *pod_sets: PodSetDefinition,
+    *pod_sets: workload_kinds.PodSetDefinition,
     source: str,
     suspended: Iterable[str] = (),
-    expected: Iterable[ExpectedValue] = (),
+    expected: Iterable[workload_kinds.ExpectedValue] = (),
     is_namespaced: bool = True,
     starts_together: bool = False,
-) -> WorkloadKind:
+) -> workload_kinds.WorkloadKind:
     """Return a kind, given its name as `RayJob.ray.io` and its versions with spaces between them."""
     kind, _, group = name.partition(".")
-    return WorkloadKind(
+    return workload_kinds.WorkloadKind(
         group,
         kind,
         resource,
@@ -109,7 +108,12 @@ def create_kind(  # noqa: PLR0913  # each is a part of the definition
     )
 
 
-def create_job_counts(job_spec: str) -> tuple[CountFactor, ...]:
+def create_job_counts(job_spec: str) -> tuple[workload_kinds.CountFactor, ...]:
     """Return the number of pods of a Job that run at a time (pkg/controller/job/job_controller.go)."""
-    parallelism = CountField(FieldPath.parse(f"{job_spec}.parallelism"))
-    return ((parallelism, CountField(FieldPath.parse(f"{job_spec}.completions"), default=None)),)
+    parallelism = workload_kinds.CountField(workload_kinds.FieldPath.parse(f"{job_spec}.parallelism"))
+    return (
+        (
+            parallelism,
+            workload_kinds.CountField(workload_kinds.FieldPath.parse(f"{job_spec}.completions"), default=None),
+        ),
+    )

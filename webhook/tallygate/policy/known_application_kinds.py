@@ -1,21 +1,12 @@
 """The known kinds of applications: clusters of Ray, pipelines, rollouts, models, Spark, services, sandboxes, sets."""
 
+from tallygate.policy import workload_kinds
 from tallygate.policy.kind_builders import (
     create_count,
     create_expectation,
     create_job_counts,
     create_kind,
     create_pod_set,
-)
-from tallygate.policy.workload_kinds import (
-    CountFactor,
-    CountField,
-    ExpectedValue,
-    FieldPath,
-    PodForm,
-    PodSetDefinition,
-    TemplateReference,
-    WorkloadKind,
 )
 
 _RAY = "github.com/ray-project/kuberay/ray-operator v1.6.2, controllers/ray/utils/util.go"
@@ -46,13 +37,17 @@ _RAY_MANAGED = (create_expectation("spec.managedBy", "ray.io/kuberay-operator"),
 def _list_ray_pods(
     cluster: str,
     selector: tuple[str, ...] = (),
-    doubled: ExpectedValue | None = None,
-    clusters: tuple[CountFactor, ...] = (),
-) -> tuple[PodSetDefinition, ...]:
+    doubled: workload_kinds.ExpectedValue | None = None,
+    clusters: tuple[workload_kinds.CountFactor, ...] = (),
+) -> tuple[workload_kinds.PodSetDefinition, ...]:
     """Return the pods of a cluster of Ray, or of several `clusters`; none if a `selector` names another cluster."""
     groups = f"{cluster}.workerGroupSpecs[*]"
-    replicas = CountField(FieldPath.parse(f"{groups}.replicas"), 0, floors=(FieldPath.parse(f"{groups}.minReplicas"),))
-    maximum = CountField(FieldPath.parse(f"{groups}.maxReplicas"), default=None)
+    replicas = workload_kinds.CountField(
+        workload_kinds.FieldPath.parse(f"{groups}.replicas"),
+        0,
+        floors=(workload_kinds.FieldPath.parse(f"{groups}.minReplicas"),),
+    )
+    maximum = workload_kinds.CountField(workload_kinds.FieldPath.parse(f"{groups}.maxReplicas"), default=None)
     hosts = create_count(f"{groups}.numOfHosts")
     return (
         create_pod_set(
@@ -74,7 +69,7 @@ def _list_ray_pods(
     )
 
 
-def _list_ray_job_pods(job: str) -> tuple[PodSetDefinition, ...]:
+def _list_ray_job_pods(job: str) -> tuple[workload_kinds.PodSetDefinition, ...]:
     """Return the pods of a RayJob; a submitter that has no template here gets a small one from the operator."""
     submitter = create_pod_set(
         f"{job}.submitterPodTemplate",
@@ -84,14 +79,14 @@ def _list_ray_job_pods(job: str) -> tuple[PodSetDefinition, ...]:
     return (*_list_ray_pods(f"{job}.rayClusterSpec", (f"{job}.clusterSelector",)), submitter)
 
 
-def _list_workflow_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
+def _list_workflow_pods(spec: str, *, is_used: bool = True) -> tuple[workload_kinds.PodSetDefinition, ...]:
     """Return the pods of a Workflow: each template makes one for each step that names it, or item of the step."""
     template = f"{spec}.templates[*]"
     return (
         *(
             create_pod_set(
                 path,
-                form=PodForm.WORKFLOW,
+                form=workload_kinds.PodForm.WORKFLOW,
                 is_separate=True,
                 workflow=spec,
                 is_used=is_used,
@@ -100,22 +95,22 @@ def _list_workflow_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefin
             )
             for path in (template, f"{template}.steps[*][*].inline", f"{template}.dag.tasks[*].inline")
         ),
-        create_pod_set(f"{spec}.templateDefaults", form=PodForm.WORKFLOW, is_used=False, is_part=True),
+        create_pod_set(f"{spec}.templateDefaults", form=workload_kinds.PodForm.WORKFLOW, is_used=False, is_part=True),
     )
 
 
-def _create_component(component: str, noun: str, *, is_scaled: bool = True) -> PodSetDefinition:
+def _create_component(component: str, noun: str, *, is_scaled: bool = True) -> workload_kinds.PodSetDefinition:
     """Return the pods of a component of an InferenceService."""
     return create_pod_set(
         component,
         counts=[create_count(f"{component}.minReplicas")],
         most=[create_count(f"{component}.maxReplicas", 0)] if is_scaled else (),
-        form=PodForm.COMPONENT,
+        form=workload_kinds.PodForm.COMPONENT,
         noun=noun,
     )
 
 
-def _list_model_pods(spec: str, noun: str, *, is_used: bool) -> tuple[PodSetDefinition, ...]:
+def _list_model_pods(spec: str, noun: str, *, is_used: bool) -> tuple[workload_kinds.PodSetDefinition, ...]:
     """Return the pods of a model by LLMInferenceService: a leader for each replica, and the others of its group."""
     replicas = create_count(f"{spec}.replicas", floors=(f"{spec}.scaling.minReplicas",))
     most = create_count(f"{spec}.scaling.maxReplicas", 0)
@@ -128,7 +123,7 @@ def _list_model_pods(spec: str, noun: str, *, is_used: bool) -> tuple[PodSetDefi
             f"{spec}.template",
             counts=[replicas],
             most=[most],
-            form=PodForm.SPEC,
+            form=workload_kinds.PodForm.SPEC,
             noun=f"{noun} pods",
             is_used=is_used,
             is_part=not is_used,
@@ -138,7 +133,7 @@ def _list_model_pods(spec: str, noun: str, *, is_used: bool) -> tuple[PodSetDefi
             f"{spec}.worker",
             counts=[replicas, workers],
             most=[most, workers],
-            form=PodForm.SPEC,
+            form=workload_kinds.PodForm.SPEC,
             noun=f"{noun} workers",
             is_used=is_used,
             is_part=not is_used,
@@ -147,7 +142,7 @@ def _list_model_pods(spec: str, noun: str, *, is_used: bool) -> tuple[PodSetDefi
     )
 
 
-def _list_llm_pods(*, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
+def _list_llm_pods(*, is_used: bool = True) -> tuple[workload_kinds.PodSetDefinition, ...]:
     scheduler = "spec.router.scheduler"
     return (
         *_list_model_pods("spec", "model", is_used=is_used),
@@ -155,7 +150,7 @@ def _list_llm_pods(*, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
         create_pod_set(
             f"{scheduler}.template",
             counts=[create_count(f"{scheduler}.replicas")],
-            form=PodForm.SPEC,
+            form=workload_kinds.PodForm.SPEC,
             noun="scheduler pods",
             is_used=is_used,
             is_part=not is_used,
@@ -164,25 +159,27 @@ def _list_llm_pods(*, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
     )
 
 
-def _list_spark_pods(spec: str, driver: str = "driver", executors: int = 1) -> tuple[PodSetDefinition, ...]:
+def _list_spark_pods(
+    spec: str, driver: str = "driver", executors: int = 1
+) -> tuple[workload_kinds.PodSetDefinition, ...]:
     """Return the pods of an application: Spark itself starts the executors, by default as many as `executors`."""
     allocation = f"{spec}.dynamicAllocation"
     floors = (f"{allocation}.initialExecutors", f"{allocation}.minExecutors")
     return (
-        create_pod_set(f"{spec}.{driver}", form=PodForm.SPARK_POD, noun=f"{driver}s"),
+        create_pod_set(f"{spec}.{driver}", form=workload_kinds.PodForm.SPARK_POD, noun=f"{driver}s"),
         create_pod_set(
             f"{spec}.executor",
             counts=[create_count(f"{spec}.executor.instances", executors)],
             scaled=[create_count(f"{spec}.executor.instances", 0, floors=floors)],
             most=[create_count(f"{allocation}.maxExecutors", 0)],
             autoscaled=f"{allocation}.enabled",
-            form=PodForm.SPARK_POD,
+            form=workload_kinds.PodForm.SPARK_POD,
             noun="executors",
         ),
     )
 
 
-def _create_revision(template: str, annotations: str, form: PodForm) -> PodSetDefinition:
+def _create_revision(template: str, annotations: str, form: workload_kinds.PodForm) -> workload_kinds.PodSetDefinition:
     """Return the pods of a Knative revision: it starts with one unless an annotation says more."""
     prefix = f'{annotations}["autoscaling.knative.dev/'
     return create_pod_set(
@@ -193,7 +190,7 @@ def _create_revision(template: str, annotations: str, form: PodForm) -> PodSetDe
     )
 
 
-def _list_group_pods(role: str, *factors: CountFactor) -> tuple[PodSetDefinition, ...]:
+def _list_group_pods(role: str, *factors: workload_kinds.CountFactor) -> tuple[workload_kinds.PodSetDefinition, ...]:
     """Return the pods of a LeaderWorkerSet below a role: a leader and size - 1 workers for each replica."""
     template = f"{role}.spec.leaderWorkerTemplate"
     replicas = (*factors, create_count(f"{role}.spec.replicas"))
@@ -205,7 +202,7 @@ def _list_group_pods(role: str, *factors: CountFactor) -> tuple[PodSetDefinition
     )
 
 
-def _list_role_pods(roles: str) -> tuple[PodSetDefinition, ...]:
+def _list_role_pods(roles: str) -> tuple[workload_kinds.PodSetDefinition, ...]:
     """Return the pods of the roles of a RoleBasedGroup, by their patterns or by the fields that v1alpha1 has instead.
 
     A role may refer to one of the templates of the group in place of its own, and change it by a patch. A patch is a
@@ -227,7 +224,8 @@ def _list_role_pods(roles: str) -> tuple[PodSetDefinition, ...]:
         create_pod_set(
             f"{roles}.roleTemplates[*].template",
             references=[
-                TemplateReference(FieldPath.parse(f"{each}.templateRef.name"), counts) for each, counts in sized.items()
+                workload_kinds.TemplateReference(workload_kinds.FieldPath.parse(f"{each}.templateRef.name"), counts)
+                for each, counts in sized.items()
             ],
             is_part=True,
         ),
@@ -242,12 +240,12 @@ def _list_role_pods(roles: str) -> tuple[PodSetDefinition, ...]:
     )
 
 
-def _list_pipeline_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
+def _list_pipeline_pods(spec: str, *, is_used: bool = True) -> tuple[workload_kinds.PodSetDefinition, ...]:
     """Return the pods of the tasks in a pipeline of Tekton: one for each, at different times."""
     return tuple(
         create_pod_set(
             f"{spec}.{tasks}[*].taskSpec",
-            form=PodForm.TASK,
+            form=workload_kinds.PodForm.TASK,
             is_separate=True,
             is_used=is_used,
             is_part=not is_used,
@@ -259,9 +257,11 @@ def _list_pipeline_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefin
 
 _METRIC_JOB = "spec.metrics[*].provider.job.spec"
 _METRIC_COUNTS = create_job_counts(_METRIC_JOB)
-_REVISION = _create_revision("spec.template", "spec.template.metadata.annotations", PodForm.EXTENDED_TEMPLATE)
+_REVISION = _create_revision(
+    "spec.template", "spec.template.metadata.annotations", workload_kinds.PodForm.EXTENDED_TEMPLATE
+)
 
-APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
+APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
     create_kind(
         "RayCluster.ray.io",
         "rayclusters",
@@ -375,7 +375,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
                 create_count("spec.predictor.minReplicas"),
                 create_count("spec.predictor.workerSpec.pipelineParallelSize", minus=1),
             ],
-            form=PodForm.SPEC,
+            form=workload_kinds.PodForm.SPEC,
             noun="workers",
             is_part=True,
         ),
@@ -403,7 +403,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
             f"{kind.lower()}s",
             "v1alpha1",
             *(
-                create_pod_set(each, form=PodForm.SPEC, is_used=False, is_part=True)
+                create_pod_set(each, form=workload_kinds.PodForm.SPEC, is_used=False, is_part=True)
                 for each in ("spec", "spec.workerSpec")
             ),
             source=f"{_KSERVE}/v1alpha1/servingruntime_types.go",
@@ -440,7 +440,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "Revision.serving.knative.dev",
         "revisions",
         "v1",
-        _create_revision("spec", "metadata.annotations", PodForm.SPEC),
+        _create_revision("spec", "metadata.annotations", workload_kinds.PodForm.SPEC),
         source=_KNATIVE,
     ),
     # v1alpha1 has replicas, 0 or 1, and v1beta1 the operating mode
@@ -534,7 +534,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
             ],
             most=[create_count("spec.scale.hpa.maxReplicas", 0), create_count("spec.multiNode.parallelism.pipeline")],
             autoscaled="spec.scale.enabled",
-            form=PodForm.NIM_SERVICE,
+            form=workload_kinds.PodForm.NIM_SERVICE,
             noun="replicas",
         ),
         source=_NIM,
@@ -559,7 +559,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "TaskRun.tekton.dev",
         "taskruns",
         "v1 v1beta1",
-        create_pod_set("spec", form=PodForm.TASK_RUN),
+        create_pod_set("spec", form=workload_kinds.PodForm.TASK_RUN),
         source=_TEKTON,
         suspended=("spec.status",),
     ),
@@ -567,7 +567,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "Task.tekton.dev",
         "tasks",
         "v1 v1beta1",
-        create_pod_set("spec", form=PodForm.TASK, is_used=False, is_part=True),
+        create_pod_set("spec", form=workload_kinds.PodForm.TASK, is_used=False, is_part=True),
         source=_TEKTON,
     ),
     create_kind(

@@ -4,16 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tallygate.accounting.names import (
-    DEVICE_CLASS_PREFIX,
-    DEVICES_SUFFIX,
-    LIMITS_PREFIX,
-    Family,
-    classify_name,
-    is_countable,
-)
+from tallygate.accounting import names
 from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.documents.syntax_tree import join_path
+from tallygate.policy import policy_codes
 from tallygate.policy.amount_units import describe_odd_unit
 from tallygate.policy.coverage import (
     explain_empty_namespaces,
@@ -31,17 +25,6 @@ from tallygate.policy.lint_findings import (
 from tallygate.policy.lint_overrides import check_annotation, check_overrides
 from tallygate.policy.lint_pairs import list_own_names
 from tallygate.policy.model import AnnotationOverride, NamespaceCap
-from tallygate.policy.policy_codes import (
-    BAD_COUNTED_NAME,
-    CHECKS_NOTHING,
-    CLAIMS_NOT_COUNTED,
-    FRACTIONAL,
-    MATCHES_NOTHING,
-    ODD_UNIT,
-    REPEATED,
-    SAME_AS_PLAIN,
-    SOFT_OVER_HARD,
-)
 from tallygate.policy.selectors import LabelRequirement, Operator, PolicyLabelSelector
 from tallygate.policy.suggest import format_suggestion
 
@@ -73,16 +56,16 @@ def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) 
 def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
     explanation = explain_empty_namespaces(cap.namespaces)
     if explanation:
-        yield create_error("spec.namespaces", MATCHES_NOTHING, explanation)
+        yield create_error("spec.namespaces", policy_codes.MATCHES_NOTHING, explanation)
     if not is_selector_satisfiable(cap.pods.objects):
         text = "no labels satisfy the selector; remove the requirement that contradicts another"
-        yield create_error("spec.pods.objectSelector", MATCHES_NOTHING, text)
+        yield create_error("spec.pods.objectSelector", policy_codes.MATCHES_NOTHING, text)
     if is_every_user(cap.exceed):
         text = "everybody may go over it; name the groups that may break the glass"
-        yield create_warning("spec.exceed", CHECKS_NOTHING, text)
+        yield create_warning("spec.exceed", policy_codes.CHECKS_NOTHING, text)
     if cap.admits_whole and not cap.hard:
         text = "a soft limit denies nothing, so nothing is reserved for a workload; write a limit under hard"
-        yield create_warning("spec.admit", CHECKS_NOTHING, text)
+        yield create_warning("spec.admit", policy_codes.CHECKS_NOTHING, text)
     yield from _check_groups(cap)
 
 
@@ -94,18 +77,18 @@ def _check_groups(cap: NamespaceCap) -> Iterator[FieldProblem]:
     selector = cap.namespaces.selector or PolicyLabelSelector()
     if not cap.shared:
         text = "the namespaces of each group share one cap; remove shared: false, or remove groupBy"
-        yield create_error("spec.shared", MATCHES_NOTHING, text)
+        yield create_error("spec.shared", policy_codes.MATCHES_NOTHING, text)
     with_label = LabelRequirement(label, Operator.EXISTS)
     grouped = msgspec.structs.replace(selector, match_expressions=(*selector.match_expressions, with_label))
     if is_selector_satisfiable(selector) and not is_selector_satisfiable(grouped):
         text = f"spec.namespaces selects no namespace with the label {label}, so there is no group; name another label"
-        yield create_error("spec.groupBy.label", MATCHES_NOTHING, text)
+        yield create_error("spec.groupBy.label", policy_codes.MATCHES_NOTHING, text)
     elif label in selector.match_labels:
         text = f"spec.namespaces selects one value of {label}, so there is one group; write shared: true in its place"
-        yield create_warning("spec.groupBy.label", REPEATED, text)
+        yield create_warning("spec.groupBy.label", policy_codes.REPEATED, text)
     elif label == _NAMESPACE_NAME_LABEL:
         text = "this label is the name of the namespace, so each group is one namespace; remove groupBy"
-        yield create_warning("spec.groupBy.label", REPEATED, text)
+        yield create_warning("spec.groupBy.label", policy_codes.REPEATED, text)
 
 
 def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
@@ -126,7 +109,7 @@ def _check_units(cap: NamespaceCap) -> Iterator[FieldProblem]:
         for name, quantity in amounts.items():
             text = "" if name in own_names else describe_odd_unit(name, quantity)
             if text:
-                yield create_warning(join_path(field, name), ODD_UNIT, text)
+                yield create_warning(join_path(field, name), policy_codes.ODD_UNIT, text)
 
 
 def _check_override_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
@@ -139,7 +122,7 @@ def _check_override_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
                 join_path(f"spec.overrides[{index}].hard", name),
             )
             found = _check_cap_amount(field, name, quantity, is_whole=is_whole)
-            yield from (problem for problem in found if problem.code == FRACTIONAL)
+            yield from (problem for problem in found if problem.code == policy_codes.FRACTIONAL)
 
 
 def _check_annotation_amounts(cap: NamespaceCap, definition: AnnotationOverride) -> Iterator[FieldProblem]:
@@ -147,17 +130,19 @@ def _check_annotation_amounts(cap: NamespaceCap, definition: AnnotationOverride)
     for name, quantity in definition.most.items():
         is_whole, field = quantity.is_whole or name not in own_names, join_path("spec.overrideAnnotation.most", name)
         found = _check_cap_amount(field, name, quantity, is_whole=is_whole)
-        yield from (problem for problem in found if problem.code == FRACTIONAL)
+        yield from (problem for problem in found if problem.code == policy_codes.FRACTIONAL)
 
 
 def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bool) -> Iterator[FieldProblem]:
-    resource = name.removeprefix(LIMITS_PREFIX)
-    if not is_whole or (not quantity.is_whole and (resource == PODS_RESOURCE or is_countable(resource))):
+    resource = name.removeprefix(names.LIMITS_PREFIX)
+    if not is_whole or (not quantity.is_whole and (resource == PODS_RESOURCE or names.is_countable(resource))):
         text = f"{quantity} is a fraction of what is counted in whole units; write {suggest_whole(quantity)}"
-        yield create_error(field, FRACTIONAL, text)
-    if name != resource and classify_name(resource) is Family.EXTENDED:
+        yield create_error(field, policy_codes.FRACTIONAL, text)
+    if name != resource and names.classify_name(resource) is names.Family.EXTENDED:
         yield create_warning(
-            field, SAME_AS_PLAIN, f"the limit of an extended resource is always its request; write {resource}"
+            field,
+            policy_codes.SAME_AS_PLAIN,
+            f"the limit of an extended resource is always its request; write {resource}",
         )
 
 
@@ -167,7 +152,7 @@ def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
         if hard is not None and soft >= hard:
             create_problem, relation = (create_error, "above") if soft > hard else (create_warning, "the same as")
             text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
-            yield create_problem(join_path("spec.soft", name), SOFT_OVER_HARD, text)
+            yield create_problem(join_path("spec.soft", name), policy_codes.SOFT_OVER_HARD, text)
 
 
 def _check_surge(cap: NamespaceCap) -> Iterator[FieldProblem]:
@@ -176,18 +161,22 @@ def _check_surge(cap: NamespaceCap) -> Iterator[FieldProblem]:
         return
     if not cap.hard:
         text = "a soft limit denies nothing, so there is nothing to exceed; write a limit under hard, or remove surge"
-        yield create_error("spec.surge", MATCHES_NOTHING, text)
+        yield create_error("spec.surge", policy_codes.MATCHES_NOTHING, text)
         return
     for name, quantity in cap.surge.amounts.items():
         field = join_path(_SURGE_FIELD, name)
         if name not in cap.hard:
             advice = format_suggestion(name, cap.hard) or "; limit it there or remove this"
-            yield create_error(field, MATCHES_NOTHING, f"hard has no such name, so there is nothing to exceed{advice}")
+            yield create_error(
+                field, policy_codes.MATCHES_NOTHING, f"hard has no such name, so there is nothing to exceed{advice}"
+            )
         elif quantity.sign == 0:
-            yield create_error(field, MATCHES_NOTHING, "0 lets no pod exceed hard; write an amount or remove this")
+            yield create_error(
+                field, policy_codes.MATCHES_NOTHING, "0 lets no pod exceed hard; write an amount or remove this"
+            )
         elif name in cap.devices and cap.devices[name].is_by_allocation:
             text = "only devices of claims count under this name, and claims have no surge; remove this"
-            yield create_error(field, MATCHES_NOTHING, text)
+            yield create_error(field, policy_codes.MATCHES_NOTHING, text)
 
 
 def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
@@ -195,15 +184,15 @@ def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
     counted = {*cap.hard, *cap.soft}.union(*(count.resources for count in cap.counts.values()))
     for name in cap.counts.keys() - cap.hard.keys() - cap.soft.keys():
         text = "neither hard nor soft has this name, so nothing counts under it; limit it or remove this"
-        yield create_error(join_path("spec.counts", name), MATCHES_NOTHING, text)
+        yield create_error(join_path("spec.counts", name), policy_codes.MATCHES_NOTHING, text)
     for name in cap.devices:
         field = join_path("spec.devices", name)
         if not (_can_be_device(name) or cap.devices[name].is_by_allocation):
             text = "no device has this name; write an extended resource, as in nvidia.com/gpu"
-            yield create_error(field, BAD_COUNTED_NAME, text)
+            yield create_error(field, policy_codes.BAD_COUNTED_NAME, text)
         elif name not in counted:
             text = "neither hard nor soft has this name, so its devices count under nothing; limit it or remove this"
-            yield create_error(field, MATCHES_NOTHING, text)
+            yield create_error(field, policy_codes.MATCHES_NOTHING, text)
     if not any(name in cap.devices or _is_class_resource(name) for name in counted):
         return
     for field, conditions in (("priorityClasses", cap.pods.priority_classes), ("nodeSelector", cap.pods.node_selector)):
@@ -212,13 +201,15 @@ def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
                 "a claim for devices has none, so the cap counts pods alone; select claims by pods.objectSelector, "
                 "or count their devices under another cap"
             )
-            yield create_warning(f"spec.pods.{field}", CLAIMS_NOT_COUNTED, text)
+            yield create_warning(f"spec.pods.{field}", policy_codes.CLAIMS_NOT_COUNTED, text)
 
 
 def _can_be_device(name: str) -> bool:
     """Return whether claims for devices can count under a name: an extended resource, or the resource of a class."""
-    return _is_class_resource(name) or (not name.startswith(LIMITS_PREFIX) and classify_name(name) is Family.EXTENDED)
+    return _is_class_resource(name) or (
+        not name.startswith(names.LIMITS_PREFIX) and names.classify_name(name) is names.Family.EXTENDED
+    )
 
 
 def _is_class_resource(name: str) -> bool:
-    return name.startswith(DEVICE_CLASS_PREFIX) or name.endswith(DEVICES_SUFFIX)
+    return name.startswith(names.DEVICE_CLASS_PREFIX) or name.endswith(names.DEVICES_SUFFIX)

@@ -7,45 +7,21 @@ from dataclasses import dataclass
 
 from tallygate.accounting.names import LIMITS_PREFIX
 from tallygate.documents.syntax_tree import join_path
-from tallygate.policy.coverage import (
-    add_other_device_names,
-    can_share_request,
-    class_patterns_overlap,
-    find_min_allowed,
-    list_excluded,
-    list_included,
-    match_covers,
-    namespaces_cover,
-    resources_cover,
-    resources_overlap,
-    select_device_patterns,
-)
+from tallygate.policy import coverage, model
 from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.globs import is_literal
 from tallygate.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.matching import FAMILY_PATTERNS
-from tallygate.policy.model import (
-    CLAIM_KINDS,
-    AmountBounds,
-    Checks,
-    DeviceDefinition,
-    Enforcement,
-    Equality,
-    ImpliedRequest,
-    NamespaceCap,
-    PolicySet,
-    ResourceRule,
-)
 from tallygate.policy.policy_codes import CONTRADICTORY, MISSPELT_RESOURCE, SHADOWED
 from tallygate.policy.suggest import suggest_well_known
 
-_ENFORCEMENTS_BY_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
+_ENFORCEMENTS_BY_STRICTNESS = (model.Enforcement.AUDIT, model.Enforcement.WARN, model.Enforcement.DENY)
 _ANY_DOMAIN = ""
 _CONTAINER_FIELD, _POD_FIELD = "spec.checks.perContainer", "spec.checks.perPod"
 _CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
 
 
-def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[LintFinding]:
+def lint_pairs(rules: tuple[model.ResourceRule, ...]) -> Iterator[LintFinding]:
     """Yield the findings about each two rules that may apply to one resource."""
     shadowed: set[str] = set()
     for first, second in _list_comparable_pairs(rules):
@@ -57,7 +33,9 @@ def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[LintFinding]:
         yield from _find_contradiction(first, second)
 
 
-def _list_comparable_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[ResourceRule, ResourceRule]]:
+def _list_comparable_pairs(
+    rules: tuple[model.ResourceRule, ...],
+) -> Iterator[tuple[model.ResourceRule, model.ResourceRule]]:
     """Yield each two rules, except those on different domains.
 
     A thousand rules for as many vendors are therefore fast.
@@ -73,16 +51,20 @@ def _list_comparable_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[Re
             by_domain.setdefault(domain, []).append(index)
 
 
-def _list_domains(rule: ResourceRule) -> set[str]:
+def _list_domains(rule: model.ResourceRule) -> set[str]:
     """Return the domains of a rule's resources; a pattern over several domains counts as any domain.
 
     The devices of a class have two names, and so two domains.
     """
-    domains = (pattern.partition("/") for pattern in add_other_device_names(list_included(rule.resources)))
+    domains = (
+        pattern.partition("/") for pattern in coverage.add_other_device_names(coverage.list_included(rule.resources))
+    )
     return {domain if slash and is_literal(domain) else _ANY_DOMAIN for domain, slash, _ in domains}
 
 
-def _find_shadowing(first: ResourceRule, second: ResourceRule) -> Iterator[tuple[ResourceRule, ResourceRule]]:
+def _find_shadowing(
+    first: model.ResourceRule, second: model.ResourceRule
+) -> Iterator[tuple[model.ResourceRule, model.ResourceRule]]:
     """Yield the redundant rule and the rule that covers it; of two equal rules the later one is redundant."""
     for narrow, wide in ((second, first), (first, second)):
         if _is_shadowing(wide, narrow):
@@ -90,34 +72,34 @@ def _find_shadowing(first: ResourceRule, second: ResourceRule) -> Iterator[tuple
             return
 
 
-def _is_shadowing(wide: ResourceRule, narrow: ResourceRule) -> bool:
+def _is_shadowing(wide: model.ResourceRule, narrow: model.ResourceRule) -> bool:
     return (
-        bool(list_included(narrow.resources))
+        bool(coverage.list_included(narrow.resources))
         and _ENFORCEMENTS_BY_STRICTNESS.index(wide.enforcement) >= _ENFORCEMENTS_BY_STRICTNESS.index(narrow.enforcement)
         and _checks_imply(wide.checks, narrow.checks)
-        and match_covers(wide.match, narrow.match)
-        and resources_cover(wide.resources, narrow.resources)
+        and coverage.match_covers(wide.match, narrow.match)
+        and coverage.resources_cover(wide.resources, narrow.resources)
         and (not (narrow.checks.per_claim or narrow.checks.devices) or _claim_checks_imply(wide, narrow))
     )
 
 
-def _claim_checks_imply(wide: ResourceRule, narrow: ResourceRule) -> bool:
+def _claim_checks_imply(wide: model.ResourceRule, narrow: model.ResourceRule) -> bool:
     """Return whether a claim that passes the wide rule passes the narrow one.
 
     The devices of several classes are one amount, so of bounds on more classes only a maximum implies another. A class
     has two names, and the wide rule may exclude it by the one that the narrow rule does not have.
     """
     strict, lax = wide.checks.per_claim, narrow.checks.per_claim
-    is_same = wide.resources == narrow.resources or lax is None or lax == AmountBounds(max=lax.max)
+    is_same = wide.resources == narrow.resources or lax is None or lax == model.AmountBounds(max=lax.max)
     return (
         is_same
         and _bounds_imply(strict, lax)
         and narrow.checks.devices in {None, wide.checks.devices}
-        and set(list_excluded(wide.resources)) <= set(list_excluded(narrow.resources))
+        and set(coverage.list_excluded(wide.resources)) <= set(coverage.list_excluded(narrow.resources))
     )
 
 
-def _checks_imply(strict: Checks, lax: Checks) -> bool:
+def _checks_imply(strict: model.Checks, lax: model.Checks) -> bool:
     """Return whether an object that passes the strict checks passes the lax ones, and is filled in likewise."""
     return (
         (strict.well_formed_name or not lax.well_formed_name)
@@ -130,18 +112,18 @@ def _checks_imply(strict: Checks, lax: Checks) -> bool:
     )
 
 
-def _rank_whole_quantity(checks: Checks) -> int:
+def _rank_whole_quantity(checks: model.Checks) -> int:
     """Return 0 if the check is off, 1 if it applies to countable resources, 2 if it applies to all."""
     return {False: 0, None: 1, True: 2}[checks.whole_quantity]
 
 
-def _equality_implies(strict: Equality | None, lax: Equality | None) -> bool:
-    if Equality.FILL in {strict, lax}:
-        return strict is lax or lax is Equality.IGNORE
-    return lax in {Equality.IGNORE, strict} or strict is Equality.REQUIRE
+def _equality_implies(strict: model.Equality | None, lax: model.Equality | None) -> bool:
+    if model.Equality.FILL in {strict, lax}:
+        return strict is lax or lax is model.Equality.IGNORE
+    return lax in {model.Equality.IGNORE, strict} or strict is model.Equality.REQUIRE
 
 
-def _bounds_imply(strict: AmountBounds | None, lax: AmountBounds | None) -> bool:
+def _bounds_imply(strict: model.AmountBounds | None, lax: model.AmountBounds | None) -> bool:
     if lax is None or lax == strict:
         return True
     if strict is None:
@@ -154,21 +136,25 @@ def _bounds_imply(strict: AmountBounds | None, lax: AmountBounds | None) -> bool
     )
 
 
-def _find_contradiction(first: ResourceRule, second: ResourceRule) -> Iterator[LintFinding]:
+def _find_contradiction(first: model.ResourceRule, second: model.ResourceRule) -> Iterator[LintFinding]:
     """Yield an error if the scope of one rule contains the other's, else a warning: no request may match both."""
-    if not (_has_shown_bounds(first) and _has_shown_bounds(second)) or not can_share_request(first.match, second.match):
+    if not (_has_shown_bounds(first) and _has_shown_bounds(second)) or not coverage.can_share_request(
+        first.match, second.match
+    ):
         return
     second_field = first_field = ""
-    if resources_overlap(first.resources, second.resources):
+    if coverage.resources_overlap(first.resources, second.resources):
         second_field, first_field = _find_unsatisfiable(second.checks, first.checks)
     if not second_field and _can_share_class(first, second):
         second_field = first_field = _find_unsatisfiable_claim(second.checks, first.checks)
     if not second_field:
         return
-    always_overlap = match_covers(first.match, second.match) or match_covers(second.match, first.match)
+    always_overlap = coverage.match_covers(first.match, second.match) or coverage.match_covers(
+        second.match, first.match
+    )
     if second_field == _CLAIM_FIELD and not _have_same_devices(first, second):
         always_overlap = False  # a claim may have devices of other classes, which count under one of the rules
-    denied = first.enforcement is second.enforcement is Enforcement.DENY
+    denied = first.enforcement is second.enforcement is model.Enforcement.DENY
     create_problem = create_error if always_overlap and denied else create_warning
     subject = "request" if second_field.startswith(_DEVICES_FIELD) else "amount"
     first_location = first.get_location(first_field)
@@ -176,14 +162,14 @@ def _find_contradiction(first: ResourceRule, second: ResourceRule) -> Iterator[L
     yield create_finding(second, create_problem(second_field, CONTRADICTORY, text))
 
 
-def _has_shown_bounds(rule: ResourceRule) -> bool:
+def _has_shown_bounds(rule: model.ResourceRule) -> bool:
     """Return whether the rule shows its bounds to users."""
     checks = rule.checks
     has_bounds = any((checks.per_container, checks.per_pod, checks.per_claim, checks.devices))
-    return has_bounds and rule.enforcement is not Enforcement.AUDIT
+    return has_bounds and rule.enforcement is not model.Enforcement.AUDIT
 
 
-def _find_unsatisfiable(checks: Checks, other_checks: Checks) -> tuple[str, str]:
+def _find_unsatisfiable(checks: model.Checks, other_checks: model.Checks) -> tuple[str, str]:
     """Return the fields of both that no amount satisfies, or empty texts.
 
     Other checks report bounds that are impossible on their own.
@@ -197,20 +183,22 @@ def _find_unsatisfiable(checks: Checks, other_checks: Checks) -> tuple[str, str]
     return (_POD_FIELD, _CONTAINER_FIELD) if _exceeds_pod_max(other_checks.per_container, checks.per_pod) else ("", "")
 
 
-def _can_share_class(first: ResourceRule, second: ResourceRule) -> bool:
+def _can_share_class(first: model.ResourceRule, second: model.ResourceRule) -> bool:
     """Return whether both rules may check the same device request of a claim."""
     kinds = [rule.match.kinds for rule in (first, second) if rule.match.kinds is not None]
-    patterns = (add_other_device_names(select_device_patterns(rule.resources)) for rule in (first, second))
-    return bool(CLAIM_KINDS.intersection(*kinds)) and resources_overlap(*patterns)
+    patterns = (
+        coverage.add_other_device_names(coverage.select_device_patterns(rule.resources)) for rule in (first, second)
+    )
+    return bool(model.CLAIM_KINDS.intersection(*kinds)) and coverage.resources_overlap(*patterns)
 
 
-def _have_same_devices(first: ResourceRule, second: ResourceRule) -> bool:
+def _have_same_devices(first: model.ResourceRule, second: model.ResourceRule) -> bool:
     """Return whether both rules name the same devices, by whichever of the two names of a class."""
-    names, other_names = ({*add_other_device_names(rule.resources)} for rule in (first, second))
+    names, other_names = ({*coverage.add_other_device_names(rule.resources)} for rule in (first, second))
     return names == other_names
 
 
-def _find_unsatisfiable_claim(checks: Checks, other_checks: Checks) -> str:
+def _find_unsatisfiable_claim(checks: model.Checks, other_checks: model.Checks) -> str:
     """Return the field of both that no claim satisfies, or an empty text."""
     if _is_contradictory(checks.per_claim, other_checks.per_claim):
         return _CLAIM_FIELD
@@ -218,35 +206,37 @@ def _find_unsatisfiable_claim(checks: Checks, other_checks: Checks) -> str:
     if devices is None or other_devices is None:
         return ""
     classes, other_classes = devices.classes, other_devices.classes
-    is_each_satisfiable = all(class_patterns_overlap(each, each) for each in (classes, other_classes))
-    if is_each_satisfiable and not class_patterns_overlap(classes, other_classes):
+    is_each_satisfiable = all(coverage.class_patterns_overlap(each, each) for each in (classes, other_classes))
+    if is_each_satisfiable and not coverage.class_patterns_overlap(classes, other_classes):
         return f"{_DEVICES_FIELD}.classes"
     modes, other_modes = devices.allocation_modes, other_devices.allocation_modes
     return f"{_DEVICES_FIELD}.allocationModes" if modes and other_modes and not modes & other_modes else ""
 
 
-def _is_prohibition(bounds: AmountBounds) -> bool:
+def _is_prohibition(bounds: model.AmountBounds) -> bool:
     """Return whether the bounds allow zero only: such a prohibition next to another rule is intentional."""
     return bounds.max is not None and bounds.max.sign == 0
 
 
-def _is_contradictory(bounds: AmountBounds | None, other_bounds: AmountBounds | None) -> bool:
+def _is_contradictory(bounds: model.AmountBounds | None, other_bounds: model.AmountBounds | None) -> bool:
     """Return whether an amount satisfies each of the bounds, but none satisfies both."""
     if bounds is None or other_bounds is None or _is_prohibition(bounds) or _is_prohibition(other_bounds):
         return False
-    is_each_satisfiable = find_min_allowed((bounds,)) is not None and find_min_allowed((other_bounds,)) is not None
-    return is_each_satisfiable and find_min_allowed((bounds, other_bounds)) is None
+    is_each_satisfiable = (
+        coverage.find_min_allowed((bounds,)) is not None and coverage.find_min_allowed((other_bounds,)) is not None
+    )
+    return is_each_satisfiable and coverage.find_min_allowed((bounds, other_bounds)) is None
 
 
-def _exceeds_pod_max(container: AmountBounds | None, pod: AmountBounds | None) -> bool:
+def _exceeds_pod_max(container: model.AmountBounds | None, pod: model.AmountBounds | None) -> bool:
     """Return whether one container must request more than a pod may request."""
     if container is None or pod is None or pod.max is None or _is_prohibition(pod):
         return False
-    min_allowed = find_min_allowed((container,))
+    min_allowed = coverage.find_min_allowed((container,))
     return min_allowed is not None and min_allowed > pod.max
 
 
-def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]:
+def lint_redundant_caps(caps: tuple[model.NamespaceCap, ...]) -> Iterator[LintFinding]:
     """Yield a warning for each cap that another one makes redundant, and for each limit that never decides."""
     redundant = list(_find_redundant_caps(caps))
     for cap, covering in redundant:
@@ -256,9 +246,11 @@ def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]
     yield from _lint_idle_limits(caps, names)
 
 
-def _find_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[tuple[NamespaceCap, NamespaceCap]]:
+def _find_redundant_caps(
+    caps: tuple[model.NamespaceCap, ...],
+) -> Iterator[tuple[model.NamespaceCap, model.NamespaceCap]]:
     """Yield each cap that decides nothing, with an earlier one on the same pods of the same namespaces."""
-    groups: dict[str, list[NamespaceCap]] = {}
+    groups: dict[str, list[model.NamespaceCap]] = {}
     for cap in caps:
         groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared, cap.group_by)), []).append(cap)
     for group in groups.values():
@@ -268,7 +260,7 @@ def _find_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[tuple[Names
                 yield cap, covering
 
 
-def _lint_idle_limits(caps: tuple[NamespaceCap, ...], redundant_names: set[str]) -> Iterator[LintFinding]:
+def _lint_idle_limits(caps: tuple[model.NamespaceCap, ...], redundant_names: set[str]) -> Iterator[LintFinding]:
     """Yield a warning for each hard limit that never decides, since another cap limits all of its pods to less."""
     for cap in caps:
         if cap.name in redundant_names:
@@ -283,14 +275,14 @@ def _lint_idle_limits(caps: tuple[NamespaceCap, ...], redundant_names: set[str])
                 yield create_finding(cap, create_warning(join_path("spec.hard", name), SHADOWED, text))
 
 
-def _is_always_tighter(tight: NamespaceCap, loose: NamespaceCap, name: str) -> bool:
+def _is_always_tighter(tight: model.NamespaceCap, loose: model.NamespaceCap, name: str) -> bool:
     """Return whether the first cap limits every pod of the second one to less under a name, at all times."""
     if name not in tight.hard or tight.hard[name] >= loose.hard[name]:
         return False
     return (
         tight.shared == loose.shared
         and not (tight.group_by or loose.group_by)
-        and namespaces_cover(tight.namespaces, loose.namespaces)
+        and coverage.namespaces_cover(tight.namespaces, loose.namespaces)
         and tight.pods == loose.pods
         and tight.exceed == loose.exceed
         and (tight.annotation, tight.surge) == (None, None)
@@ -300,7 +292,7 @@ def _is_always_tighter(tight: NamespaceCap, loose: NamespaceCap, name: str) -> b
     )
 
 
-def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
+def _is_as_strict(tight: model.NamespaceCap, loose: model.NamespaceCap) -> bool:
     """Return whether the first cap denies and warns wherever the second one does."""
     return (
         all(name in tight.hard and tight.hard[name] <= limit for name, limit in loose.hard.items())
@@ -313,9 +305,9 @@ def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
     )
 
 
-def _counts_as_much(tight: DeviceDefinition | None, loose: DeviceDefinition) -> bool:
+def _counts_as_much(tight: model.DeviceDefinition | None, loose: model.DeviceDefinition) -> bool:
     """Return whether every device of the second definition counts under the first one, and as much."""
-    first = tight or DeviceDefinition()
+    first = tight or model.DeviceDefinition()
     return (first.selector, first.sum) == (loose.selector, loose.sum) and {*loose.classes} <= {*first.classes}
 
 
@@ -324,11 +316,11 @@ class _ResourceUse:
     """One field of a policy that names a resource."""
 
     name: str
-    policy: ResourceRule | NamespaceCap | ImpliedRequest
+    policy: model.ResourceRule | model.NamespaceCap | model.ImpliedRequest
     field: str
 
 
-def lint_names(policies: PolicySet) -> Iterator[LintFinding]:
+def lint_names(policies: model.PolicySet) -> Iterator[LintFinding]:
     """Yield a warning for each name that is probably a misspelling of another one."""
     uses = list(_list_uses(policies))
     respellings = _find_respellings(uses)
@@ -339,7 +331,7 @@ def lint_names(policies: PolicySet) -> Iterator[LintFinding]:
             yield create_finding(use.policy, create_warning(use.field, MISSPELT_RESOURCE, text))
 
 
-def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
+def _list_uses(policies: model.PolicySet) -> Iterator[_ResourceUse]:
     for rule in policies.rules:
         for index, name in enumerate(rule.resources):
             if is_literal(name) and name not in FAMILY_PATTERNS and not name.startswith("!"):
@@ -357,7 +349,7 @@ def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
             yield _ResourceUse(implied.resource, implied, "spec.resource")
 
 
-def _list_counted_resources(cap: NamespaceCap) -> Iterator[_ResourceUse]:
+def _list_counted_resources(cap: model.NamespaceCap) -> Iterator[_ResourceUse]:
     """Yield the resources of `counts`, without those that stand next to a similar name on purpose."""
     for name, count in cap.counts.items():
         field = join_path("spec.counts", name)
@@ -368,7 +360,7 @@ def _list_counted_resources(cap: NamespaceCap) -> Iterator[_ResourceUse]:
                 yield _ResourceUse(resource, cap, path)
 
 
-def list_own_names(cap: NamespaceCap) -> frozenset[str]:
+def list_own_names(cap: model.NamespaceCap) -> frozenset[str]:
     """Return the names that a cap itself defines: by allocated devices, or by several resources."""
     return frozenset(name for name, device in cap.devices.items() if device.is_by_allocation) | cap.counts.keys()
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from tallygate.accounting.names import REQUESTS_PREFIX
-from tallygate.documents.syntax_tree import Entry, Mapping, Node, Scalar, Sequence, join_path
+from tallygate.documents import syntax_tree
 from tallygate.policy.model import (
     API_VERSION,
     REASON_ANNOTATION,
@@ -145,14 +145,14 @@ class ImpliedRequestDocument(PolicyDocument, frozen=True, kw_only=True):
 class Fields:
     """The fields of a node that need not be valid; a missing node has no fields."""
 
-    def __init__(self, node: Node | None) -> None:
-        self._node = node if isinstance(node, Mapping) else None
+    def __init__(self, node: syntax_tree.Node | None) -> None:
+        self._node = node if isinstance(node, syntax_tree.Mapping) else None
 
     def __bool__(self) -> bool:
         """Return whether the node exists."""
         return self._node is not None
 
-    def get_node(self, name: str) -> Node | None:
+    def get_node(self, name: str) -> syntax_tree.Node | None:
         """Return the node of a field, or None."""
         return None if self._node is None else self._node.get(name)
 
@@ -163,55 +163,57 @@ class Fields:
     def get_text(self, name: str, default: str = "") -> str:
         """Return a text, or the default if it is missing."""
         node = self.get_node(name)
-        return node.text if isinstance(node, Scalar) else default
+        return node.text if isinstance(node, syntax_tree.Scalar) else default
 
     def get_flag(self, name: str, *, default: bool) -> bool:
         """Return a boolean, or the default if it is missing."""
         node = self.get_node(name)
-        return bool(node.value) if isinstance(node, Scalar) else default
+        return bool(node.value) if isinstance(node, syntax_tree.Scalar) else default
 
     def get_texts(self, name: str) -> tuple[str, ...]:
         """Return a list of texts."""
-        return tuple(item.text for item in self.get_items(name) if isinstance(item, Scalar))
+        return tuple(item.text for item in self.get_items(name) if isinstance(item, syntax_tree.Scalar))
 
-    def get_items(self, name: str) -> list[Node]:
+    def get_items(self, name: str) -> list[syntax_tree.Node]:
         """Return the nodes of a list."""
         node = self.get_node(name)
-        return node.items if isinstance(node, Sequence) else []
+        return node.items if isinstance(node, syntax_tree.Sequence) else []
 
     def list_names(self) -> tuple[str, ...]:
         """Return the keys of a mapping."""
         return tuple(entry.name for entry in self._node.entries) if self._node else ()
 
-    def list_entries(self, path: str) -> list[Entry]:
+    def list_entries(self, path: str) -> list[syntax_tree.Entry]:
         """Return the entries of the mapping at a path, such as `surge.amounts`; none if it is missing or no mapping."""
         parent, _, rest = path.partition(".")
         if rest:
             return self.get_fields(parent).list_entries(rest)
         node = self.get_node(path)
-        return list(node.entries) if isinstance(node, Mapping) else []
+        return list(node.entries) if isinstance(node, syntax_tree.Mapping) else []
 
     def get_pairs(self) -> AnyMapping[str, str]:
         """Return the keys and texts of a mapping."""
         entries = self._node.entries if self._node else ()
-        return MappingProxyType({entry.name: entry.value.text for entry in entries if isinstance(entry.value, Scalar)})
+        return MappingProxyType(
+            {entry.name: entry.value.text for entry in entries if isinstance(entry.value, syntax_tree.Scalar)}
+        )
 
 
-def list_node_locations(file: str, path: str, node: Node) -> Iterator[tuple[str, SourceLocation]]:
+def list_node_locations(file: str, path: str, node: syntax_tree.Node) -> Iterator[tuple[str, SourceLocation]]:
     """Yield the paths below a node with their locations; `requests.X` has the path of `X`, as in the model."""
     yield path, SourceLocation(file, *node.position)
-    if isinstance(node, Mapping):
+    if isinstance(node, syntax_tree.Mapping):
         for entry in node.entries:
-            child_path = join_path(path, entry.name.removeprefix(REQUESTS_PREFIX))
+            child_path = syntax_tree.join_path(path, entry.name.removeprefix(REQUESTS_PREFIX))
             yield from list_node_locations(file, child_path, entry.value)
-    elif isinstance(node, Sequence):
+    elif isinstance(node, syntax_tree.Sequence):
         for index, child in enumerate(node.items):
-            yield from list_node_locations(file, join_path(path, index), child)
+            yield from list_node_locations(file, syntax_tree.join_path(path, index), child)
 
 
-def get_factor_name(item: Node) -> str:
+def get_factor_name(item: syntax_tree.Node) -> str:
     """Return the resource of a factor of a product: a name, or a mapping with `resource`."""
-    return item.text if isinstance(item, Scalar) else Fields(item).get_text("resource")
+    return item.text if isinstance(item, syntax_tree.Scalar) else Fields(item).get_text("resource")
 
 
 class _Description(TypedDict):
@@ -223,7 +225,7 @@ class _Description(TypedDict):
     locations: AnyMapping[str, SourceLocation]
 
 
-def build_rule(node: Node, location: SourceLocation) -> ResourceRule:
+def build_rule(node: syntax_tree.Node, location: SourceLocation) -> ResourceRule:
     """Return the rule of a document."""
     plain = read_plain(node)
     checks = plain["spec"].get("checks", {})
@@ -233,7 +235,7 @@ def build_rule(node: Node, location: SourceLocation) -> ResourceRule:
     return ResourceRule(**msgspec.structs.asdict(document.spec), **_describe(document, node, location))
 
 
-def build_cap(node: Node, location: SourceLocation) -> NamespaceCap:
+def build_cap(node: syntax_tree.Node, location: SourceLocation) -> NamespaceCap:
     """Return the cap of a document."""
     plain = read_plain(node)
     spec = plain["spec"]
@@ -255,13 +257,13 @@ def build_cap(node: Node, location: SourceLocation) -> NamespaceCap:
     )
 
 
-def build_implied_request(node: Node, location: SourceLocation) -> ImpliedRequest:
+def build_implied_request(node: syntax_tree.Node, location: SourceLocation) -> ImpliedRequest:
     """Return the implied request of a document."""
     document = convert(read_plain(node), ImpliedRequestDocument)
     return ImpliedRequest(**msgspec.structs.asdict(document.spec), **_describe(document, node, location))
 
 
-def _describe(document: PolicyDocument, node: Node, location: SourceLocation) -> _Description:
+def _describe(document: PolicyDocument, node: syntax_tree.Node, location: SourceLocation) -> _Description:
     """Return the fields that all policies have: the location of every field, by its path, and the reason."""
     return _Description(
         name=document.metadata.name,

@@ -18,20 +18,12 @@ from typing import Any
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
 
+from tallygate.documents import syntax_tree
 from tallygate.documents.scalars import Number
-from tallygate.documents.syntax_tree import Mapping, Node, Scalar, Sequence, descend, join_path, truncate_text
+from tallygate.policy import policy_codes
 from tallygate.policy.formats import FormatError, create_format_checker, quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import SourceLocation
-from tallygate.policy.policy_codes import (
-    BAD_LENGTH,
-    MISSING_FIELD,
-    REPEATED,
-    UNKNOWN_FIELD,
-    UNKNOWN_KIND,
-    UNKNOWN_VALUE,
-    WRONG_TYPE,
-)
 from tallygate.policy.suggest import find_nearest, format_suggestion
 
 SCHEMA_FILE_NAME = "schema.json"
@@ -92,7 +84,7 @@ def read_schema_text() -> str:
     return files("tallygate.policy").joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8")
 
 
-_ShapeProblem = tuple[Node, str, str]
+_ShapeProblem = tuple[syntax_tree.Node, str, str]
 """The node, the code and the message of a problem."""
 
 
@@ -102,12 +94,12 @@ class _SchemaError:
 
     document_schema: DocumentSchema
     kind: str
-    node: Node
+    node: syntax_tree.Node
     path: str
     expected: Any
     schema_part: Any
     cause: object
-    key: Scalar | None
+    key: syntax_tree.Scalar | None
     """The key with the error, or None if the error is in a value."""
 
 
@@ -115,11 +107,13 @@ _HEAD_FIELDS = frozenset({"apiVersion", "kind"})
 _MAX_PARENTS = 3
 
 
-def check_shape(file: str, document: Node, document_schema: DocumentSchema | None = None) -> set[LintFinding]:
+def check_shape(
+    file: str, document: syntax_tree.Node, document_schema: DocumentSchema | None = None
+) -> set[LintFinding]:
     """Return the findings of a schema, by default the schema of policy files, about a document."""
     document_schema = document_schema or get_policy_schema()
-    if not isinstance(document, Mapping):
-        return {_create_shape_finding(file, (document, UNKNOWN_KIND, document_schema.document_form))}
+    if not isinstance(document, syntax_tree.Mapping):
+        return {_create_shape_finding(file, (document, policy_codes.UNKNOWN_KIND, document_schema.document_form))}
     errors = document_schema.validator.iter_errors(document.value)
     return {
         _create_shape_finding(file, problem)
@@ -134,16 +128,16 @@ def _create_shape_finding(file: str, problem: _ShapeProblem) -> LintFinding:
 
 
 def _describe_error(
-    document: Mapping, error: ValidationError, document_schema: DocumentSchema
+    document: syntax_tree.Mapping, error: ValidationError, document_schema: DocumentSchema
 ) -> Iterator[_ShapeProblem]:
-    node = descend(document, error.absolute_path)
+    node = syntax_tree.descend(document, error.absolute_path)
     is_key_error = "propertyNames" in error.absolute_schema_path
-    entry = node.get_entry(str(error.instance)) if is_key_error and isinstance(node, Mapping) else None
+    entry = node.get_entry(str(error.instance)) if is_key_error and isinstance(node, syntax_tree.Mapping) else None
     key = entry.key if entry else None
     describe = _DESCRIBERS.get(str(error.validator))
     if describe is not None:
         kind = document.get("kind")
-        kind_name = kind.text if isinstance(kind, Scalar) else ""
+        kind_name = kind.text if isinstance(kind, syntax_tree.Scalar) else ""
         path, expected = _format_path(error), error.validator_value
         yield from describe(
             _SchemaError(
@@ -163,7 +157,7 @@ def _format_path(error: ValidationError) -> str:
     """Return the field path in the notation for users: `spec.match.kinds[1]`."""
     path = ""
     for step in error.absolute_path:
-        path = join_path(path, truncate_text(step) if isinstance(step, str) else step)
+        path = syntax_tree.join_path(path, syntax_tree.truncate_text(step) if isinstance(step, str) else step)
     return path
 
 
@@ -173,16 +167,16 @@ def _prefix_path(path: str, text: str) -> str:
 
 def _describe_unknown_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
     known_fields = error.schema_part["properties"]
-    for key in [entry.key for entry in error.node.entries] if isinstance(error.node, Mapping) else ():
+    for key in [entry.key for entry in error.node.entries] if isinstance(error.node, syntax_tree.Mapping) else ():
         if key.text not in known_fields:
-            field = f"{error.path}.{truncate_text(key.text)}".removeprefix(".")
+            field = f"{error.path}.{syntax_tree.truncate_text(key.text)}".removeprefix(".")
             advice = (
                 _suggest_from_habit(error, key)
                 or format_suggestion(key.text, known_fields)
                 or _suggest_parent(error, key.text)
                 or (f"; known: {', '.join(known_fields)}")
             )
-            yield key, UNKNOWN_FIELD, f"{field}: there is no such field here{advice}"
+            yield key, policy_codes.UNKNOWN_FIELD, f"{field}: there is no such field here{advice}"
 
 
 _ENFORCEMENT = "; a cap denies by hard and warns by soft: write the limit there"
@@ -200,14 +194,16 @@ _HABITS = {
 """The fields by which other admission tools say it, and what says it here; `%s` is the value."""
 
 
-def _suggest_from_habit(error: _SchemaError, key: Scalar) -> str:
+def _suggest_from_habit(error: _SchemaError, key: syntax_tree.Scalar) -> str:
     """Return the advice on a field of another tool, or on labels that lack `matchLabels`, or an empty text."""
-    node = error.node.get(key.text) if isinstance(error.node, Mapping) else None
+    node = error.node.get(key.text) if isinstance(error.node, syntax_tree.Mapping) else None
     advice = _HABITS.get((error.kind, f"{error.path}.{key.text}"), "")
     if "%s" in advice:
-        return advice % (_format_value(node.value) if isinstance(node, Mapping) else "{matchLabels: {team: x}}")
-    if not advice and "matchLabels" in error.schema_part["properties"] and isinstance(node, Scalar):
-        return f"; write matchLabels: {{{truncate_text(key.text)}: {truncate_text(node.text)}}}"
+        return advice % (
+            _format_value(node.value) if isinstance(node, syntax_tree.Mapping) else "{matchLabels: {team: x}}"
+        )
+    if not advice and "matchLabels" in error.schema_part["properties"] and isinstance(node, syntax_tree.Scalar):
+        return f"; write matchLabels: {{{syntax_tree.truncate_text(key.text)}: {syntax_tree.truncate_text(node.text)}}}"
     return advice
 
 
@@ -219,8 +215,8 @@ def _suggest_parent(error: _SchemaError, name: str) -> str:
 
 def _describe_missing_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
     for name in error.expected:
-        if isinstance(error.node, Mapping) and error.node.get(name) is None:
-            code = UNKNOWN_KIND if not error.path and name in _HEAD_FIELDS else MISSING_FIELD
+        if isinstance(error.node, syntax_tree.Mapping) and error.node.get(name) is None:
+            code = policy_codes.UNKNOWN_KIND if not error.path and name in _HEAD_FIELDS else policy_codes.MISSING_FIELD
             yield error.node, code, _prefix_path(error.path, f'"{name}" is missing; {_create_example(error, name)}')
 
 
@@ -233,11 +229,11 @@ def _create_example(error: _SchemaError, name: str) -> str:
 
 
 def _describe_missing_limits(error: _SchemaError) -> Iterator[_ShapeProblem]:
-    names = [entry.key.text for entry in error.node.entries] if isinstance(error.node, Mapping) else []
+    names = [entry.key.text for entry in error.node.entries] if isinstance(error.node, syntax_tree.Mapping) else []
     if any(find_nearest(name, ("hard", "soft")) for name in names):
         return  # another error reports the misspelt field
     text = 'a cap needs "hard" or "soft"; write hard: {nvidia.com/gpu: 8}'
-    yield error.node, MISSING_FIELD, _prefix_path(error.path, text)
+    yield error.node, policy_codes.MISSING_FIELD, _prefix_path(error.path, text)
 
 
 def _describe_wrong_type(error: _SchemaError) -> Iterator[_ShapeProblem]:
@@ -245,7 +241,7 @@ def _describe_wrong_type(error: _SchemaError) -> Iterator[_ShapeProblem]:
     text = f"must be {' or '.join(_TYPE_NAMES[type_name] for type_name in types)}, not {_describe_node(error.node)}"
     yield (
         error.node,
-        WRONG_TYPE,
+        policy_codes.WRONG_TYPE,
         _prefix_path(error.path, f"{text}{_suggest_value(error.node, types, error.schema_part)}"),
     )
 
@@ -260,25 +256,27 @@ _TYPE_NAMES = {
 }
 
 
-def _describe_node(node: Node) -> str:
-    if isinstance(node, Mapping):
+def _describe_node(node: syntax_tree.Node) -> str:
+    if isinstance(node, syntax_tree.Mapping):
         return "a mapping"
-    if isinstance(node, Sequence):
+    if isinstance(node, syntax_tree.Sequence):
         return "a list"
     if node.value is None:
         return "empty"
     return f"the text {quote_text(node.text)}" if isinstance(node.value, str) else node.text
 
 
-def _suggest_value(node: Node, types: list[str], schema_part: Any) -> str:
+def _suggest_value(node: syntax_tree.Node, types: list[str], schema_part: Any) -> str:
     """Return the advice for a value of a wrong type, or an empty text."""
     fields = schema_part.get("properties", {})
-    if isinstance(node, Sequence) and types == ["object"] and "include" in fields:
+    if isinstance(node, syntax_tree.Sequence) and types == ["object"] and "include" in fields:
         return f"; write {{include: {_format_value(node.value)}}}"
-    if not isinstance(node, Scalar):
+    if not isinstance(node, syntax_tree.Scalar):
         return ""
     if types == ["object"] and isinstance(node.value, str):
-        return next((form % truncate_text(node.text) for name, form in _SHORT_FORMS.items() if name in fields), "")
+        return next(
+            (form % syntax_tree.truncate_text(node.text) for name, form in _SHORT_FORMS.items() if name in fields), ""
+        )
     if node.value is None:
         return "; give it a value or remove the field"
     if "boolean" in types:
@@ -319,11 +317,15 @@ def _describe_unknown_value(error: _SchemaError) -> Iterator[_ShapeProblem]:
         return  # another error reports its wrong type
     known_values = error.expected
     texts = [value for value in known_values if isinstance(value, str)]
-    hint = format_suggestion(error.node.text, texts) if isinstance(error.node, Scalar) else ""
-    if isinstance(error.node, Scalar) and (meant := _ENFORCEMENTS.get(error.node.text.lower())) in texts:
+    hint = format_suggestion(error.node.text, texts) if isinstance(error.node, syntax_tree.Scalar) else ""
+    if isinstance(error.node, syntax_tree.Scalar) and (meant := _ENFORCEMENTS.get(error.node.text.lower())) in texts:
         hint = f'; write "{meant}"'
     text = f"must be {_format_alternatives(known_values)}, not {_describe_node(error.node)}{hint}"
-    yield error.node, UNKNOWN_KIND if error.path in _HEAD_FIELDS else UNKNOWN_VALUE, _prefix_path(error.path, text)
+    yield (
+        error.node,
+        policy_codes.UNKNOWN_KIND if error.path in _HEAD_FIELDS else policy_codes.UNKNOWN_VALUE,
+        _prefix_path(error.path, text),
+    )
 
 
 def _format_alternatives(values: list[Any]) -> str:
@@ -347,15 +349,19 @@ def _describe_too_few(error: _SchemaError) -> Iterator[_ShapeProblem]:
     advice = "leave the field out" if min_length == 1 else "add more"
     yield (
         error.node,
-        BAD_LENGTH,
+        policy_codes.BAD_LENGTH,
         _prefix_path(
             error.path, f"must have at least {min_length} {_name_unit(min_length, error.node)}; add one or {advice}"
         ),
     )
 
 
-def _name_unit(count: int, node: Node) -> str:
-    singular, plural = ("entry", "entries") if isinstance(node, (Sequence, Mapping)) else ("character", "characters")
+def _name_unit(count: int, node: syntax_tree.Node) -> str:
+    singular, plural = (
+        ("entry", "entries")
+        if isinstance(node, (syntax_tree.Sequence, syntax_tree.Mapping))
+        else ("character", "characters")
+    )
     return singular if count == 1 else plural
 
 
@@ -365,21 +371,25 @@ def _describe_too_many(error: _SchemaError) -> Iterator[_ShapeProblem]:
         text = "must be left out: Exists and DoesNotExist have no values"
     else:
         text = f"has {_count_entries(error.node):,} {_name_unit(2, error.node)}; at most {max_length:,} are read"
-    yield error.node, BAD_LENGTH, _prefix_path(error.path, text)
+    yield error.node, policy_codes.BAD_LENGTH, _prefix_path(error.path, text)
 
 
-def _count_entries(node: Node) -> int:
-    if isinstance(node, Scalar):
+def _count_entries(node: syntax_tree.Node) -> int:
+    if isinstance(node, syntax_tree.Scalar):
         return len(node.text)
-    return len(node.items if isinstance(node, Sequence) else node.entries)
+    return len(node.items if isinstance(node, syntax_tree.Sequence) else node.entries)
 
 
 def _describe_repeated(error: _SchemaError) -> Iterator[_ShapeProblem]:
     seen: set[str] = set()
-    for item in error.node.items if isinstance(error.node, Sequence) else ():
-        text = item.text if isinstance(item, Scalar) else ""
-        if text in seen and isinstance(item, Scalar):
-            yield item, REPEATED, _prefix_path(error.path, f"{quote_text(text)} is given twice; remove one")
+    for item in error.node.items if isinstance(error.node, syntax_tree.Sequence) else ():
+        text = item.text if isinstance(item, syntax_tree.Scalar) else ""
+        if text in seen and isinstance(item, syntax_tree.Scalar):
+            yield (
+                item,
+                policy_codes.REPEATED,
+                _prefix_path(error.path, f"{quote_text(text)} is given twice; remove one"),
+            )
         seen.add(text)
 
 

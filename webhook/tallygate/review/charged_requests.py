@@ -14,16 +14,7 @@ import msgspec
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import Charge, ConsumerKind, has_ended
-from tallygate.accounting.devices.device_meter import (
-    AllocatedDevice,
-    DeviceFinder,
-    DeviceId,
-    DeviceMeter,
-    KnownDevice,
-    UndecidedDeviceError,
-    count_devices,
-    list_allocated_devices,
-)
+from tallygate.accounting.devices import device_meter
 from tallygate.accounting.problem import Problem
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.result_cache import Fingerprint
@@ -67,7 +58,7 @@ class UnseenTemplate(msgspec.Struct, frozen=True):
 class UndecidedChargeError(TallygateError):
     """The charge under the cap of this name is not known yet, because of `cause`: the request can be sent again."""
 
-    def __init__(self, cap: str, cause: UndecidedDeviceError | UnseenClass | UnseenTemplate) -> None:
+    def __init__(self, cap: str, cause: device_meter.UndecidedDeviceError | UnseenClass | UnseenTemplate) -> None:
         super().__init__(f"cap {cap}: {cause}")
         self.cap = cap
         self.cause: RetryLaterError = _ERRORS.get(type(cause), UnknownDeviceError)(str(self))
@@ -107,7 +98,7 @@ def is_charged(decoded_request: DecodedRequest) -> bool:
     return request.kind == "ResourceClaim"
 
 
-def find_no_device(_: DeviceId) -> KnownDevice | None:
+def find_no_device(_: device_meter.DeviceId) -> device_meter.KnownDevice | None:
     """Return None: no slices are watched."""
     return None
 
@@ -116,7 +107,7 @@ def compute_request_charges(
     decoded_request: DecodedRequest,
     caps: Sequence[ActiveCap],
     nonce: str,
-    find_device: DeviceFinder = find_no_device,
+    find_device: device_meter.DeviceFinder = find_no_device,
 ) -> RequestCharges | None:
     """Return the charges of a request under these caps; None if it changes nothing that a cap counts.
 
@@ -202,7 +193,7 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
     caps: Sequence[ActiveCap],
     *,
     nonce: str,
-    find_device: DeviceFinder,
+    find_device: device_meter.DeviceFinder,
 ) -> RequestCharges | None:
     is_allocation = request.subresource == _STATUS
     if is_allocation and (_get_allocation(new) is None or _get_allocation(new) == _get_allocation(old)):
@@ -237,7 +228,7 @@ def _charge_claim_under(
     request: AdmissionRequest,
     old: ResourceClaim | None,
     new: ResourceClaim,
-    find_device: DeviceFinder,
+    find_device: device_meter.DeviceFinder,
 ) -> CapCharge:
     """Return the charge of a claim under a cap.
 
@@ -290,7 +281,9 @@ def _split(amounts: Amounts, names: Collection[str]) -> tuple[Amounts, Amounts]:
     return Amounts(chosen), Amounts({name: amount for name, amount in amounts.items() if name not in names})
 
 
-def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find_device: DeviceFinder) -> CapCharge:
+def _add_devices(
+    charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find_device: device_meter.DeviceFinder
+) -> CapCharge:
     """Return the charge of a change with the amounts of devices by attributes and capacities.
 
     The change allocates devices, or its labels bring a claim with devices under the cap.
@@ -302,7 +295,7 @@ def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find
     before, after = list_counted_devices(charge.cap, old), list_counted_devices(charge.cap, new)
     if not after or before == after:
         return charge
-    current = count_devices(before, meters, find_device, NO_AMOUNTS).amounts
+    current = device_meter.count_devices(before, meters, find_device, NO_AMOUNTS).amounts
     try:
         hard = {name: meter for name, meter in meters.items() if name in charge.cap.hard}
         if _get_allocation(old) == _get_allocation(new):
@@ -314,32 +307,34 @@ def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find
             }
         if len(hard) < len(meters):  # without a hard limit, an unknown amount rejects nothing
             soft = {name: meter for name, meter in meters.items() if name not in hard}
-            requested |= count_devices(after, soft, find_device, NO_AMOUNTS).amounts
-    except UndecidedDeviceError as error:
+            requested |= device_meter.count_devices(after, soft, find_device, NO_AMOUNTS).amounts
+    except device_meter.UndecidedDeviceError as error:
         raise UndecidedChargeError(charge.cap.definition.name, error) from None
     return msgspec.structs.replace(
         charge, current=_add_amounts(charge.current, current), requested=_add_amounts(charge.requested, requested)
     )
 
 
-def list_counted_devices(cap: ActiveCap, claim: ResourceClaim) -> tuple[AllocatedDevice, ...]:
+def list_counted_devices(cap: ActiveCap, claim: ResourceClaim) -> tuple[device_meter.AllocatedDevice, ...]:
     """Return the devices of a claim that count under names by attributes or capacities; none if the claim does not."""
     is_owned = bool(find_pod_uid(claim.metadata or ObjectMeta()))
-    return list_allocated_devices(claim) if cap.counts_allocation(claim, is_owned=is_owned) else ()
+    return device_meter.list_allocated_devices(claim) if cap.counts_allocation(claim, is_owned=is_owned) else ()
 
 
 def _count_known(
-    devices: tuple[AllocatedDevice, ...], meters: Mapping[str, DeviceMeter], find_device: DeviceFinder
+    devices: tuple[device_meter.AllocatedDevice, ...],
+    meters: Mapping[str, device_meter.DeviceMeter],
+    find_device: device_meter.DeviceFinder,
 ) -> Mapping[str, int]:
     """Return the amounts of devices that a claim has already.
 
     Raises:
         UndecidedDeviceError: if one is unknown.
     """
-    count = count_devices(devices, meters, find_device, NO_AMOUNTS)
+    count = device_meter.count_devices(devices, meters, find_device, NO_AMOUNTS)
     if count.unknown:
         names = ", ".join(sorted(count.unknown))
-        raise UndecidedDeviceError(f"a device of the claim is unknown, so its amount of {names} is too")
+        raise device_meter.UndecidedDeviceError(f"a device of the claim is unknown, so its amount of {names} is too")
     return count.amounts
 
 

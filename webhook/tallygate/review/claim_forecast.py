@@ -30,16 +30,9 @@ from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, Reso
 from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.matching import matches_subjects
 from tallygate.policy.model import ForecastEnforcement
+from tallygate.review import device_forecast
 from tallygate.review.cap_charge import CapCharge, CapChargeResult
 from tallygate.review.cap_messages import create_unknown_product_problem, describe_scope, describe_wait
-from tallygate.review.device_forecast import (
-    CLAIM,
-    POD,
-    TEMPLATE,
-    compute_least,
-    forecast_amounts,
-    forecasts_devices,
-)
 from tallygate.state.ledger.ledger import Ledger
 
 CLAIMS_FIELD = "spec.resourceClaims"
@@ -85,7 +78,7 @@ class PodClaims(msgspec.Struct, frozen=True):
 
     def compute_least(self, cap: ActiveCap) -> Amounts:
         """Return the least that all claims count under a cap once they are allocated, by the published devices."""
-        return compute_least(cap, self.claims, self.review)
+        return device_forecast.compute_least(cap, self.claims, self.review)
 
     def compute_charge(self, cap: ActiveCap) -> Amounts:
         """Return the charge of all claims under a cap; empty if the cap does not apply to their controller."""
@@ -138,7 +131,7 @@ def counts_devices(caps: Iterable[ActiveCap], review: LeastAmountsReview | None)
         cap.device_sources
         or cap.multiplies_devices
         or cap.classes.open_names  # a class that is not seen may count
-        or (review is not None and forecasts_devices(cap))
+        or (review is not None and device_forecast.forecasts_devices(cap))
         for cap in caps
     )
 
@@ -194,7 +187,7 @@ def forecast_devices(
     only a cap that could never allow its claims is a problem.
     """
     request, target = decoded_request.request, decoded_request.target
-    forecasting = [cap for cap in caps if forecasts_devices(cap)]
+    forecasting = [cap for cap in caps if device_forecast.forecasts_devices(cap)]
     if not forecasting or target is None or request.operation != CREATE or request.user.name == SCHEDULER_USER:
         return
     created = decoded_request.get_object(target)
@@ -202,15 +195,17 @@ def forecast_devices(
         return
     if isinstance(created, ResourceClaimTemplate):
         spec = created.spec or ResourceClaimTemplateSpec()
-        claim, subject = ResourceClaim(spec.metadata, spec.spec), TEMPLATE
+        claim, subject = ResourceClaim(spec.metadata, spec.spec), device_forecast.TEMPLATE
     elif isinstance(created, ResourceClaim):
-        claim, subject = created, CLAIM
+        claim, subject = created, device_forecast.CLAIM
     else:
         return
     review = least_amounts.start_review()
     for cap in forecasting:
-        read = partial(read_ledger, cap) if subject is CLAIM else _return_ledger
-        yield from forecast_amounts(subject, compute_least(cap, (claim,), review), cap, read)
+        read = partial(read_ledger, cap) if subject is device_forecast.CLAIM else _return_ledger
+        yield from device_forecast.forecast_amounts(
+            subject, device_forecast.compute_least(cap, (claim,), review), cap, read
+        )
 
 
 def _return_ledger(ledger: Ledger | None = None) -> Ledger | None:
@@ -246,7 +241,9 @@ def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult
         cap, ledger = result.charge.cap, result.ledger
         if cap.definition.workloads is ForecastEnforcement.IGNORE or ledger.initializer:
             continue
-        yield from forecast_amounts(POD, claims.compute_least(cap), cap, partial(_return_ledger, ledger))
+        yield from device_forecast.forecast_amounts(
+            device_forecast.POD, claims.compute_least(cap), cap, partial(_return_ledger, ledger)
+        )
         for name, claimed in sorted(claims.compute_charge(cap).items()):
             free = max(cap.hard.get(name, claimed) - ledger.compute_charged().get(name, 0), 0)
             if name in cap.hard and claimed > free:

@@ -15,40 +15,18 @@ from typing import Protocol
 
 import msgspec
 
+from tallygate.accounting import resource_quota
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount, round_down_to_unit, round_up_to_unit
 from tallygate.accounting.devices.least_amounts import LeastAmountsReview
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
-from tallygate.accounting.resource_quota import (
-    CROSS_NAMESPACE_SCOPE,
-    compute_claim_quota_charge,
-    compute_quota_charge,
-    compute_scheduler_claim_charge,
-    is_claim_key,
-    is_in_scope,
-    list_missing_amounts,
-)
 from tallygate.admission.rule_codes import CLAIMS_OVER_QUOTA, WORKLOAD_OVER_QUOTA
-from tallygate.objects.core import (
-    Pod,
-    PodSpec,
-    ResourceList,
-    ResourceQuota,
-    ResourceQuotaSpec,
-    ResourceQuotaStatus,
-)
+from tallygate.objects import core
+from tallygate.review import claim_forecast
 from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
 from tallygate.review.cap_messages import CLAIMS_WAIT
-from tallygate.review.claim_forecast import (
-    NO_CLAIMS,
-    ClaimTemplateLister,
-    PodClaims,
-    describe_claims_request,
-    find_pod_claims,
-    is_controlled,
-)
 from tallygate.review.workload_forecast import ChargedPods, ForecastLimit, forecast_resources
 
 _CODES = (WORKLOAD_OVER_QUOTA,) * 4
@@ -57,7 +35,7 @@ _CODES = (WORKLOAD_OVER_QUOTA,) * 4
 class QuotaLister(Protocol):
     """A source of the ResourceQuotas of namespaces."""
 
-    def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
+    def list_quotas(self, namespace: str) -> Sequence[core.ResourceQuota] | None:
         """Return the quotas of a namespace, with their used amounts; None if the current state is unknown."""
         ...
 
@@ -68,9 +46,9 @@ class ExpectedClaims(msgspec.Struct, frozen=True):
     `limits` is the noun for the limits that count them: caps, quotas, or both.
     """
 
-    pod: Pod = Pod()
-    claims: PodClaims = NO_CLAIMS
-    quotas: Sequence[ResourceQuota] = ()
+    pod: core.Pod = core.Pod()
+    claims: claim_forecast.PodClaims = claim_forecast.NO_CLAIMS
+    quotas: Sequence[core.ResourceQuota] = ()
     limits: str = ""
 
     def with_review(self, review: LeastAmountsReview | None) -> "ExpectedClaims":
@@ -92,26 +70,29 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
     get_resources_by_class: Callable[[], Mapping[str, str]]
     is_advertised: Callable[[str], bool]
 
-    def list_quotas(self, namespace: str) -> Sequence[ResourceQuota]:
+    def list_quotas(self, namespace: str) -> Sequence[core.ResourceQuota]:
         """Return the quotas of a namespace; none if they are unknown."""
         return self.quotas.list_quotas(namespace) or ()
 
-    def list_quotas_of_claims(self, pod: Pod, namespace: str) -> Sequence[ResourceQuota]:
+    def list_quotas_of_claims(self, pod: core.Pod, namespace: str) -> Sequence[core.ResourceQuota]:
         """Return the quotas that count the claims which controllers make for a pod, if a user creates it."""
-        if is_controlled(pod.metadata):
+        if claim_forecast.is_controlled(pod.metadata):
             return ()
         return [quota for quota in self.list_quotas(namespace) if self._counts_claims(quota)]
 
-    def counts_claims(self, quotas: Iterable[ResourceQuota]) -> bool:
+    def counts_claims(self, quotas: Iterable[core.ResourceQuota]) -> bool:
         """Return whether one of the quotas counts claims."""
         return any(map(self._counts_claims, quotas))
 
-    def selects_by_affinity(self, quotas: Iterable[ResourceQuota]) -> bool:
+    def selects_by_affinity(self, quotas: Iterable[core.ResourceQuota]) -> bool:
         """Return whether one of the quotas selects pods by their affinity to pods in other namespaces."""
-        return any(CROSS_NAMESPACE_SCOPE in _list_scopes(quota.spec or ResourceQuotaSpec()) for quota in quotas)
+        return any(
+            resource_quota.CROSS_NAMESPACE_SCOPE in _list_scopes(quota.spec or core.ResourceQuotaSpec())
+            for quota in quotas
+        )
 
     def forecast_workload(
-        self, workload: ForecastWorkload, old_workload: ForecastWorkload | None, quotas: Sequence[ResourceQuota]
+        self, workload: ForecastWorkload, old_workload: ForecastWorkload | None, quotas: Sequence[core.ResourceQuota]
     ) -> Iterator[Problem]:
         """Yield the forecasts for a workload's pods and their claims under each quota of its namespace.
 
@@ -131,13 +112,15 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
             except QuantityError:
                 continue  # no API server stores such a quota; the next one may be valid
 
-    def _counts_claims(self, quota: ResourceQuota) -> bool:
-        spec = quota.spec or ResourceQuotaSpec()
+    def _counts_claims(self, quota: core.ResourceQuota) -> bool:
+        spec = quota.spec or core.ResourceQuotaSpec()
         resources_by_class = self.get_resources_by_class()
-        return not _list_scopes(spec) and any(is_claim_key(key, resources_by_class) for key in spec.hard or ())
+        return not _list_scopes(spec) and any(
+            resource_quota.is_claim_key(key, resources_by_class) for key in spec.hard or ()
+        )
 
     def _forecast_quota(
-        self, workload: ForecastWorkload, old_workload: ForecastWorkload | None, quota: ResourceQuota
+        self, workload: ForecastWorkload, old_workload: ForecastWorkload | None, quota: core.ResourceQuota
     ) -> Iterator[Problem]:
         hard, used = read_limits(quota)
         limit = ForecastLimit(_describe_quota(quota), hard, *_CODES)
@@ -156,14 +139,16 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
         for forecast in forecast_resources(charged_pods, limit, counted, lambda: used):
             yield forecast.problem
 
-    def charge_pods(self, workload: ForecastWorkload, quota: ResourceQuota) -> Iterator[ChargedPods]:
+    def charge_pods(self, workload: ForecastWorkload, quota: core.ResourceQuota) -> Iterator[ChargedPods]:
         """Yield the pods of each template with what one of them surely adds to a quota."""
         for pods in workload.pod_sets:
             claimed = self._charge_claims(pods.template, pods.claims, quota)
             own = _charge_pod(pods.template, quota, workload.defaults, is_across=pods.reaches_namespaces)
             yield ChargedPods(pods, own + claimed, claimed)
 
-    def _forecast_claims(self, pod: Pod, claims: PodClaims, quota: ResourceQuota) -> Iterator[Problem]:
+    def _forecast_claims(
+        self, pod: core.Pod, claims: claim_forecast.PodClaims, quota: core.ResourceQuota
+    ) -> Iterator[Problem]:
         hard, used = read_limits(quota)
         own = _charge_pod(pod, quota, NO_POD_DEFAULTS, is_across=None)  # it has the defaults; and there are no scopes
         for name, claimed in sorted(self._charge_claims(pod, claims, quota).items()):
@@ -171,28 +156,30 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
                 continue
             limit = f"{_describe_quota(quota)} has hard {format_amount(name, hard[name])}"
             if own.get(name, 0) + claimed > hard[name]:
-                request = describe_claims_request(name, own.get(name, 0), claimed)
+                request = claim_forecast.describe_claims_request(name, own.get(name, 0), claimed)
                 yield _create_claims_problem(f"{request}, {limit}: the pod can never run")
             elif claimed > (free := max(hard[name] - used.get(name, 0) - own.get(name, 0), 0)):
-                request = describe_claims_request(name, 0, claimed)
+                request = claim_forecast.describe_claims_request(name, 0, claimed)
                 yield _create_claims_problem(
                     f"{request}, {limit}, free {format_amount(name, free)}: the pod stays pending until {CLAIMS_WAIT}"
                 )
 
-    def _charge_claims(self, pod: Pod, claims: PodClaims, quota: ResourceQuota) -> Amounts:
+    def _charge_claims(self, pod: core.Pod, claims: claim_forecast.PodClaims, quota: core.ResourceQuota) -> Amounts:
         """Return the amounts that the claims of one pod surely add to a quota."""
         if not self._counts_claims(quota):
             return NO_AMOUNTS
         resources_by_class = self.get_resources_by_class()
-        charge = compute_scheduler_claim_charge(pod, resources_by_class, self.is_advertised)
-        return sum((compute_claim_quota_charge(claim, resources_by_class) for claim in claims.claims), charge)
+        charge = resource_quota.compute_scheduler_claim_charge(pod, resources_by_class, self.is_advertised)
+        return sum(
+            (resource_quota.compute_claim_quota_charge(claim, resources_by_class) for claim in claims.claims), charge
+        )
 
 
 def find_expected_claims(
-    pod: Pod,
+    pod: core.Pod,
     namespace: str,
     forecaster: QuotaForecaster | None,
-    templates: ClaimTemplateLister | None,
+    templates: claim_forecast.ClaimTemplateLister | None,
     *,
     has_caps: bool,
 ) -> ExpectedClaims:
@@ -201,7 +188,9 @@ def find_expected_claims(
     has_caps = has_caps and bool(pod.spec and pod.spec.resource_claims)
     if not quotas and not has_caps:
         return NO_EXPECTED_CLAIMS
-    claims = find_pod_claims(pod, namespace, templates) if templates is not None else NO_CLAIMS
+    claims = (
+        claim_forecast.find_pod_claims(pod, namespace, templates) if templates is not None else claim_forecast.NO_CLAIMS
+    )
     return ExpectedClaims(pod, claims, quotas, name_limits(has_caps=has_caps, has_quotas=bool(quotas)))
 
 
@@ -210,37 +199,39 @@ def name_limits(*, has_caps: bool, has_quotas: bool) -> str:
     return " and ".join(["caps"] * has_caps + ["quotas"] * has_quotas)
 
 
-def read_limits(quota: ResourceQuota) -> tuple[Amounts, Amounts]:
+def read_limits(quota: core.ResourceQuota) -> tuple[Amounts, Amounts]:
     """Return the hard amounts of a quota whose used amounts are computed already, and all used amounts."""
-    spec, status = quota.spec or ResourceQuotaSpec(), quota.status or ResourceQuotaStatus()
+    spec, status = quota.spec or core.ResourceQuotaSpec(), quota.status or core.ResourceQuotaStatus()
     hard, used = _read_amounts(spec.hard, round_down_to_unit), _read_amounts(status.used, round_up_to_unit)
     computed_names = used.keys() & (status.hard or {}).keys()  # the used amount of any other name is unknown yet
     return Amounts({name: value for name, value in hard.items() if name in computed_names}), used
 
 
-def _charge_pod(pod: Pod, quota: ResourceQuota, defaults: PodDefaults, *, is_across: bool | None) -> Amounts:
+def _charge_pod(pod: core.Pod, quota: core.ResourceQuota, defaults: PodDefaults, *, is_across: bool | None) -> Amounts:
     """Return the amounts that a pod with its defaults surely adds to a quota, without its claims."""
-    if not _is_surely_selected(quota.spec or ResourceQuotaSpec(), pod.spec or PodSpec(), defaults, is_across=is_across):
+    if not _is_surely_selected(
+        quota.spec or core.ResourceQuotaSpec(), pod.spec or core.PodSpec(), defaults, is_across=is_across
+    ):
         return NO_AMOUNTS
-    charge = compute_quota_charge(pod, None)
+    charge = resource_quota.compute_quota_charge(pod, None)
     return Amounts({name: cost for name, each in charge.items() if (cost := round_up_to_unit(name, each)) > 0})
 
 
 def _find_missing(
-    pods: ForecastPods, template: Pod | None, quota: ResourceQuota, hard: Amounts, defaults: PodDefaults
+    pods: ForecastPods, template: core.Pod | None, quota: core.ResourceQuota, hard: Amounts, defaults: PodDefaults
 ) -> Mapping[str, tuple[str, ...]]:
     """Return the keys of a quota that rejects the pods of a template, with the containers that set no such amount."""
     spec = template.spec if template is not None else None
     if spec is None or not pods.replicas.count or pods.view.is_partial or not defaults.has_limit_ranges:
         return {}
-    quota_spec = quota.spec or ResourceQuotaSpec()
+    quota_spec = quota.spec or core.ResourceQuotaSpec()
     if not _is_surely_selected(quota_spec, spec, defaults, is_across=pods.reaches_namespaces):
         return {}
-    return {key: containers for key in sorted(hard) if (containers := list_missing_amounts(key, spec))}
+    return {key: containers for key in sorted(hard) if (containers := resource_quota.list_missing_amounts(key, spec))}
 
 
 def _is_surely_selected(
-    spec: ResourceQuotaSpec, pod: PodSpec, defaults: PodDefaults, *, is_across: bool | None
+    spec: core.ResourceQuotaSpec, pod: core.PodSpec, defaults: PodDefaults, *, is_across: bool | None
 ) -> bool:
     """Return whether the scopes select a pod, also with defaults that are not known."""
     scopes = _list_scopes(spec)
@@ -248,27 +239,29 @@ def _is_surely_selected(
         return False
     if "PriorityClass" in scopes and not pod.priority_class_name and not defaults.has_priority_classes:
         return False
-    return is_in_scope(spec, pod, is_across=is_across) is True
+    return resource_quota.is_in_scope(spec, pod, is_across=is_across) is True
 
 
-def _list_scopes(spec: ResourceQuotaSpec) -> frozenset[str | None]:
+def _list_scopes(spec: core.ResourceQuotaSpec) -> frozenset[str | None]:
     expressions = (spec.scope_selector.match_expressions if spec.scope_selector else None) or ()
     return frozenset([*(spec.scopes or ()), *(expression.scope_name for expression in expressions)])
 
 
-def _read_amounts(quantities: ResourceList | None, read: Callable[[str, Quantity], int]) -> Amounts:
+def _read_amounts(quantities: core.ResourceList | None, read: Callable[[str, Quantity], int]) -> Amounts:
     return Amounts({name: read(name, Quantity.from_json(raw)) for name, raw in (quantities or {}).items()})
 
 
-def _describe_quota(quota: ResourceQuota) -> str:
+def _describe_quota(quota: core.ResourceQuota) -> str:
     return f"quota {_get_name(quota)} of this namespace"
 
 
-def _get_name(quota: ResourceQuota) -> str:
+def _get_name(quota: core.ResourceQuota) -> str:
     return (quota.metadata.name if quota.metadata else None) or ""
 
 
-def _create_missing_problem(quota: ResourceQuota, key: str, pods: ForecastPods, containers: Iterable[str]) -> Problem:
+def _create_missing_problem(
+    quota: core.ResourceQuota, key: str, pods: ForecastPods, containers: Iterable[str]
+) -> Problem:
     text = (
         f"{_describe_quota(quota)} counts {key}, which is missing on {', '.join(containers)}: no pod is accepted until "
         "each container sets it"

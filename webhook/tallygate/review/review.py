@@ -28,32 +28,14 @@ from tallygate.admission.request import ALLOWED, CREATE, AdmissionRequest, Phase
 from tallygate.admission.rule_index import Labels
 from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.objects.core import Pod
+from tallygate.review import cap_messages, claim_forecast
 from tallygate.review.active_policies import ActivePolicySet
 from tallygate.review.cap_charge import CapCharge, CapChargeResult, CapObstacle, ChargeResult
-from tallygate.review.cap_messages import (
-    ExcessDescriber,
-    create_excess_problems,
-    create_new_cap_warning,
-    create_soft_limit_warnings,
-    describe_no_excess,
-    describe_prerequisite,
-    is_newly_exceeded,
-)
 from tallygate.review.charged_requests import (
     RequestCharges,
     UndecidedChargeError,
     compute_request_charges,
     is_charged,
-)
-from tallygate.review.claim_forecast import (
-    counts_devices,
-    describe_unknown,
-    describe_unseen_classes,
-    describe_unseen_template,
-    forecast_devices,
-    forecast_impossible_claims,
-    forecast_waiting_claims,
-    is_controlled,
 )
 from tallygate.review.limit_annotation_review import check_limit_annotations, is_namespace_write
 from tallygate.review.namespace_moves import check_namespace_move, is_namespace_update
@@ -163,7 +145,7 @@ class _Limits(msgspec.Struct):
                 return self._review_workload(outcome)
             if request.kind == "ResourceClaimTemplate":
                 caps = policy_set.caps.find_matching(request.namespace, self.labels).caps
-                unknown = describe_unseen_template(self.decoded_request, caps)
+                unknown = claim_forecast.describe_unseen_template(self.decoded_request, caps)
                 return outcome.warn(self._forecast_devices(caps), unknown)
         if is_namespace_write(request):
             # Also if a rule denies, so that its author reads all mistakes at once; and before the move, since a denied
@@ -223,7 +205,7 @@ class _Limits(msgspec.Struct):
         if pod is not None:
             expected = self._find_claims(outcome, pod, charges.charges)
         claims = expected.claims
-        if claims.claims and (problems := list(forecast_impossible_claims(claims, charges.charges))):
+        if claims.claims and (problems := list(claim_forecast.forecast_impossible_claims(claims, charges.charges))):
             return outcome.reject(problems)
         return replace(outcome, charges=charges, warnings=warnings, claims=expected)
 
@@ -246,7 +228,7 @@ class _Limits(msgspec.Struct):
             return ()
         namespace = self.decoded_request.request.namespace
         return list(
-            forecast_devices(
+            claim_forecast.forecast_devices(
                 self.decoded_request,
                 caps,
                 self.view.least_amounts,
@@ -273,7 +255,7 @@ class _Limits(msgspec.Struct):
         if not spec.resource_claims and (not devices or view.quotas is None or not requests_any(spec, devices)):
             return NO_EXPECTED_CLAIMS
         namespace, least = outcome.request.namespace, view.start_least_amounts()
-        has_caps = counts_devices((charge.cap for charge in charges), least)
+        has_caps = claim_forecast.counts_devices((charge.cap for charge in charges), least)
         quotas, templates = view.quota_forecaster, view.claim_templates
         expected = find_expected_claims(pod, namespace, quotas, templates, has_caps=has_caps)
         return expected if expected is NO_EXPECTED_CLAIMS else expected.with_review(least)
@@ -302,7 +284,10 @@ def _wait_for_charge(outcome: Outcome, error: UndecidedChargeError) -> Outcome:
 
 
 def conclude(
-    outcome: Outcome, view: ClusterView, result: ChargeResult, describe_excess: ExcessDescriber | None = None
+    outcome: Outcome,
+    view: ClusterView,
+    result: ChargeResult,
+    describe_excess: cap_messages.ExcessDescriber | None = None,
 ) -> Outcome:
     """Return the outcome of a request after its charges were reserved, or were not.
 
@@ -326,10 +311,12 @@ def conclude(
     counted = [booked for booked in result.reserved if not booked.ledger.initializer]
     new_caps = [booked for booked in result.reserved if booked.ledger.counts_first and booked.charge.is_limited]
     warnings = (
-        *(warning for booked in counted for warning in create_soft_limit_warnings(booked)),
-        *(create_new_cap_warning(booked) for booked in new_caps),
+        *(warning for booked in counted for warning in cap_messages.create_soft_limit_warnings(booked)),
+        *(cap_messages.create_new_cap_warning(booked) for booked in new_caps),
     )
-    exceeded_caps = tuple(booked.charge.cap.definition.name for booked in counted if is_newly_exceeded(booked))
+    exceeded_caps = tuple(
+        booked.charge.cap.definition.name for booked in counted if cap_messages.is_newly_exceeded(booked)
+    )
     if warnings or exceeded_caps:
         verdict = dataclasses.replace(
             outcome.verdict, warnings=(*outcome.verdict.warnings, *warnings), exceeded=exceeded_caps
@@ -342,17 +329,19 @@ def _list_excess(
     request: AdmissionRequest,
     charges: RequestCharges,
     exceeded: Sequence[CapChargeResult],
-    describe_excess: ExcessDescriber | None,
+    describe_excess: cap_messages.ExcessDescriber | None,
 ) -> list[Problem]:
     """Return the problems of the caps that a pod, a claim, or a workload as a whole exceeds."""
-    consumer, describe_excess = charges.consumer, describe_excess or describe_no_excess
+    consumer, describe_excess = charges.consumer, describe_excess or cap_messages.describe_no_excess
     if consumer.kind is ConsumerKind.WORKLOAD:
         create_problems = partial(
             create_whole_problems, kind=request.kind, pod_count=charges.pod_count, describe_excess=describe_excess
         )
     else:
         create_problems = partial(
-            create_excess_problems, describe_excess=describe_excess, is_allocation=bool(consumer.allocates_at)
+            cap_messages.create_excess_problems,
+            describe_excess=describe_excess,
+            is_allocation=bool(consumer.allocates_at),
         )
     return [problem for result in exceeded for problem in create_problems(result)]
 
@@ -366,7 +355,7 @@ def _conclude_without_result(outcome: Outcome, obstacles: tuple[CapObstacle, ...
         is_transient = isinstance(cause, StoreUnreachableError)
         return outcome.fail(f"the ledgers are unreachable: {cause}", noted, is_transient=is_transient)
     if isinstance(cause, Prerequisite):
-        return outcome.retry(describe_prerequisite(obstacle.cap, cause, obstacle.activation), obstacles)
+        return outcome.retry(cap_messages.describe_prerequisite(obstacle.cap, cause, obstacle.activation), obstacles)
     return outcome.retry(str(cause), obstacles)
 
 
@@ -376,12 +365,14 @@ def add_claim_forecasts(
     """Return the outcome with the forecasts of caps and quotas on the claims of a pod, after its charge."""
     if expected is NO_EXPECTED_CLAIMS:
         return outcome
-    warnings = list(forecast_waiting_claims(expected.claims, reserved))
+    warnings = list(claim_forecast.forecast_waiting_claims(expected.claims, reserved))
     if view.quota_forecaster is not None:
         warnings += view.quota_forecaster.forecast_pod(expected)
-    unknown = describe_unknown(expected.claims, expected.limits)
+    unknown = claim_forecast.describe_unknown(expected.claims, expected.limits)
     if not unknown and not expected.claims.is_controlled:
-        unknown = describe_unseen_classes((result.charge.cap for result in reserved), expected.claims.claims)
+        unknown = claim_forecast.describe_unseen_classes(
+            (result.charge.cap for result in reserved), expected.claims.claims
+        )
     return outcome.warn(warnings, unknown)
 
 
@@ -398,7 +389,7 @@ def find_rejected_pods(decoded_request: DecodedRequest) -> Sequence[Problem]:
     if target is None or not target.creates_pods or request.subresource:
         return ()
     decoded_object = decoded_request.get_object(target)
-    if is_controlled(decoded_object.metadata):
+    if claim_forecast.is_controlled(decoded_object.metadata):
         return ()
     is_complete = not (any(defaults.containers) or defaults.bounds or defaults.runtime_classes)
     if is_complete and not any(map(_has_pod_level, target.list_pods(decoded_object))):

@@ -26,6 +26,7 @@ from tallygate.errors import TallygateError
 from tallygate.kube.resource_codec import parse_revision
 from tallygate.objects.core import Pod
 from tallygate.objects.meta import PartialObjectMetadata
+from tallygate.review import charged_requests
 from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
 from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.review.cap_messages import (
@@ -34,15 +35,6 @@ from tallygate.review.cap_messages import (
     describe_scope,
     describe_wait,
     find_hard,
-)
-from tallygate.review.charged_requests import (
-    RequestCharges,
-    UndecidedChargeError,
-    UnseenTemplate,
-    compute_pod_charge,
-    find_class_of_pod,
-    may_exceed,
-    require_seen_class,
 )
 from tallygate.review.claim_forecast import counts_devices
 from tallygate.review.owner_chain import Controller, OwnerChains, UnreadableOwnerError
@@ -92,12 +84,12 @@ def read_none() -> None:
 
 
 def drop_counted_by_owners(
-    request_charges: RequestCharges,
+    request_charges: charged_requests.RequestCharges,
     controllers: Sequence[Controller],
     targets: ReviewTargets,
     reader: WorkloadReader,
     implied: ImpliedRequests = NO_IMPLIED,
-) -> RequestCharges | None:
+) -> charged_requests.RequestCharges | None:
     """Return the charges of a workload without those under caps that one of its controllers reserves under; or None.
 
     A controller that starts together reserves for all pods itself, if its own templates state what they request: those
@@ -130,7 +122,9 @@ def _list_pods(reader: WorkloadReader, namespace: str, controller: Controller, t
 def _counts_pod(cap: ActiveCap, pod: Pod) -> bool:
     """Return whether a cap counts something of a pod, or of a claim for it."""
     has_claims = pod.spec is not None and bool(pod.spec.resource_claims)
-    return has_claims or cap.may_count_pod_by_mapping(pod) or bool(compute_pod_charge(cap, pod).amounts)
+    return (
+        has_claims or cap.may_count_pod_by_mapping(pod) or bool(charged_requests.compute_pod_charge(cap, pod).amounts)
+    )
 
 
 def compute_workload_charges(
@@ -139,7 +133,7 @@ def compute_workload_charges(
     old_workload: ForecastWorkload | None,
     caps: Sequence[ActiveCap],
     nonce: Callable[[], str],
-) -> RequestCharges | None:
+) -> charged_requests.RequestCharges | None:
     """Return the charges of a workload as a whole under these caps; None if it starts no more pods than before.
 
     Raises:
@@ -172,12 +166,12 @@ def compute_workload_charges(
         ConsumerKind.WORKLOAD,
         workload=WorkloadTerms(f"{meta.api_version}/{request.kind}"),
     )
-    return RequestCharges(consumer, charges, pod_count=workload.pod_count)
+    return charged_requests.RequestCharges(consumer, charges, pod_count=workload.pod_count)
 
 
 def add_owners(
-    request_charges: RequestCharges, decoded_request: DecodedRequest, owner_chains: OwnerChains
-) -> RequestCharges:
+    request_charges: charged_requests.RequestCharges, decoded_request: DecodedRequest, owner_chains: OwnerChains
+) -> charged_requests.RequestCharges:
     """Return the charges of a new pod or claim with its controllers, from whose reservations it may take over amounts.
 
     The claim that kube-scheduler makes for a pod belongs to the amounts of the pod.
@@ -216,7 +210,7 @@ def _require_seen_classes(workload: ForecastWorkload, old_workload: ForecastWork
     old_sets = old_workload.pod_sets if old_workload is not None else ()
     count_before = sum(pods.replicas.count for pods in old_sets if _find_unseen_class(pods, cap))
     if sum(count for count, _ in unseen) > count_before:
-        require_seen_class(cap, next(each for count, each in unseen if count))
+        charged_requests.require_seen_class(cap, next(each for count, each in unseen if count))
 
 
 def _require_seen_template(workload: ForecastWorkload, old_workload: ForecastWorkload | None, cap: ActiveCap) -> None:
@@ -232,13 +226,13 @@ def _require_seen_template(workload: ForecastWorkload, old_workload: ForecastWor
         return
     count_before = old_workload.pod_count if old_workload is not None else 0
     if workload.pod_count > count_before or (workload.is_rollout and workload.pod_count):
-        raise UndecidedChargeError(cap.definition.name, UnseenTemplate(name))
+        raise charged_requests.UndecidedChargeError(cap.definition.name, charged_requests.UnseenTemplate(name))
 
 
 def _find_unseen_class(pods: ForecastPods, cap: ActiveCap) -> UnseenClass | None:
     """Return a class that is not seen, and decides what pods of a template, or the claims for them, count."""
     of_claims = map(cap.find_unseen_class_of_claim, pods.claims.claims)
-    return find_class_of_pod(cap, pods.template) or next(filter(None, of_claims), None)
+    return charged_requests.find_class_of_pod(cap, pods.template) or next(filter(None, of_claims), None)
 
 
 def _may_count_by_mapping(pods: ForecastPods, cap: ActiveCap) -> bool:
@@ -252,12 +246,15 @@ def _charge_under(
 ) -> CapCharge:
     """Return the charge of a workload as a whole under a cap, by the mappings of classes that the cap counts by."""
     current = _sum_charges(old_workload, cap) if old_workload is not None else NO_AMOUNTS
-    return CapCharge(cap, current, _sum_charges(workload, cap), may_exceed(cap, request))
+    return CapCharge(cap, current, _sum_charges(workload, cap), charged_requests.may_exceed(cap, request))
 
 
 def _sum_charges(workload: ForecastWorkload, cap: ActiveCap) -> Amounts:
     return sum_pod_sets(
-        (pods.replicas, compute_pod_charge(cap, pods.template).amounts + pods.claims.compute_charge(cap))
+        (
+            pods.replicas,
+            charged_requests.compute_pod_charge(cap, pods.template).amounts + pods.claims.compute_charge(cap),
+        )
         for pods in workload.pod_sets
     )
 

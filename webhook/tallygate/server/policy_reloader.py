@@ -5,14 +5,14 @@ from pathlib import Path
 
 import msgspec
 
+from tallygate.policy import model
 from tallygate.policy.load import SHIPPED_POLICIES
-from tallygate.policy.model import NO_LOCATIONS, ImpliedRequest, NamespaceCap, PolicySet, ResourceRule, SourceLocation
 from tallygate.policy.store import PolicyStatus, PolicyStore
 from tallygate.server.interfaces import ReadinessStatus
 from tallygate.server.telemetry.metrics import Telemetry
 
 _MAX_FINDINGS = 20
-_NOWHERE = SourceLocation("", 0, 0)
+_NOWHERE = model.SourceLocation("", 0, 0)
 
 
 class PolicyReloader:
@@ -77,7 +77,7 @@ class PolicyReloader:
         return {"digest": policies.digest, "rules": len(policies.rules), "caps": len(policies.caps)}
 
 
-def _list_changes(before: PolicySet, after: PolicySet) -> dict[str, list[str]]:
+def _list_changes(before: model.PolicySet, after: model.PolicySet) -> dict[str, list[str]]:
     """Return the added, changed and removed policies, as in `cap gpus`, without empty lists."""
     old, new = _index_policies(before), _index_policies(after)
     changes = {
@@ -88,7 +88,7 @@ def _list_changes(before: PolicySet, after: PolicySet) -> dict[str, list[str]]:
     return {name: policies[:_MAX_FINDINGS] for name, policies in changes.items() if policies}
 
 
-def _index_policies(policies: PolicySet) -> dict[str, object]:
+def _index_policies(policies: model.PolicySet) -> dict[str, object]:
     """Return the policies by kind and name; a policy at another line of its file equals itself."""
     return {
         **{f"rule {rule.name}": _remove_locations(rule) for rule in policies.rules},
@@ -100,8 +100,8 @@ def _index_policies(policies: PolicySet) -> dict[str, object]:
     }
 
 
-def _remove_locations(policy: ResourceRule | NamespaceCap | ImpliedRequest) -> object:
-    return msgspec.structs.replace(policy, location=_NOWHERE, locations=NO_LOCATIONS)
+def _remove_locations(policy: model.ResourceRule | model.NamespaceCap | model.ImpliedRequest) -> object:
+    return msgspec.structs.replace(policy, location=_NOWHERE, locations=model.NO_LOCATIONS)
 
 
 def _format_findings(findings: Sequence[object]) -> list[str]:

@@ -19,45 +19,31 @@ from typing import Any, Generic
 import msgspec
 
 from tallygate.accounting.amounts import Amounts
+from tallygate.state import ports
 from tallygate.state.ledger.ledger import Ledger
-from tallygate.state.ports import (
-    LedgerFullError,
-    LedgerKey,
-    LedgerStore,
-    LedgerWrite,
-    RetryLaterError,
-    StoreUnavailableError,
-    T,
-    Transition,
-    TransitionResult,
-    UnknownOutcomeError,
-    VersionedLedger,
-    WriteObserver,
-    WriteResult,
-)
 
 _MAX_WAIT_SECONDS = 3600.0  # an Event accepts no infinite time
 
 
-class Waiter(Generic[T]):
+class Waiter(Generic[ports.T]):
     """A caller with a transition and a deadline.
 
     `sent_result` is the result of its transition in a write with an unknown outcome.
     """
 
-    def __init__(self, transition: Transition[T], deadline: float) -> None:
+    def __init__(self, transition: ports.Transition[ports.T], deadline: float) -> None:
         self.transition = transition
         self.deadline = deadline
-        self.sent_result: TransitionResult[T] | None = None
+        self.sent_result: ports.TransitionResult[ports.T] | None = None
         self.wake_event = Event()
-        self._result: TransitionResult[T] | None = None
+        self._result: ports.TransitionResult[ports.T] | None = None
         self._failure: Exception | None = None
 
     def wait(self, timeout: float) -> None:
         """Wait until the transition is completed, it is this caller's turn to process, or the timeout has passed."""
         self.wake_event.wait(min(max(timeout, 0.0), _MAX_WAIT_SECONDS))
 
-    def complete(self, result: TransitionResult[T] | Exception) -> None:
+    def complete(self, result: ports.TransitionResult[ports.T] | Exception) -> None:
         """Set the final result or failure."""
         if isinstance(result, Exception):
             self._failure = result
@@ -69,7 +55,7 @@ class Waiter(Generic[T]):
         """True once the transition has a result or a failure."""
         return self._result is not None or self._failure is not None
 
-    def get_outcome(self) -> T:
+    def get_outcome(self) -> ports.T:
         """Return the outcome of the transition, or raise its failure.
 
         Raises:
@@ -78,7 +64,7 @@ class Waiter(Generic[T]):
         if self._failure is not None:
             raise self._failure
         if self._result is None:
-            raise RetryLaterError("the ledger of a cap is busy: others were in the way until the deadline")
+            raise ports.RetryLaterError("the ledger of a cap is busy: others were in the way until the deadline")
         return self._result.outcome
 
 
@@ -103,7 +89,7 @@ class WaitQueue:
         with self._lock:
             return list(self._waiters)
 
-    def complete(self, waiter: Waiter[Any], result: TransitionResult[Any] | Exception) -> None:
+    def complete(self, waiter: Waiter[Any], result: ports.TransitionResult[Any] | Exception) -> None:
         """Remove a waiter and complete it; do nothing if it has already left."""
         with self._lock:
             if waiter in self._waiters:
@@ -143,7 +129,7 @@ class CachedLedger:
 
     def __init__(self) -> None:
         self.queue = WaitQueue()
-        self.latest: VersionedLedger | None = None
+        self.latest: ports.VersionedLedger | None = None
         self._is_stale = True
         self._is_contested = False
         self._writes_since_read = 0
@@ -174,13 +160,13 @@ class CachedLedger:
         """Mark the ledger as possibly changed in the store."""
         self._is_stale = True
 
-    def record_read(self, latest: VersionedLedger | None) -> None:
+    def record_read(self, latest: ports.VersionedLedger | None) -> None:
         """Record the ledger that a read returned."""
         self._is_contested = self.latest is not None and (latest is None or latest.version != self.latest.version)
         self._writes_since_read = 0
         self.latest = latest
 
-    def record_write(self, latest: VersionedLedger) -> None:
+    def record_write(self, latest: ports.VersionedLedger) -> None:
         """Record the ledger that this process wrote."""
         self._writes_since_read += 1
         self.latest = latest
@@ -194,7 +180,9 @@ class CachedLedger:
         elif self._rejection is not None:
             self._rejection = replace(self._rejection, ledger=ledger)
 
-    def reuse_rejection(self, transition: Transition[T], now: float) -> TransitionResult[T] | None:
+    def reuse_rejection(
+        self, transition: ports.Transition[ports.T], now: float
+    ) -> ports.TransitionResult[ports.T] | None:
         """Return a rejection without a read, if at least the same amounts were rejected a moment ago (rule 9).
 
         The result is that of this transition on the newest known ledger; None if that one has enough free.
@@ -211,7 +199,7 @@ class CachedLedger:
 class _Batch(msgspec.Struct, frozen=True):
     """The results of all transitions, each applied after the other, and the ledger after all of them."""
 
-    results: Sequence[tuple[Waiter[Any], TransitionResult[Any]]]
+    results: Sequence[tuple[Waiter[Any], ports.TransitionResult[Any]]]
     ledger: Ledger | None
 
     @property
@@ -235,9 +223,9 @@ class BatchedLedgers:
 
     def __init__(
         self,
-        store: LedgerStore,
+        store: ports.LedgerStore,
         monotonic: Callable[[], float],
-        observer: WriteObserver | None = None,
+        observer: ports.WriteObserver | None = None,
         release_turn: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._store = store
@@ -245,9 +233,9 @@ class BatchedLedgers:
         self._observer = observer
         self._release_turn = release_turn
         self._lock = Lock()
-        self._cache: dict[LedgerKey, CachedLedger] = {}
+        self._cache: dict[ports.LedgerKey, CachedLedger] = {}
 
-    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
+    def transact(self, key: ports.LedgerKey, transition: ports.Transition[ports.T], deadline: float) -> ports.T:
         """Apply the transition in a batch with those of other callers, and return its outcome once it is valid.
 
         Raises:
@@ -262,7 +250,7 @@ class BatchedLedgers:
             self._await_outcome(key, cached, waiter)
         return waiter.get_outcome()
 
-    def _await_outcome(self, key: LedgerKey, cached: CachedLedger, waiter: Waiter[Any]) -> None:
+    def _await_outcome(self, key: ports.LedgerKey, cached: CachedLedger, waiter: Waiter[Any]) -> None:
         try:
             if not cached.queue.join(waiter):
                 waiter.wait(waiter.deadline - self._monotonic())
@@ -271,7 +259,7 @@ class BatchedLedgers:
         finally:
             cached.queue.leave(waiter)
 
-    def _get_cached(self, key: LedgerKey) -> CachedLedger:
+    def _get_cached(self, key: ports.LedgerKey) -> CachedLedger:
         """Return the cached ledger of a key, and drop the least recently used one of more than 10,000.
 
         Callers in the queue of a dropped ledger only share fewer writes.
@@ -283,30 +271,32 @@ class BatchedLedgers:
                 del self._cache[next(iter(self._cache))]
         return cached
 
-    def _process(self, key: LedgerKey, cached: CachedLedger, waiters: Sequence[Waiter[Any]], deadline: float) -> None:
+    def _process(
+        self, key: ports.LedgerKey, cached: CachedLedger, waiters: Sequence[Waiter[Any]], deadline: float
+    ) -> None:
         """Process all waiters once, with at most one read and one write. Undecided waiters stay in the queue."""
         try:
             self._process_once(key, cached, waiters, deadline)
-        except LedgerFullError as error:
+        except ports.LedgerFullError as error:
             if len(waiters) == 1:
                 cached.queue.complete(waiters[0], error)
                 return
             for waiter in waiters:  # one by one, some may still succeed
                 if not waiter.is_completed:
                     self._process(key, cached, [waiter], deadline)
-        except (RetryLaterError, StoreUnavailableError) as error:
+        except (ports.RetryLaterError, ports.StoreUnavailableError) as error:
             cached.mark_stale()
             if self._monotonic() < deadline:  # otherwise the processor had too little time; other waiters may have more
                 _fail_waiters(cached, waiters, error)
         except BaseException as error:
             cached.mark_stale()
             _fail_waiters(
-                cached, waiters, error if isinstance(error, Exception) else StoreUnavailableError("interrupted")
+                cached, waiters, error if isinstance(error, Exception) else ports.StoreUnavailableError("interrupted")
             )
             raise
 
     def _process_once(
-        self, key: LedgerKey, cached: CachedLedger, waiters: Sequence[Waiter[Any]], deadline: float
+        self, key: ports.LedgerKey, cached: CachedLedger, waiters: Sequence[Waiter[Any]], deadline: float
     ) -> None:
         started_at = self._monotonic()
         is_live = not cached.may_write_without_read(len(waiters))
@@ -330,7 +320,7 @@ class BatchedLedgers:
             else:
                 cached.mark_stale()  # the outcome needs a read
 
-    def _write(self, key: LedgerKey, cached: CachedLedger, batch: _Batch, deadline: float) -> bool:
+    def _write(self, key: ports.LedgerKey, cached: CachedLedger, batch: _Batch, deadline: float) -> bool:
         """Write the ledger, and return whether it is stored.
 
         If it is not, the processor must read it again: others wrote, or the outcome is unknown.
@@ -339,12 +329,12 @@ class BatchedLedgers:
         cached.mark_stale()
         latest = cached.latest
         before, version = (latest.ledger, latest.version) if latest else (None, None)
-        started_at, write_result = self._monotonic(), WriteResult.FAILED
+        started_at, write_result = self._monotonic(), ports.WriteResult.FAILED
         try:
             version = self._store.write(key, batch.ledger, version, self._compute_timeout(deadline))
-            write_result = WriteResult.CONFLICT if version is None else WriteResult.STORED
-        except UnknownOutcomeError:
-            write_result = WriteResult.UNKNOWN
+            write_result = ports.WriteResult.CONFLICT if version is None else ports.WriteResult.STORED
+        except ports.UnknownOutcomeError:
+            write_result = ports.WriteResult.UNKNOWN
             for waiter, result in batch.results:
                 if result.ledger is not None:
                     waiter.sent_result = result
@@ -353,13 +343,13 @@ class BatchedLedgers:
             if self._observer is not None:
                 duration = self._monotonic() - started_at
                 self._observer.record_write(
-                    LedgerWrite(key, before, batch.ledger, len(batch.results), duration, write_result)
+                    ports.LedgerWrite(key, before, batch.ledger, len(batch.results), duration, write_result)
                 )
         if version is not None:
-            cached.record_write(VersionedLedger(batch.ledger, version))
+            cached.record_write(ports.VersionedLedger(batch.ledger, version))
         return version is not None
 
-    def _remove(self, key: LedgerKey, cached: CachedLedger, _batch: _Batch, deadline: float) -> bool:
+    def _remove(self, key: ports.LedgerKey, cached: CachedLedger, _batch: _Batch, deadline: float) -> bool:
         """Remove the ledger, and return whether it is deleted; if not, it must be read again."""
         cached.mark_stale()
         is_removed = cached.latest is None or self._store.remove(key, cached.latest, self._compute_timeout(deadline))
@@ -371,7 +361,7 @@ class BatchedLedgers:
         return min(max(deadline - self._monotonic(), 0.0), _MAX_CALL_SECONDS)
 
 
-def _is_already_stored(cached: CachedLedger, waiter: Waiter[Any], latest: VersionedLedger | None) -> bool:
+def _is_already_stored(cached: CachedLedger, waiter: Waiter[Any], latest: ports.VersionedLedger | None) -> bool:
     """Complete the waiter and return True if the ledger shows its write with the unknown outcome (rule 1)."""
     if waiter.sent_result is None or latest is None or not waiter.transition.is_stored_in(latest.ledger):
         return False
@@ -381,7 +371,7 @@ def _is_already_stored(cached: CachedLedger, waiter: Waiter[Any], latest: Versio
 
 def _apply_transitions(cached: CachedLedger, waiters: Sequence[Waiter[Any]]) -> _Batch:
     ledger = cached.latest.ledger if cached.latest else None
-    results: list[tuple[Waiter[Any], TransitionResult[Any]]] = []
+    results: list[tuple[Waiter[Any], ports.TransitionResult[Any]]] = []
     for waiter in waiters:
         try:
             result = waiter.transition(ledger)

@@ -14,6 +14,7 @@ from copy import copy
 from enum import Enum, auto
 from typing import NamedTuple
 
+from tallygate.accounting.allocation import planned_requests
 from tallygate.accounting.allocation.allocations import (
     AllocatedState,
     Allocation,
@@ -23,17 +24,6 @@ from tallygate.accounting.allocation.allocations import (
 from tallygate.accounting.allocation.attempt_work import AttemptWork
 from tallygate.accounting.allocation.constraints import Constraint, create_constraint
 from tallygate.accounting.allocation.counters import CounterUse
-from tallygate.accounting.allocation.planned_requests import (
-    MAX_RESULTS,
-    AllocationError,
-    Candidate,
-    NodeAllocationError,
-    PlannedRequest,
-    RequestPlanner,
-    Selectors,
-    format_name,
-    spend,
-)
 from tallygate.accounting.allocation.pools import NamedNode, Pool, SliceIndex, TargetNode
 from tallygate.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
 from tallygate.accounting.devices.consumed_capacity import (
@@ -90,7 +80,7 @@ class Allocator:
         self.rules = rules
         self.consumption = rules.create_consumption_rules()
         self.work = work or AttemptWork()
-        self.selectors = Selectors(self.work, since_37=rules.since_37)
+        self.selectors = planned_requests.Selectors(self.work, since_37=rules.since_37)
 
     def create_idle(self) -> Allocator:
         """Return an allocator of the same slices for which no claim has devices, and no device has a taint.
@@ -105,18 +95,25 @@ class Allocator:
 
     def spend(self, amount: int) -> None:
         """Reduce the work of the present attempt; raise UndecidedAllocationError if that was too much."""
-        spend(self.work, amount)
+        planned_requests.spend(self.work, amount)
 
-    def plan(self, claim: ResourceClaim) -> list[tuple[PlannedRequest, ...]]:
+    def plan(self, claim: ResourceClaim) -> list[tuple[planned_requests.PlannedRequest, ...]]:
         """Return the alternatives of each request of a claim, without the devices of requests for all.
 
         Raises:
             AllocationError: if the claim cannot be allocated on any node.
         """
-        return RequestPlanner(NamedNode(""), (), self._classes, self.selectors, self._has_room).plan(claim)
+        return planned_requests.RequestPlanner(NamedNode(""), (), self._classes, self.selectors, self._has_room).plan(
+            claim
+        )
 
     def suits(
-        self, claim: ResourceClaim, request: PlannedRequest, device: AllocatableDevice, *, ignores_taints: bool = False
+        self,
+        claim: ResourceClaim,
+        request: planned_requests.PlannedRequest,
+        device: AllocatableDevice,
+        *,
+        ignores_taints: bool = False,
     ) -> bool:
         """Return whether a device that nothing else uses is one for a request.
 
@@ -125,7 +122,7 @@ class Allocator:
         """
         return (
             self.selectors.match(f"class {request.class_name}", request.class_selectors, device)
-            and self.selectors.match(f"claim {format_name(claim)}", request.selectors, device)
+            and self.selectors.match(f"claim {planned_requests.format_name(claim)}", request.selectors, device)
             and (ignores_taints or all(request.tolerates(taint) for taint in device.content.taints))
             and self.consumption.fits(device.content.capacities, request.requested)
         )
@@ -141,12 +138,12 @@ class Allocator:
         requests = sum(len(claim.spec.devices.requests or ()) for claim in claims if claim.spec and claim.spec.devices)
         self.spend(_NODE + _SHARED_SLICE * self.slices.shared_count + _REQUEST * requests)
         pools = self.slices.gather_pools(node)
-        planner = RequestPlanner(node, pools, self._classes, self.selectors, self._has_room)
+        planner = planned_requests.RequestPlanner(node, pools, self._classes, self.selectors, self._has_room)
         searched = [_SearchedClaim(claim, planner.plan(claim), self._create_constraints(claim), []) for claim in claims]
         search = _Search(searched, pools, planner, self.state, self.rules)
         if not search.run(self.work):
             if any(pool.invalid_reason for pool in pools):
-                raise NodeAllocationError("invalid resource pools were encountered")
+                raise planned_requests.NodeAllocationError("invalid resource pools were encountered")
             return None
         return [
             Allocation(
@@ -168,7 +165,9 @@ class Allocator:
             constraint = create_constraint(each, keeps_every_value=self.rules.since_37)
             if constraint is None:
                 reason = "empty constraint (unsupported constraint type?)"
-                raise AllocationError(f"claim {format_name(claim)}, constraint #{index}: {reason}")
+                raise planned_requests.AllocationError(
+                    f"claim {planned_requests.format_name(claim)}, constraint #{index}: {reason}"
+                )
             constraints.append(constraint)
         return constraints
 
@@ -196,14 +195,14 @@ class _Taken(NamedTuple):
     pool: Pool
     published: AllocatableSlice
     device: AllocatableDevice
-    request: PlannedRequest
+    request: planned_requests.PlannedRequest
     result: ChosenDevice
     has_counters: bool
 
 
 class _SearchedClaim(NamedTuple):
     claim: ResourceClaim
-    requests: list[tuple[PlannedRequest, ...]]
+    requests: list[tuple[planned_requests.PlannedRequest, ...]]
     constraints: list[Constraint]
     taken: list[_Taken]
 
@@ -215,7 +214,7 @@ class _Search:
         self,
         claims: Sequence[_SearchedClaim],
         pools: Sequence[Pool],
-        planner: RequestPlanner,
+        planner: planned_requests.RequestPlanner,
         state: AllocatedState,
         rules: AllocatorRules,
     ) -> None:
@@ -225,7 +224,7 @@ class _Search:
         self._consumption = rules.create_consumption_rules()
         self._state = state
         self._since_37 = rules.since_37
-        self._candidates: list[Candidate] = [
+        self._candidates: list[planned_requests.Candidate] = [
             (pool, resource_slice, device)
             for pool in pools
             if pool.is_usable
@@ -247,7 +246,7 @@ class _Search:
         outcome: _Outcome | None = None
         self._work = work
         while True:
-            spend(self._work, _STEP)
+            planned_requests.spend(self._work, _STEP)
             try:
                 position = stack[-1].send(outcome)
             except StopIteration as stop:
@@ -280,14 +279,14 @@ class _Search:
             return _Outcome.FAILED
         if position.device >= request.number:
             return (yield _Position(position.claim, position.request + 1)) or _Outcome.FAILED
-        if len(claim.taken) + request.number - position.device > MAX_RESULTS:
+        if len(claim.taken) + request.number - position.device > planned_requests.MAX_RESULTS:
             return _Outcome.TOO_MANY
         if request.is_all:
             return (yield from self._try_next_of_all(position, request))
         return (yield from self._try_each(position, claim, request))
 
     def _try_next_of_all(
-        self, position: _Position, request: PlannedRequest
+        self, position: _Position, request: planned_requests.PlannedRequest
     ) -> Generator[_Position, _Outcome | None, _Outcome]:
         if not self._take(position.claim, request, request.every_device[position.device]):
             return _Outcome.FAILED
@@ -296,13 +295,13 @@ class _Search:
         return outcome or _Outcome.FAILED
 
     def _try_each(
-        self, position: _Position, claim: _SearchedClaim, request: PlannedRequest
+        self, position: _Position, claim: _SearchedClaim, request: planned_requests.PlannedRequest
     ) -> Generator[_Position, _Outcome | None, _Outcome]:
         cost = _CANDIDATE + request.selector_count + len(claim.constraints)
         for index in range(position.start, len(self._candidates)):
             candidate = self._candidates[index]
             _, published, device = candidate
-            spend(self._work, cost)
+            planned_requests.spend(self._work, cost)
             if (
                 self._is_taken(position.claim, request, device.id)
                 or not self._planner.is_selectable(claim.claim, request, published, device)
@@ -316,7 +315,9 @@ class _Search:
                 return outcome
         return _Outcome.FAILED
 
-    def _take(self, claim_index: int, request: PlannedRequest, candidate: Candidate) -> bool:
+    def _take(
+        self, claim_index: int, request: planned_requests.PlannedRequest, candidate: planned_requests.Candidate
+    ) -> bool:
         """Take a device for a claim, and return whether that is possible; if not, nothing changes."""
         pool, published, device = candidate
         if not (device.content.is_shared and request.has_admin_access) and self._is_taken(
@@ -344,7 +345,9 @@ class _Search:
         self._claims[claim_index].taken.append(_Taken(pool, published, device, request, result, is_counted))
         return True
 
-    def _is_permitted(self, claim_index: int, request: PlannedRequest, device: AllocatableDevice) -> bool:
+    def _is_permitted(
+        self, claim_index: int, request: planned_requests.PlannedRequest, device: AllocatableDevice
+    ) -> bool:
         """Return whether taints, constraints and capacity permit a device; add it to the constraints if so.
 
         Raises:
@@ -361,7 +364,9 @@ class _Search:
                 if not request.is_all:
                     return False
                 problem = f"cannot add device {device.id} because a claim constraint would not be satisfied"
-                raise AllocationError(f"claim {format_name(claim.claim)}, request {request.name}: {problem}")
+                raise planned_requests.AllocationError(
+                    f"claim {planned_requests.format_name(claim.claim)}, request {request.name}: {problem}"
+                )
         if self._has_room(request, device):
             return True
         for constraint in reversed(claim.constraints):
@@ -384,7 +389,7 @@ class _Search:
         if taken.has_counters:
             self._counters.release(taken.pool, taken.device)
 
-    def _is_taken(self, claim_index: int, request: PlannedRequest, device: DeviceId) -> bool:
+    def _is_taken(self, claim_index: int, request: planned_requests.PlannedRequest, device: DeviceId) -> bool:
         """Return whether a device is in use; one with admin access is only for a request of the same claim."""
         allocating = self._allocating.get(device)
         if request.has_admin_access:
@@ -396,7 +401,9 @@ class _Search:
         is_shared = self._since_37 and device in self._state.shared
         return is_shared or device in self._state.consumed or device in self._consumed
 
-    def _check_room(self, claim_index: int, request: PlannedRequest, device: AllocatableDevice) -> bool:
+    def _check_room(
+        self, claim_index: int, request: planned_requests.PlannedRequest, device: AllocatableDevice
+    ) -> bool:
         """Return whether a device has room for a request.
 
         Raises:
@@ -405,10 +412,12 @@ class _Search:
         try:
             return self._has_room(request, device)
         except CapacityRequestError as error:
-            owner = f"claim {format_name(self._claims[claim_index].claim)}, request {request.name}"
-            raise AllocationError(f"{owner}: checking capacity for device {device.id}: {error}") from None
+            owner = f"claim {planned_requests.format_name(self._claims[claim_index].claim)}, request {request.name}"
+            raise planned_requests.AllocationError(
+                f"{owner}: checking capacity for device {device.id}: {error}"
+            ) from None
 
-    def _has_room(self, request: PlannedRequest, device: AllocatableDevice) -> bool:
+    def _has_room(self, request: planned_requests.PlannedRequest, device: AllocatableDevice) -> bool:
         allocated = self._state.consumed.get(device.id, _NO_AMOUNTS)
         return self._consumption.fits(
             device.content.capacities, request.requested, allocated, sum_amounts(self._consumed.get(device.id, ()))

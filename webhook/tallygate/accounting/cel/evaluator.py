@@ -13,36 +13,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
-from tallygate.accounting.cel.costs import LIST_COST, MAP_COST, Measure, find_cost, measure_comparison, measure_equality
+from tallygate.accounting.cel import costs, runtime_values, syntax
 from tallygate.accounting.cel.library import CONVERSIONS, Function, find_function
 from tallygate.accounting.cel.loops import LoopPlan, Run, Step, run_loop
 from tallygate.accounting.cel.navigation import check_optional, find_item, find_present, is_key, is_present
-from tallygate.accounting.cel.runtime_values import (
-    MISSING,
-    NONE,
-    AbortedEvaluationError,
-    CelMap,
-    EvaluationError,
-    Optional,
-    TypeValue,
-    UnsupportedValueError,
-    are_equal,
-    is_list_member,
-    name_type,
-    select_failure,
-)
 from tallygate.accounting.cel.semantic_version import SemanticVersion
-from tallygate.accounting.cel.syntax import (
-    Call,
-    ExpressionError,
-    ListLiteral,
-    Literal,
-    Loop,
-    MapLiteral,
-    Name,
-    Select,
-    SyntaxNode,
-)
 from tallygate.accounting.cel.text_functions import compile_pattern
 from tallygate.accounting.cel.type_checker import TYPE_NAMES
 
@@ -58,7 +33,7 @@ class Plan(NamedTuple):
     """
 
     step: Step
-    constant: object = MISSING
+    constant: object = runtime_values.MISSING
     is_attribute: bool = False
     discount: int = 0
 
@@ -77,17 +52,17 @@ def plan_logic(steps: list[Step], *, is_and: bool) -> Plan:
     decisive = not is_and
 
     def join_terms(run: Run) -> object:
-        failure: EvaluationError | None = None
+        failure: runtime_values.EvaluationError | None = None
         for step in steps:
             try:
                 value = step(run)
-            except EvaluationError as error:
-                failure = select_failure(failure, error)
+            except runtime_values.EvaluationError as error:
+                failure = runtime_values.select_failure(failure, error)
                 continue
             if value is decisive:
                 return decisive
             if type(value) is not bool:
-                failure = failure or EvaluationError("no such overload")
+                failure = failure or runtime_values.EvaluationError("no such overload")
         if failure is not None:
             raise failure
         return is_and
@@ -100,14 +75,14 @@ def plan_alternative(first: Step, second: Step, *, is_value: bool) -> Plan:
 
     def choose_present(run: Run) -> object:
         value = first(run)
-        if value is NONE:
+        if value is runtime_values.NONE:
             return second(run)
-        return value.value if is_value and isinstance(value, Optional) else value
+        return value.value if is_value and isinstance(value, runtime_values.Optional) else value
 
     return Plan(choose_present)
 
 
-def plan_membership(node: Call, step: Step, items: list[object]) -> Plan:
+def plan_membership(node: syntax.Call, step: Step, items: list[object]) -> Plan:
     """Return the plan of `in` for a list that is known; it costs nothing (maybeOptimizeSetMembership)."""
     if not items:
         return make_constant(False)  # noqa: FBT003
@@ -117,19 +92,21 @@ def plan_membership(node: Call, step: Step, items: list[object]) -> Plan:
     def find_member(run: Run) -> object:
         value = step(run)
         if isinstance(value, bytes | SemanticVersion):
-            raise AbortedEvaluationError(f"internal error: runtime error: hash of unhashable type {name_type(value)}")
-        return is_list_member(value, items)
+            raise runtime_values.AbortedEvaluationError(
+                f"internal error: runtime error: hash of unhashable type {runtime_values.name_type(value)}"
+            )
+        return runtime_values.is_list_member(value, items)
 
     return Plan(find_member)
 
 
-def plan_function(node: Call, plans: list[Plan]) -> Plan:
+def plan_function(node: syntax.Call, plans: list[Plan]) -> Plan:
     """Return the plan of a call of a function."""
     name = node.function
     if name in {"_==_", "_!=_"}:
         return _plan_equality(node, plans[0].step, plans[1].step)
     function = find_function(name, node.kind, node.overload)
-    measure = find_cost(node)
+    measure = costs.find_cost(node)
     steps = [plan.step for plan in plans]
     if measure is not None:
         return _plan_measured(node, function, steps, measure)
@@ -149,7 +126,7 @@ def plan_function(node: Call, plans: list[Plan]) -> Plan:
             run.cost += 1
             try:
                 value = first(run)
-            except EvaluationError:
+            except runtime_values.EvaluationError:
                 _spend(second, run)
                 raise
             return function(value, second(run))
@@ -163,7 +140,7 @@ def plan_function(node: Call, plans: list[Plan]) -> Plan:
     return Plan(call_all)
 
 
-def _plan_measured(node: Call, function: Function, steps: list[Step], measure: Measure) -> Plan:
+def _plan_measured(node: syntax.Call, function: Function, steps: list[Step], measure: costs.Measure) -> Plan:
     """Return the plan of a call whose cost depends on its arguments."""
     tracked = _TRACKED.get(node.function) if node.overload is not None else None
     if tracked is int and len(steps) == 1:
@@ -173,7 +150,7 @@ def _plan_measured(node: Call, function: Function, steps: list[Step], measure: M
         values = _evaluate_arguments(steps, run, measure) if tracked is None else _evaluate_tracked(steps, run, tracked)
         try:
             result = function(*values)
-        except EvaluationError:
+        except runtime_values.EvaluationError:
             run.cost += measure(values, None)
             raise
         run.cost += measure(values, result)
@@ -184,18 +161,18 @@ def _plan_measured(node: Call, function: Function, steps: list[Step], measure: M
 
 def _spend(step: Step, run: Run) -> None:
     """Evaluate an argument for its cost alone, since another one failed."""
-    with suppress(EvaluationError):
+    with suppress(runtime_values.EvaluationError):
         step(run)
 
 
-def _evaluate_arguments(steps: list[Step], run: Run, measure: Measure) -> list[object]:
+def _evaluate_arguments(steps: list[Step], run: Run, measure: costs.Measure) -> list[object]:
     """Return the values of arguments; the call costs something even if an argument fails, and one of two the other."""
     values: list[object] = []
-    failure: EvaluationError | None = None
+    failure: runtime_values.EvaluationError | None = None
     for step in steps:
         try:
             values.append(step(run))
-        except EvaluationError as error:
+        except runtime_values.EvaluationError as error:
             failure = failure or error
             values.append(None)
             if len(steps) > 2:  # noqa: PLR2004
@@ -210,67 +187,67 @@ def _evaluate_arguments(steps: list[Step], run: Run, measure: Measure) -> list[o
 def _evaluate_tracked(steps: list[Step], run: Run, wanted: type) -> list[object]:
     """Return the values of arguments, of which the last must be of a type."""
     values = []
-    failure: EvaluationError | None = None
+    failure: runtime_values.EvaluationError | None = None
     last: object = None
     for step in steps:
         try:
             last = step(run)
-        except EvaluationError as error:
+        except runtime_values.EvaluationError as error:
             failure = failure or error
             last = error
         values.append(last)
-    if isinstance(last, UnsupportedValueError):
+    if isinstance(last, runtime_values.UnsupportedValueError):
         raise last
     if not isinstance(last, wanted):
-        raise AbortedEvaluationError(f"internal error: an argument is no {wanted.__name__}: {last}")
+        raise runtime_values.AbortedEvaluationError(f"internal error: an argument is no {wanted.__name__}: {last}")
     if failure is not None:
         raise failure
     return values
 
 
-def _plan_equality(node: Call, left_step: Step, right_step: Step) -> Plan:
+def _plan_equality(node: syntax.Call, left_step: Step, right_step: Step) -> Plan:
     """Return the plan of `==` and `!=`: values that cannot be compared differ."""
     is_equality = node.function == "_==_"
-    measure = measure_equality if is_equality else measure_comparison
+    measure = costs.measure_equality if is_equality else costs.measure_comparison
 
     def compare(run: Run) -> object:
         try:
             left = left_step(run)
-        except EvaluationError:
+        except runtime_values.EvaluationError:
             run.cost += 1
             _spend(right_step, run)
             raise
         try:
             right = right_step(run)
-        except EvaluationError:
+        except runtime_values.EvaluationError:
             run.cost += 1
             raise
         run.cost += measure((left, right), None)
         if is_equality:
-            return are_equal(left, right)
+            return runtime_values.are_equal(left, right)
         try:
-            return not are_equal(left, right)
-        except EvaluationError:
+            return not runtime_values.are_equal(left, right)
+        except runtime_values.EvaluationError:
             return True
 
     return Plan(compare)
 
 
-def fold_conversion(node: Call, plan: Plan) -> Plan:
+def fold_conversion(node: syntax.Call, plan: Plan) -> Plan:
     """Return the value of a conversion of a constant; a failure is a problem of the expression."""
     try:
         return make_constant(plan.step(Run([], 0)))
-    except EvaluationError as failure:
+    except runtime_values.EvaluationError as failure:
         message = f"program instantiation failed: {failure}"
-        raise ExpressionError(message, node.position, is_unsupported=failure.is_unsupported) from failure
+        raise syntax.ExpressionError(message, node.position, is_unsupported=failure.is_unsupported) from failure
 
 
-def check_pattern(pattern: str, node: SyntaxNode) -> None:
+def check_pattern(pattern: str, node: syntax.SyntaxNode) -> None:
     """Check a regular expression that is known."""
     try:
         compile_pattern(pattern)
-    except EvaluationError as failure:
-        raise ExpressionError(str(failure), node.position, is_unsupported=failure.is_unsupported) from failure
+    except runtime_values.EvaluationError as failure:
+        raise syntax.ExpressionError(str(failure), node.position, is_unsupported=failure.is_unsupported) from failure
 
 
 _PATTERN_FUNCTIONS = {"matches", "find", "findAll"}
@@ -278,7 +255,7 @@ _PATHS = {"_[_]", "_[?_]", "_?._"}
 _LOGIC = {"_&&_": True, "_||_": False}
 
 
-def plan_program(root: SyntaxNode, variables: tuple[str, ...]) -> tuple[Step, int]:
+def plan_program(root: syntax.SyntaxNode, variables: tuple[str, ...]) -> tuple[Step, int]:
     """Return the closure of an expression and the number of names that a run needs; variables come first.
 
     Raises:
@@ -297,29 +274,29 @@ class _Planner:
         self._places: dict[str, int] = {name: place for place, name in enumerate(variables)}
         self._bound: dict[int, Step] = {}
 
-    def plan(self, node: SyntaxNode) -> Plan:
+    def plan(self, node: syntax.SyntaxNode) -> Plan:
         """Return the plan of a node."""
         match node:
-            case Literal():
+            case syntax.Literal():
                 return make_constant(node.value)
-            case Name():
+            case syntax.Name():
                 return self._plan_name(node)
-            case Select():
+            case syntax.Select():
                 return self._plan_select(node)
-            case Call():
+            case syntax.Call():
                 return self._plan_call(node)
-            case ListLiteral():
+            case syntax.ListLiteral():
                 return self._plan_list(node)
-            case MapLiteral():
+            case syntax.MapLiteral():
                 return self._plan_map(node)
-            case Loop():
+            case syntax.Loop():
                 return self._plan_loop(node)
         raise AssertionError(node)
 
-    def _plan_name(self, node: Name) -> Plan:
+    def _plan_name(self, node: syntax.Name) -> Plan:
         place = self._places.get(node.text)
         if place is None:
-            return make_constant(TypeValue(node.text if node.text in TYPE_NAMES else ""))
+            return make_constant(runtime_values.TypeValue(node.text if node.text in TYPE_NAMES else ""))
 
         value = self._bound.get(place)
         if value is not None:
@@ -331,14 +308,14 @@ class _Planner:
 
         return Plan(read_name, is_attribute=True, discount=1)
 
-    def _plan_select(self, node: Select) -> Plan:
+    def _plan_select(self, node: syntax.Select) -> Plan:
         operand = self._plan_operand(node.operand)
         key = node.field
         if node.is_test:
 
             def test_field(run: Run) -> object:
                 value = operand(run)
-                run.cost += 0 if value is NONE else 1
+                run.cost += 0 if value is runtime_values.NONE else 1
                 run.cost -= 1
                 return is_present(value, key)
 
@@ -346,37 +323,37 @@ class _Planner:
 
         def select_field(run: Run) -> object:
             value = operand(run)
-            if type(value) is Optional:
+            if type(value) is runtime_values.Optional:
                 return _select_optional(run, value, key)
             run.cost += 1
-            if type(value) is CelMap:
+            if type(value) is runtime_values.CelMap:
                 found = value.entries.get(key, value.default)
-                if found is MISSING:
-                    raise EvaluationError(f"no such key: {key}")
+                if found is runtime_values.MISSING:
+                    raise runtime_values.EvaluationError(f"no such key: {key}")
                 return found
             return find_item(value, key)
 
         return Plan(select_field, is_attribute=True, discount=1)
 
-    def _plan_operand(self, node: SyntaxNode) -> Step:
+    def _plan_operand(self, node: syntax.SyntaxNode) -> Step:
         """Return the closure of the value from which a path goes on; the path of a computed value costs one."""
         plan = self.plan(node)
         step = plan.step
         extra = 0 if plan.is_attribute else 1
-        is_path = isinstance(node, Select) or (isinstance(node, Call) and node.function in _PATHS)
+        is_path = isinstance(node, syntax.Select) or (isinstance(node, syntax.Call) and node.function in _PATHS)
         if is_path or (plan.is_attribute and node.kind.name not in {"dyn", "optional_type"}):
             return step
 
         def begin_path(run: Run) -> object:
             run.cost += extra
             value = step(run)
-            if type(value) is Optional:
+            if type(value) is runtime_values.Optional:
                 check_optional(value)
             return value
 
         return begin_path
 
-    def _plan_call(self, node: Call) -> Plan:
+    def _plan_call(self, node: syntax.Call) -> Plan:
         name = node.function
         if name in _LOGIC:
             return plan_logic([self.plan(argument).step for argument in node.arguments], is_and=_LOGIC[name])
@@ -395,11 +372,11 @@ class _Planner:
         if name == "matches" and isinstance(plans[0].constant, str) and node.target is None:
             check_pattern(plans[0].constant, nodes[0])  # the first argument is the text, but cel-go checks it too
         plan = plan_function(node, plans)
-        if name in CONVERSIONS and len(plans) == 1 and plans[0].constant is not MISSING:
+        if name in CONVERSIONS and len(plans) == 1 and plans[0].constant is not runtime_values.MISSING:
             return fold_conversion(node, plan)
         return plan
 
-    def _plan_condition(self, node: Call) -> Plan:
+    def _plan_condition(self, node: syntax.Call) -> Plan:
         condition, accepted, rejected = (self.plan(argument) for argument in node.arguments)
         test = condition.step
         branches = {each: (plan.step, plan.discount) for each, plan in ((True, accepted), (False, rejected))}
@@ -407,29 +384,31 @@ class _Planner:
         def choose(run: Run) -> object:
             chosen = test(run)
             if type(chosen) is not bool:
-                raise EvaluationError("no such overload")
+                raise runtime_values.EvaluationError("no such overload")
             step, discount = branches[chosen]
             run.cost -= discount
             value = step(run)
-            if type(value) is Optional:
+            if type(value) is runtime_values.Optional:
                 check_optional(value)
             return value
 
         return Plan(choose, is_attribute=True)
 
-    def _plan_index(self, node: Call, *, is_optional: bool) -> Plan:
+    def _plan_index(self, node: syntax.Call, *, is_optional: bool) -> Plan:
         operand = self._plan_operand(node.arguments[0])
         index = self.plan(node.arguments[1])
-        if index.constant is not MISSING and not is_key(index.constant):
-            message = f"program instantiation failed: invalid qualifier type: {name_type(index.constant)}"
-            raise ExpressionError(message, node.arguments[1].position)
+        if index.constant is not runtime_values.MISSING and not is_key(index.constant):
+            message = (
+                f"program instantiation failed: invalid qualifier type: {runtime_values.name_type(index.constant)}"
+            )
+            raise syntax.ExpressionError(message, node.arguments[1].position)
         key_step = index.step
         discount = index.discount
 
         def index_value(run: Run) -> object:
             value = operand(run)
-            if type(value) is Optional:
-                return NONE if value is NONE else index_present(run, value.value)
+            if type(value) is runtime_values.Optional:
+                return runtime_values.NONE if value is runtime_values.NONE else index_present(run, value.value)
             key = key_step(run)
             run.cost += 1 - discount
             return find_item(value, key)
@@ -438,22 +417,22 @@ class _Planner:
             key = key_step(run)
             run.cost -= discount
             found = find_present(value, key)
-            if found is MISSING:
-                return NONE
+            if found is runtime_values.MISSING:
+                return runtime_values.NONE
             run.cost += 1
-            return Optional(found)
+            return runtime_values.Optional(found)
 
         def index_optional(run: Run) -> object:
             value = operand(run)
-            if type(value) is Optional:
-                return NONE if value is NONE else index_present(run, value.value)
+            if type(value) is runtime_values.Optional:
+                return runtime_values.NONE if value is runtime_values.NONE else index_present(run, value.value)
             return index_present(run, value)
 
         return Plan(index_optional if is_optional else index_value, is_attribute=True, discount=1)
 
-    def _plan_list(self, node: ListLiteral) -> Plan:
+    def _plan_list(self, node: syntax.ListLiteral) -> Plan:
         plans = [self.plan(element) for element in node.elements]
-        if not node.optional_places and all(plan.constant is not MISSING for plan in plans):
+        if not node.optional_places and all(plan.constant is not runtime_values.MISSING for plan in plans):
             return make_constant([plan.constant for plan in plans])
         steps = [plan.step for plan in plans]
         optional = node.optional_places
@@ -464,41 +443,44 @@ class _Planner:
                 value = step(run)
                 if place in optional:
                     value = _unwrap_element(value)
-                    if value is MISSING:
+                    if value is runtime_values.MISSING:
                         continue
                 values.append(value)
-            run.cost += LIST_COST
+            run.cost += costs.LIST_COST
             return values
 
         return Plan(build_list)
 
-    def _plan_map(self, node: MapLiteral) -> Plan:
+    def _plan_map(self, node: syntax.MapLiteral) -> Plan:
         plans = [(self.plan(entry.key), self.plan(entry.value), entry.is_optional) for entry in node.entries]
         steps = [(key.step, value.step, is_optional) for key, value, is_optional in plans]
 
         def build_map(run: Run) -> object:
-            built = CelMap({})
+            built = runtime_values.CelMap({})
             for key_step, value_step, is_optional in steps:
                 key = key_step(run)
                 value = value_step(run)
                 if is_optional:
                     value = _unwrap_element(value)
-                    if value is MISSING:
+                    if value is runtime_values.MISSING:
                         built.remove(key)
                         continue
                 built.insert(key, value)
-            run.cost += MAP_COST
+            run.cost += costs.MAP_COST
             return built
 
-        is_constant = all(key.constant is not MISSING and value.constant is not MISSING for key, value, _ in plans)
+        is_constant = all(
+            key.constant is not runtime_values.MISSING and value.constant is not runtime_values.MISSING
+            for key, value, _ in plans
+        )
         if not is_constant or any(is_optional for _, _, is_optional in plans):
             return Plan(build_map)
         try:
             return make_constant(build_map(Run([], 0)))
-        except EvaluationError as failure:
-            raise ExpressionError(str(failure), node.position, is_unsupported=True) from failure
+        except runtime_values.EvaluationError as failure:
+            raise syntax.ExpressionError(str(failure), node.position, is_unsupported=True) from failure
 
-    def _plan_loop(self, node: Loop) -> Plan:
+    def _plan_loop(self, node: syntax.Loop) -> Plan:
         if node.form == "bind":
             return self._plan_binding(node)
         items = self.plan(node.items).step
@@ -509,8 +491,8 @@ class _Planner:
         predicates = [self.plan(predicate).step for predicate in node.predicates]
         parts = [self.plan(part) for part in node.parts]
         self._places = outer
-        is_built = node.form == "list" and parts[0].constant is MISSING
-        cost = 2 + (LIST_COST if is_built else 0)
+        is_built = node.form == "list" and parts[0].constant is runtime_values.MISSING
+        cost = 2 + (costs.LIST_COST if is_built else 0)
         predicate = predicates[0] if predicates else None
         loop = LoopPlan(node.form, items, places, predicate, [part.step for part in parts], cost)
 
@@ -519,7 +501,7 @@ class _Planner:
 
         return Plan(loop_over)
 
-    def _plan_binding(self, node: Loop) -> Plan:
+    def _plan_binding(self, node: syntax.Loop) -> Plan:
         """Plan a body with a name for a value; the value is evaluated when the name is used first, if it is."""
         value = self.plan(node.initial).step
         place = self.count
@@ -531,21 +513,21 @@ class _Planner:
         self._places, self._bound = outer, bound
 
         def bind(run: Run) -> object:
-            run.names[place] = MISSING
+            run.names[place] = runtime_values.MISSING
             return body(run)
 
         return Plan(bind)
 
 
-def _select_optional(run: Run, value: Optional, key: object) -> object:
+def _select_optional(run: Run, value: runtime_values.Optional, key: object) -> object:
     """Return the optional value of a field of an optional value; a field that is not there costs nothing."""
     if not value.has_value:
-        return NONE
+        return runtime_values.NONE
     found = find_present(value.value, key)
-    if found is MISSING:
-        return NONE
+    if found is runtime_values.MISSING:
+        return runtime_values.NONE
     run.cost += 1
-    return Optional(found)
+    return runtime_values.Optional(found)
 
 
 def _read_lazily(place: int, value_step: Step) -> Step:
@@ -554,13 +536,13 @@ def _read_lazily(place: int, value_step: Step) -> Step:
     def read_bound(run: Run) -> object:
         run.cost += 1
         value = run.names[place]
-        if value is MISSING:
+        if value is runtime_values.MISSING:
             try:
                 value = value_step(run)
-            except EvaluationError as failure:
+            except runtime_values.EvaluationError as failure:
                 value = failure
             run.names[place] = value
-        if isinstance(value, EvaluationError):
+        if isinstance(value, runtime_values.EvaluationError):
             raise value
         return value
 
@@ -569,6 +551,6 @@ def _read_lazily(place: int, value_step: Step) -> Step:
 
 def _unwrap_element(value: object) -> object:
     """Return the value of an optional element, or `MISSING`."""
-    if not isinstance(value, Optional):
-        raise EvaluationError(f"cannot initialize optional list element from non-optional value {value}")
-    return value.value if value.has_value else MISSING
+    if not isinstance(value, runtime_values.Optional):
+        raise runtime_values.EvaluationError(f"cannot initialize optional list element from non-optional value {value}")
+    return value.value if value.has_value else runtime_values.MISSING

@@ -8,25 +8,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tallygate.accounting.cel import runtime_values
 from tallygate.accounting.cel.cel_types import DOUBLE, DYN, UINT, CelType
 from tallygate.accounting.cel.collection_functions import COLLECTION_FUNCTIONS, sum_values
 from tallygate.accounting.cel.network_functions import NETWORK_FUNCTIONS, Network, is_address
 from tallygate.accounting.cel.resource_functions import RESOURCE_FUNCTIONS
-from tallygate.accounting.cel.runtime_values import (
-    INT64_MAX,
-    INT64_MIN,
-    UINT64_MAX,
-    AbortedEvaluationError,
-    CelMap,
-    EvaluationError,
-    TypeValue,
-    Uint,
-    UnsupportedValueError,
-    check_length,
-    compare_values,
-    is_list_member,
-    name_type,
-)
 from tallygate.accounting.cel.semantic_version import SemanticVersion
 from tallygate.accounting.cel.text_functions import TEXT_FUNCTIONS
 
@@ -55,7 +41,7 @@ def find_function(name: str, result: CelType, parameters: tuple[CelType, ...] | 
     """
     function = FUNCTIONS[name]
     if name == "sum" and result in (DOUBLE, UINT):
-        zero = 0.0 if result == DOUBLE else Uint(0)
+        zero = 0.0 if result == DOUBLE else runtime_values.Uint(0)
         function = functools.partial(sum_values, zero=zero)
     if parameters is None or name not in _GUARDED:
         return function
@@ -72,21 +58,21 @@ def _is_of_type(value: object, kind: CelType) -> bool:
     """Return whether a value is of a type; of a list only the first element counts (defaultIsAssignableRuntimeType)."""
     if kind.is_parameter or kind == DYN:
         return True
-    if name_type(value) != kind.name:
+    if runtime_values.name_type(value) != kind.name:
         return False
     return not isinstance(value, list) or not value or _is_of_type(value[0], kind.parameters[0])
 
 
-def _fail() -> EvaluationError:
-    return EvaluationError("no such overload")
+def _fail() -> runtime_values.EvaluationError:
+    return runtime_values.EvaluationError("no such overload")
 
 
 def _limit_range(value: int, *, is_unsigned: bool) -> object:
     """Return a number as an int or a uint, if it fits."""
-    low, high = (0, UINT64_MAX) if is_unsigned else (INT64_MIN, INT64_MAX)
+    low, high = (0, runtime_values.UINT64_MAX) if is_unsigned else (runtime_values.INT64_MIN, runtime_values.INT64_MAX)
     if not low <= value <= high:
-        raise EvaluationError(f"{'unsigned integer' if is_unsigned else 'integer'} overflow")
-    return Uint(value) if is_unsigned else value
+        raise runtime_values.EvaluationError(f"{'unsigned integer' if is_unsigned else 'integer'} overflow")
+    return runtime_values.Uint(value) if is_unsigned else value
 
 
 def _is_pair(left: object, right: object, kind: type) -> bool:
@@ -97,13 +83,13 @@ def _add(left: object, right: object) -> object:
     if type(left) is int and type(right) is int:
         return _limit_range(left + right, is_unsigned=False)
     if type(left) is str and type(right) is str:
-        check_length(len(left) + len(right))
+        runtime_values.check_length(len(left) + len(right))
         return left + right
     if isinstance(left, list) and isinstance(right, list):
-        check_length(len(left) + len(right))
+        runtime_values.check_length(len(left) + len(right))
         return left + right
     if isinstance(left, bytes) and isinstance(right, bytes):
-        check_length(len(left) + len(right))
+        runtime_values.check_length(len(left) + len(right))
         return left + right
     return _calculate(left, right, lambda one, other: one + other)
 
@@ -121,7 +107,7 @@ def _calculate(left: object, right: object, operation: Callable[[float, float], 
     if type(left) is float and type(right) is float:
         return float(operation(left, right))
     if isinstance(left, int) and isinstance(right, int) and type(left) is type(right) and type(left) is not bool:
-        is_unsigned = type(left) is Uint
+        is_unsigned = type(left) is runtime_values.Uint
         return _limit_range(int(operation(int(left), int(right))), is_unsigned=is_unsigned)
     raise _fail()
 
@@ -142,13 +128,13 @@ def _take_remainder(left: object, right: object) -> object:
 
 def _divide_integers(left: object, right: object) -> tuple[object, object]:
     """Return quotient and remainder, rounded toward zero as Go does."""
-    if not (_is_pair(left, right, int) or _is_pair(left, right, Uint)):
+    if not (_is_pair(left, right, int) or _is_pair(left, right, runtime_values.Uint)):
         raise _fail()
     assert isinstance(left, int)  # noqa: S101
     assert isinstance(right, int)  # noqa: S101
     if right == 0:
-        raise EvaluationError("division by zero")
-    is_unsigned = type(left) is Uint
+        raise runtime_values.EvaluationError("division by zero")
+    is_unsigned = type(left) is runtime_values.Uint
     quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
     bounded = _limit_range(quotient, is_unsigned=is_unsigned)
     return bounded, _limit_range(int(left) - quotient * int(right), is_unsigned=is_unsigned)
@@ -170,24 +156,28 @@ def _invert(value: object) -> object:
 
 def _is_in(item: object, container: object) -> object:
     if isinstance(container, list):
-        return is_list_member(item, container)
-    if isinstance(container, CelMap):
+        return runtime_values.is_list_member(item, container)
+    if isinstance(container, runtime_values.CelMap):
         if isinstance(item, bytes | SemanticVersion) and container.entries and not container.is_published:
-            raise AbortedEvaluationError(f"internal error: runtime error: hash of unhashable type {name_type(item)}")
+            raise runtime_values.AbortedEvaluationError(
+                f"internal error: runtime error: hash of unhashable type {runtime_values.name_type(item)}"
+            )
         return container.has_own(item)
     raise _fail()
 
 
 def _get_size(value: object) -> object:
-    if isinstance(value, str | bytes | list | CelMap) and not isinstance(value, TypeValue):
+    if isinstance(value, str | bytes | list | runtime_values.CelMap) and not isinstance(
+        value, runtime_values.TypeValue
+    ):
         return len(value)
     if is_address(value):
-        raise UnsupportedValueError("the size of an address is not supported")
+        raise runtime_values.UnsupportedValueError("the size of an address is not supported")
     raise _fail()
 
 
 def _name_type_of(value: object) -> object:
-    return TypeValue(name_type(value))
+    return runtime_values.TypeValue(runtime_values.name_type(value))
 
 
 def _keep(value: object) -> object:
@@ -202,8 +192,8 @@ def _to_bool(value: object) -> object:
     raise _describe_conversion(value, "bool")
 
 
-def _describe_conversion(value: object, kind: str) -> EvaluationError:
-    return EvaluationError(f"type conversion error from '{name_type(value)}' to '{kind}'")
+def _describe_conversion(value: object, kind: str) -> runtime_values.EvaluationError:
+    return runtime_values.EvaluationError(f"type conversion error from '{runtime_values.name_type(value)}' to '{kind}'")
 
 
 def _to_bytes(value: object) -> object:
@@ -228,7 +218,7 @@ def _parse_double(text: str) -> float:
     if infinite is not None:
         return math.nan if infinite[1] is None else float(text)
     if text.lower().lstrip("+-").startswith("0x") or "_" in text:
-        raise UnsupportedValueError("hexadecimal doubles and underscores in numbers are not supported")
+        raise runtime_values.UnsupportedValueError("hexadecimal doubles and underscores in numbers are not supported")
     number = float(text) if _DOUBLE.fullmatch(text) else math.inf
     if math.isinf(number):
         raise _describe_conversion(text, "double")
@@ -241,8 +231,8 @@ def _to_int(value: object) -> object:
             raise _describe_conversion(value, "int")
         return _limit_range(_parse_digits(value), is_unsigned=False)
     if type(value) is float:
-        if not INT64_MIN < value < float(INT64_MAX):
-            raise EvaluationError("integer overflow")
+        if not runtime_values.INT64_MIN < value < float(runtime_values.INT64_MAX):
+            raise runtime_values.EvaluationError("integer overflow")
         return int(value)
     if isinstance(value, int) and type(value) is not bool:
         return _limit_range(int(value), is_unsigned=False)
@@ -255,9 +245,9 @@ def _to_uint(value: object) -> object:
             raise _describe_conversion(value, "uint")
         return _limit_range(_parse_digits(value), is_unsigned=True)
     if type(value) is float:
-        if not 0 <= value < float(UINT64_MAX):
-            raise EvaluationError("unsigned integer overflow")
-        return Uint(int(value))
+        if not 0 <= value < float(runtime_values.UINT64_MAX):
+            raise runtime_values.EvaluationError("unsigned integer overflow")
+        return runtime_values.Uint(int(value))
     if isinstance(value, int) and type(value) is not bool:
         return _limit_range(int(value), is_unsigned=True)
     raise _fail()
@@ -267,7 +257,7 @@ def _parse_digits(text: str) -> int:
     """Return the number of digits with a sign; of very many digits only their number matters."""
     digits = text.lstrip("+-").lstrip("0")
     if len(digits) > _MAX_DIGITS:
-        return UINT64_MAX + 1
+        return runtime_values.UINT64_MAX + 1
     return int(text[: text.find(text.lstrip("+-"))] + (digits or "0"))
 
 
@@ -292,7 +282,7 @@ def _decode_text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from error
+        raise runtime_values.EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from error
 
 
 def _format_double(value: float) -> str:
@@ -331,10 +321,10 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "-_": _negate,
     "!_": _invert,
     "@in": _is_in,
-    "_<_": lambda left, right: compare_values(left, right) < 0,
-    "_<=_": lambda left, right: compare_values(left, right) <= 0,
-    "_>_": lambda left, right: compare_values(left, right) > 0,
-    "_>=_": lambda left, right: compare_values(left, right) >= 0,
+    "_<_": lambda left, right: runtime_values.compare_values(left, right) < 0,
+    "_<=_": lambda left, right: runtime_values.compare_values(left, right) <= 0,
+    "_>_": lambda left, right: runtime_values.compare_values(left, right) > 0,
+    "_>=_": lambda left, right: runtime_values.compare_values(left, right) >= 0,
     "size": _get_size,
     "type": _name_type_of,
     "dyn": _keep,

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from tallygate.accounting.cel.runtime_values import (
-    MISSING,
-    AbortedEvaluationError,
-    CelMap,
-    EvaluationError,
-    UnsupportedValueError,
-    select_failure,
-)
+from tallygate.accounting.cel import runtime_values
 
 MAX_COST: Final = 1_000_000
 """The cost of one evaluation that Kubernetes allows for a selector of devices."""
@@ -38,10 +31,10 @@ class Run:
             AbortedEvaluationError: if it is more than is allowed.
         """
         if self.cost > self.max_cost:
-            raise AbortedEvaluationError(f"the evaluation costs more than {self.max_cost}")
+            raise runtime_values.AbortedEvaluationError(f"the evaluation costs more than {self.max_cost}")
         if self.items > _MAX_ITEMS:
             message = f"loops over more than {_MAX_ITEMS} items are not supported"
-            raise AbortedEvaluationError(message, is_unsupported=True)
+            raise runtime_values.AbortedEvaluationError(message, is_unsupported=True)
 
 
 Step = Callable[[Run], object]
@@ -78,10 +71,10 @@ def _iterate(plan: LoopPlan, run: Run, items: object) -> Iterator[None]:
     pairs: Iterable[tuple[object, ...]]
     if isinstance(items, list):
         pairs = enumerate(items) if len(places) > 1 else ((item,) for item in items)
-    elif isinstance(items, CelMap):
+    elif isinstance(items, runtime_values.CelMap):
         pairs = ((key, items.find(key)) for key in list(items.list_keys()))
     else:
-        raise EvaluationError(f"got '{type(items).__name__}', expected iterable type")
+        raise runtime_values.EvaluationError(f"got '{type(items).__name__}', expected iterable type")
 
     def step_through() -> Iterator[None]:
         for pair in pairs:
@@ -99,7 +92,7 @@ def _test_items(plan: LoopPlan, run: Run, items: Iterator[None], *, decisive: bo
     """Return whether the predicate has the decisive value for an item; failures count only if it has not."""
     predicate = plan.predicate
     assert predicate is not None  # noqa: S101
-    failure: EvaluationError | None = None
+    failure: runtime_values.EvaluationError | None = None
     result = not decisive
     run.cost += 1
     for _ in items:
@@ -109,13 +102,13 @@ def _test_items(plan: LoopPlan, run: Run, items: Iterator[None], *, decisive: bo
         run.cost += cost
         try:
             value = predicate(run)
-        except EvaluationError as error:
-            failure = select_failure(failure, error)
+        except runtime_values.EvaluationError as error:
+            failure = runtime_values.select_failure(failure, error)
             continue
         if value is decisive:
             result = decisive
         elif type(value) is not bool:
-            failure = failure or EvaluationError("no such overload")
+            failure = failure or runtime_values.EvaluationError("no such overload")
     if result is decisive or failure is None:
         return result
     raise failure
@@ -136,7 +129,7 @@ def _is_accepted(plan: LoopPlan, run: Run) -> bool:
     """Return the value of the predicate; without one every item is accepted."""
     value = True if plan.predicate is None else plan.predicate(run)
     if type(value) is not bool:
-        raise EvaluationError("no such overload")
+        raise runtime_values.EvaluationError("no such overload")
     return value
 
 
@@ -154,7 +147,7 @@ def _collect_list(plan: LoopPlan, run: Run, items: Iterator[None]) -> object:
 
 def _collect_map(plan: LoopPlan, run: Run, items: Iterator[None]) -> object:
     """Return the map of the entries of all accepted items; no key may come twice."""
-    collected = CelMap({})
+    collected = runtime_values.CelMap({})
     for _ in items:
         if not _is_accepted(plan, run):
             continue
@@ -163,16 +156,16 @@ def _collect_map(plan: LoopPlan, run: Run, items: Iterator[None]) -> object:
         if len(values) > 1:
             _insert_new(collected, values[0], values[1])
             continue
-        if not isinstance(values[0], CelMap):
-            raise UnsupportedValueError("an entry that is no map is not supported")
+        if not isinstance(values[0], runtime_values.CelMap):
+            raise runtime_values.UnsupportedValueError("an entry that is no map is not supported")
         for key in values[0].list_keys():
             _insert_new(collected, key, values[0].find(key))
     run.cost += 1
     return collected
 
 
-def _insert_new(collected: CelMap, key: object, value: object) -> None:
+def _insert_new(collected: runtime_values.CelMap, key: object, value: object) -> None:
     """Add an entry that must be new."""
-    if collected.get_own(key) is not MISSING:
-        raise EvaluationError(f"insert failed: key {key} already exists")
+    if collected.get_own(key) is not runtime_values.MISSING:
+        raise runtime_values.EvaluationError(f"insert failed: key {key} already exists")
     collected.insert(key, value)

@@ -14,17 +14,10 @@ from tallygate.accounting.cluster.device_columns import DeviceColumns
 from tallygate.accounting.cluster.scheduler_version import SchedulerVersion
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.quantity import Quantity
-from tallygate.objects.devices import (
-    EXTENDED_RESOURCE_CLAIM_ANNOTATION,
-    DeviceClass,
-    DeviceTaintRule,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
+from tallygate.objects import devices
 from tallygate.objects.meta import ObjectMeta
 
-DeviceObject = ResourceSlice | DeviceTaintRule | ResourceClaim | ResourceClaimTemplate
+DeviceObject = devices.ResourceSlice | devices.DeviceTaintRule | devices.ResourceClaim | devices.ResourceClaimTemplate
 """Every type of object about devices but their classes."""
 
 
@@ -48,21 +41,21 @@ class StoredClaim(Protocol):
         """
         ...
 
-    def to_claim(self) -> ResourceClaim:
+    def to_claim(self) -> devices.ResourceClaim:
         """Return the claim."""
         ...
 
 
-class ClaimIndex(Mapping[tuple[str, str], ResourceClaim]):
+class ClaimIndex(Mapping[tuple[str, str], devices.ResourceClaim]):
     """Claims by namespace and name; a record becomes a claim when it is read."""
 
     def __init__(self) -> None:
-        self.stored: dict[tuple[str, str], ResourceClaim | StoredClaim] = {}
+        self.stored: dict[tuple[str, str], devices.ResourceClaim | StoredClaim] = {}
 
-    def __getitem__(self, key: tuple[str, str]) -> ResourceClaim:
+    def __getitem__(self, key: tuple[str, str]) -> devices.ResourceClaim:
         """Return the claim of this namespace and name."""
         stored = self.stored[key]
-        return stored if isinstance(stored, ResourceClaim) else stored.to_claim()
+        return stored if isinstance(stored, devices.ResourceClaim) else stored.to_claim()
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Return an iterator over the namespaces and names."""
@@ -82,12 +75,12 @@ class DeviceIndex:
     """
 
     def __init__(
-        self, find_stored_template: Callable[[str, str], ResourceClaimTemplate | None] = lambda *_: None
+        self, find_stored_template: Callable[[str, str], devices.ResourceClaimTemplate | None] = lambda *_: None
     ) -> None:
         self.claims = ClaimIndex()
-        self.templates: dict[tuple[str, str], ResourceClaimTemplate] = {}
+        self.templates: dict[tuple[str, str], devices.ResourceClaimTemplate] = {}
         self._find_stored_template = find_stored_template
-        self.special_claims: dict[str, ResourceClaim] = {}
+        self.special_claims: dict[str, devices.ResourceClaim] = {}
         self.work = AttemptWork()
         self._slices: dict[str, AllocatableSlice] = {}
         self._tainted: dict[str, AllocatableSlice] = {}
@@ -106,13 +99,13 @@ class DeviceIndex:
         meta = device_object.metadata or ObjectMeta()
         name, namespace = meta.name or "", meta.namespace or ""
         match device_object:
-            case ResourceSlice():
+            case devices.ResourceSlice():
                 self.replace_slice(name, read_slice(device_object))
-            case DeviceTaintRule():
+            case devices.DeviceTaintRule():
                 self._replace_taint_rule(name, device_object)
-            case ResourceClaim():
+            case devices.ResourceClaim():
                 self.replace_claim((namespace, name), device_object)
-            case ResourceClaimTemplate():
+            case devices.ResourceClaimTemplate():
                 self.templates[namespace, name] = device_object
 
     def remove(self, device_object: DeviceObject) -> None:
@@ -120,13 +113,13 @@ class DeviceIndex:
         meta = device_object.metadata or ObjectMeta()
         name, namespace = meta.name or "", meta.namespace or ""
         match device_object:
-            case ResourceSlice():
+            case devices.ResourceSlice():
                 self.replace_slice(name, None)
-            case DeviceTaintRule():
+            case devices.DeviceTaintRule():
                 self._replace_taint_rule(name, None)
-            case ResourceClaim():
+            case devices.ResourceClaim():
                 self.replace_claim((namespace, name), None)
-            case ResourceClaimTemplate():
+            case devices.ResourceClaimTemplate():
                 self.templates.pop((namespace, name), None)
 
     def replace_slice(self, name: str, published: AllocatableSlice | None) -> None:
@@ -155,11 +148,11 @@ class DeviceIndex:
         if before is not None:
             allocator.selectors.forget(device.content for device in before.devices)
 
-    def _replace_taint_rule(self, name: str, rule: DeviceTaintRule | None) -> None:
+    def _replace_taint_rule(self, name: str, rule: devices.DeviceTaintRule | None) -> None:
         for each in self.set_taint_rule(name, rule):
             self.refresh_slice(each)
 
-    def set_taint_rule(self, name: str, rule: DeviceTaintRule | None) -> list[str]:
+    def set_taint_rule(self, name: str, rule: devices.DeviceTaintRule | None) -> list[str]:
         """Put a rule in the place of the known one of this name, None to remove it.
 
         Return the slices that the caller must refresh, so that it can do that in parts.
@@ -181,11 +174,11 @@ class DeviceIndex:
             for version in (allocator for allocator in self._allocators if allocator.applies_taint_rules):
                 self._swap_slice(version, before, after)
 
-    def list_taint_rules(self) -> list[DeviceTaintRule]:
+    def list_taint_rules(self) -> list[devices.DeviceTaintRule]:
         """Return the taint rules of the cluster."""
         return list(self._taint_rules.by_name.values())
 
-    def replace_claim(self, key: tuple[str, str], claim: ResourceClaim | StoredClaim | None) -> None:
+    def replace_claim(self, key: tuple[str, str], claim: devices.ResourceClaim | StoredClaim | None) -> None:
         """Put a claim in the place of the known one of this namespace and name; None to remove it.
 
         Raises:
@@ -195,25 +188,25 @@ class DeviceIndex:
         before = self.claims.stored.pop(key, None)
         for device, consumed in () if before is None else list_taken(before):
             self._state.give_back(device, consumed)
-        if isinstance(before, ResourceClaim):
+        if isinstance(before, devices.ResourceClaim):
             self.special_claims.pop(_find_special_owner(before) or "", None)
         if claim is None:
             return
         self.claims.stored[key] = claim
         for device, consumed in taken:
             self._state.take(device, consumed)
-        if isinstance(claim, ResourceClaim) and (owner := _find_special_owner(claim)) is not None:
+        if isinstance(claim, devices.ResourceClaim) and (owner := _find_special_owner(claim)) is not None:
             self.special_claims[owner] = claim
 
     def find(
-        self, device_object: ResourceClaim | ResourceClaimTemplate
-    ) -> ResourceClaim | ResourceClaimTemplate | None:
+        self, device_object: devices.ResourceClaim | devices.ResourceClaimTemplate
+    ) -> devices.ResourceClaim | devices.ResourceClaimTemplate | None:
         """Return the present claim or template of the same namespace and name, if any."""
         meta = device_object.metadata or ObjectMeta()
         key = meta.namespace or "", meta.name or ""
-        return self.claims.get(key) if isinstance(device_object, ResourceClaim) else self.find_template(*key)
+        return self.claims.get(key) if isinstance(device_object, devices.ResourceClaim) else self.find_template(*key)
 
-    def find_template(self, namespace: str, name: str) -> ResourceClaimTemplate | None:
+    def find_template(self, namespace: str, name: str) -> devices.ResourceClaimTemplate | None:
         """Return the template of this namespace and name, if any."""
         return self.templates.get((namespace, name)) or self._find_stored_template(namespace, name)
 
@@ -229,7 +222,7 @@ class DeviceIndex:
         )
 
     def get_allocator(
-        self, version: SchedulerVersion, classes: Mapping[str, DeviceClass], *, is_idle: bool = False
+        self, version: SchedulerVersion, classes: Mapping[str, devices.DeviceClass], *, is_idle: bool = False
     ) -> Allocator:
         """Return the allocator of a version over the slices and the classes of the cluster.
 
@@ -243,7 +236,7 @@ class DeviceIndex:
             allocators = self._allocators[version] = allocator, allocator.create_idle()
         return allocators[is_idle]
 
-    def get_columns(self, version: SchedulerVersion, classes: Mapping[str, DeviceClass]) -> DeviceColumns:
+    def get_columns(self, version: SchedulerVersion, classes: Mapping[str, devices.DeviceClass]) -> DeviceColumns:
         """Return the columns of the devices of nodes."""
         columns = self._columns.get(version)
         if columns is None:
@@ -251,16 +244,16 @@ class DeviceIndex:
         return columns
 
 
-def list_taken(claim: ResourceClaim | StoredClaim) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:
+def list_taken(claim: devices.ResourceClaim | StoredClaim) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:
     """Return the devices of a claim.
 
     Raises:
         QuantityError: if a consumed capacity is invalid.
     """
-    return _read_taken(claim) if isinstance(claim, ResourceClaim) else claim.list_taken()
+    return _read_taken(claim) if isinstance(claim, devices.ResourceClaim) else claim.list_taken()
 
 
-def _read_taken(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:
+def _read_taken(claim: devices.ResourceClaim) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:
     """Yield the devices of a claim (foreachAllocatedDevice in dynamicresources/allocateddevices.go).
 
     A device with admin access stays free. A device that several claims share has a share ID in each result.
@@ -276,9 +269,9 @@ def _read_taken(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Mapping[str, Q
             yield DeviceId(result.driver, result.pool, result.device), None if result.share_id is None else consumed
 
 
-def _find_special_owner(claim: ResourceClaim) -> str | None:
+def _find_special_owner(claim: devices.ResourceClaim) -> str | None:
     """Return the UID of the pod for whose extended resources kube-scheduler made a claim; None for any other claim."""
     meta = claim.metadata or ObjectMeta()
-    if (meta.annotations or {}).get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
+    if (meta.annotations or {}).get(devices.EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
         return None
     return next((reference.uid for reference in meta.owner_references or () if reference.controller), None)

@@ -10,6 +10,7 @@ from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.cluster.pod_info import create_pod_info
 from tallygate.accounting.cluster.storage_index import StorageIndex, StorageObject
 from tallygate.accounting.pod_defaults import LimitRangeIndex
+from tallygate.objects import storage
 from tallygate.objects.core import LimitRange, Namespace
 from tallygate.objects.devices import (
     DeviceClass,
@@ -27,15 +28,6 @@ from tallygate.objects.scheduling import (
     SchedulingNode,
     SchedulingPod,
 )
-from tallygate.objects.storage import (
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 
 VERSION_KIND = "ClusterVersion"
 """The kind of an item with the version of a cluster under `gitVersion`; only tallygate writes it."""
@@ -44,13 +36,13 @@ ObjectJson = bytes | msgspec.Raw
 """The JSON of one object."""
 
 STORAGE_TYPES: Mapping[str, type[StorageObject]] = {
-    "PersistentVolumeClaim": PersistentVolumeClaim,
-    "PersistentVolume": PersistentVolume,
-    "StorageClass": StorageClass,
-    "CSINode": CsiNode,
-    "CSIDriver": CsiDriver,
-    "CSIStorageCapacity": CsiStorageCapacity,
-    "VolumeAttachment": VolumeAttachment,
+    "PersistentVolumeClaim": storage.PersistentVolumeClaim,
+    "PersistentVolume": storage.PersistentVolume,
+    "StorageClass": storage.StorageClass,
+    "CSINode": storage.CsiNode,
+    "CSIDriver": storage.CsiDriver,
+    "CSIStorageCapacity": storage.CsiStorageCapacity,
+    "VolumeAttachment": storage.VolumeAttachment,
 }
 """The types of the objects about volumes, by kind."""
 

@@ -25,16 +25,8 @@ from tallygate.accounting.pod_requests import compute_non_zero_requests
 from tallygate.accounting.resized_requests import compute_resized_amounts
 from tallygate.accounting.result_cache import share_text
 from tallygate.accounting.selectors import Selector, SelectorError, parse_selector
+from tallygate.objects import scheduling
 from tallygate.objects.meta import LabelSelector, ObjectMeta, SelectorRequirement
-from tallygate.objects.scheduling import (
-    Affinity,
-    PodAffinity,
-    PodAffinityTerm,
-    SchedulingPod,
-    SchedulingPodSpec,
-    SchedulingPodStatus,
-    Volume,
-)
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing is bound to it: Kubernetes writes it for every address
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -55,7 +47,7 @@ class AffinityTerm(NamedTuple):
         return is_in_namespaces and self.selector.matches(labels)
 
 
-def parse_terms(required: Iterable[PodAffinityTerm], namespace: str) -> tuple[AffinityTerm, ...]:
+def parse_terms(required: Iterable[scheduling.PodAffinityTerm], namespace: str) -> tuple[AffinityTerm, ...]:
     """Parse the terms of a pod in a namespace. A term without namespaces matches the pod's own namespace.
 
     Raises:
@@ -64,14 +56,14 @@ def parse_terms(required: Iterable[PodAffinityTerm], namespace: str) -> tuple[Af
     return tuple(_parse_term(term, namespace) for term in required)
 
 
-def get_required_terms(affinity: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
+def get_required_terms(affinity: scheduling.PodAffinity | None) -> tuple[scheduling.PodAffinityTerm, ...]:
     """Return the required terms, without the preferred ones."""
     if affinity is None:
         return ()
     return tuple(affinity.required_during_scheduling_ignored_during_execution or ())
 
 
-def merge_label_keys(pod: SchedulingPod) -> SchedulingPod:
+def merge_label_keys(pod: scheduling.SchedulingPod) -> scheduling.SchedulingPod:
     """Return a pod with the values of `matchLabelKeys` and `mismatchLabelKeys` in its terms' selectors.
 
     The API server stores a pod in this form. A pod with a UID has this form already, and its labels may have changed
@@ -80,7 +72,7 @@ def merge_label_keys(pod: SchedulingPod) -> SchedulingPod:
     affinity, meta = pod.spec.affinity if pod.spec else None, pod.metadata
     if pod.spec is None or affinity is None or meta is None or meta.uid or not meta.labels:
         return pod
-    merged = Affinity(
+    merged = scheduling.Affinity(
         affinity.node_affinity,
         _merge_affinity_keys(affinity.pod_affinity, meta.labels),
         _merge_affinity_keys(affinity.pod_anti_affinity, meta.labels),
@@ -88,7 +80,7 @@ def merge_label_keys(pod: SchedulingPod) -> SchedulingPod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=merged))
 
 
-def _parse_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
+def _parse_term(term: scheduling.PodAffinityTerm, namespace: str) -> AffinityTerm:
     is_own_namespace_only = not term.namespaces and term.namespace_selector is None
     return AffinityTerm(
         term.topology_key,
@@ -98,13 +90,15 @@ def _parse_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
     )
 
 
-def _merge_affinity_keys(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
+def _merge_affinity_keys(
+    affinity: scheduling.PodAffinity | None, labels: Mapping[str, str]
+) -> scheduling.PodAffinity | None:
     if affinity is None:
         return None
-    return PodAffinity([_merge_term_keys(term, labels) for term in get_required_terms(affinity)])
+    return scheduling.PodAffinity([_merge_term_keys(term, labels) for term in get_required_terms(affinity)])
 
 
-def _merge_term_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
+def _merge_term_keys(term: scheduling.PodAffinityTerm, labels: Mapping[str, str]) -> scheduling.PodAffinityTerm:
     """Return a term with a requirement for each of its keys. An absent selector stays, because it matches nothing."""
     keys = [(key, "In") for key in term.match_label_keys or ()]
     keys += [(key, "NotIn") for key in term.mismatch_label_keys or ()]
@@ -153,8 +147,8 @@ class SchedulingGroup:
         "terminating_counts",
     )
 
-    def __init__(self, pod: SchedulingPod, version: SchedulerVersion) -> None:
-        meta, spec = pod.metadata or ObjectMeta(), pod.spec or SchedulingPodSpec()
+    def __init__(self, pod: scheduling.SchedulingPod, version: SchedulerVersion) -> None:
+        meta, spec = pod.metadata or ObjectMeta(), pod.spec or scheduling.SchedulingPodSpec()
         requests, non_zero_requests = (
             compute_resized_amounts(pod)
             if version.sums_resizes and pod.status is not None
@@ -185,7 +179,7 @@ class SchedulingGroupInterner:
         self._version = version
         self._groups: WeakValueDictionary[bytes, SchedulingGroup] = WeakValueDictionary()
 
-    def intern(self, pod: SchedulingPod) -> SchedulingGroup:
+    def intern(self, pod: scheduling.SchedulingPod) -> SchedulingGroup:
         """Return the group of a pod.
 
         Raises:
@@ -202,7 +196,7 @@ class SchedulingGroupInterner:
         return len(self._groups)
 
 
-def list_host_ports(spec: SchedulingPodSpec) -> tuple[HostPort, ...]:
+def list_host_ports(spec: scheduling.SchedulingPodSpec) -> tuple[HostPort, ...]:
     """Return the ports of its node that a pod uses: the ports of containers and sidecars.
 
     Source: GetHostPorts in pkg/scheduler/util/utils.go and HostPortInfo in kube-scheduler framework/types.go, v1.36.
@@ -216,7 +210,7 @@ def list_host_ports(spec: SchedulingPodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def _parse_anti_affinity(spec: SchedulingPodSpec, namespace: str) -> tuple[AffinityTerm, ...]:
+def _parse_anti_affinity(spec: scheduling.SchedulingPodSpec, namespace: str) -> tuple[AffinityTerm, ...]:
     """Parse a pod's anti-affinity terms; return () if one is invalid (NodeInfo.AddPod drops the error)."""
     try:
         return parse_terms(get_required_terms(spec.affinity.pod_anti_affinity if spec.affinity else None), namespace)
@@ -224,29 +218,29 @@ def _parse_anti_affinity(spec: SchedulingPodSpec, namespace: str) -> tuple[Affin
         return ()
 
 
-def _extract_essential_pod(pod: SchedulingPod) -> SchedulingPod:
+def _extract_essential_pod(pod: scheduling.SchedulingPod) -> scheduling.SchedulingPod:
     """Return a pod with only the fields that its group is made from."""
-    meta, spec = pod.metadata or ObjectMeta(), pod.spec or SchedulingPodSpec()
+    meta, spec = pod.metadata or ObjectMeta(), pod.spec or scheduling.SchedulingPodSpec()
     anti_affinity = spec.affinity.pod_anti_affinity if spec.affinity else None
-    return SchedulingPod(
+    return scheduling.SchedulingPod(
         metadata=ObjectMeta(namespace=meta.namespace, labels=meta.labels),
-        spec=SchedulingPodSpec(
+        spec=scheduling.SchedulingPodSpec(
             containers=spec.containers,
             init_containers=spec.init_containers,
             overhead=spec.overhead,
             resources=spec.resources,
-            affinity=Affinity(pod_anti_affinity=anti_affinity) if anti_affinity else None,
+            affinity=scheduling.Affinity(pod_anti_affinity=anti_affinity) if anti_affinity else None,
             priority=spec.priority,
         ),
         status=_extract_resize_status(pod.status),
     )
 
 
-def _extract_resize_status(status: SchedulingPodStatus | None) -> SchedulingPodStatus | None:
+def _extract_resize_status(status: scheduling.SchedulingPodStatus | None) -> scheduling.SchedulingPodStatus | None:
     """Return a status with only the fields about the resources of a pod, if any."""
     if status is None:
         return None
-    return SchedulingPodStatus(
+    return scheduling.SchedulingPodStatus(
         conditions=[condition for condition in status.conditions or () if condition.type == "PodResizePending"] or None,
         container_statuses=status.container_statuses,
         init_container_statuses=status.init_container_statuses,
@@ -271,7 +265,7 @@ class PodInfo(msgspec.Struct, frozen=True, gc=False):
     nominated_node: str = ""
     start_time: str = ""
     is_terminating: bool = False
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[scheduling.Volume, ...] = ()
     is_preempted: bool = False
 
     @property
@@ -280,13 +274,13 @@ class PodInfo(msgspec.Struct, frozen=True, gc=False):
         return self.group.namespace
 
 
-def create_pod_info(pod: SchedulingPod, groups: SchedulingGroupInterner) -> PodInfo | None:
+def create_pod_info(pod: scheduling.SchedulingPod, groups: SchedulingGroupInterner) -> PodInfo | None:
     """Return a stored pod as a scheduler counts it; None when it has ended, or has no node and no nominated one.
 
     Raises:
         QuantityError: if a request is invalid.
     """
-    meta, spec, status = pod.metadata or ObjectMeta(), pod.spec or SchedulingPodSpec(), pod.status
+    meta, spec, status = pod.metadata or ObjectMeta(), pod.spec or scheduling.SchedulingPodSpec(), pod.status
     nominated_node = (status.nominated_node_name if status else None) or ""
     node = spec.node_name or ""
     if has_ended(pod) or not (node or nominated_node):
@@ -304,13 +298,13 @@ def create_pod_info(pod: SchedulingPod, groups: SchedulingGroupInterner) -> PodI
     )
 
 
-def _is_preempted(pod: SchedulingPod) -> bool:
+def _is_preempted(pod: scheduling.SchedulingPod) -> bool:
     """Return whether the scheduler evicted the pod (podTerminatingByPreemption in default_preemption.go, v1.36)."""
     conditions = (pod.status.conditions if pod.status else None) or ()
     disruption = next((condition for condition in conditions if condition.type == "DisruptionTarget"), None)
     return disruption is not None and (disruption.status, disruption.reason) == ("True", "PreemptionByScheduler")
 
 
-def list_scheduling_volumes(spec: SchedulingPodSpec) -> tuple[Volume, ...]:
+def list_scheduling_volumes(spec: scheduling.SchedulingPodSpec) -> tuple[scheduling.Volume, ...]:
     """Return the volumes of a pod that matter to scheduling."""
-    return tuple([volume for volume in spec.volumes or () if volume != Volume(volume.name)])
+    return tuple([volume for volume in spec.volumes or () if volume != scheduling.Volume(volume.name)])

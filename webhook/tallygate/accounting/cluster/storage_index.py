@@ -3,34 +3,23 @@
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from tallygate.objects import storage
 from tallygate.objects.meta import ObjectMeta
-from tallygate.objects.storage import (
-    CsiDriver,
-    CsiNode,
-    CsiNodeDriver,
-    CsiStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-    VolumeClaimSpec,
-    VolumeSpec,
-)
 
 StorageObject = (
-    PersistentVolumeClaim
-    | PersistentVolume
-    | StorageClass
-    | CsiNode
-    | CsiDriver
-    | CsiStorageCapacity
-    | VolumeAttachment
+    storage.PersistentVolumeClaim
+    | storage.PersistentVolume
+    | storage.StorageClass
+    | storage.CsiNode
+    | storage.CsiDriver
+    | storage.CsiStorageCapacity
+    | storage.VolumeAttachment
 )
 """Every type of object about volumes."""
 
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-_NO_ATTACHMENTS: Mapping[str, VolumeAttachment] = MappingProxyType({})
-_NO_VOLUMES: Mapping[str, PersistentVolume] = MappingProxyType({})
+_NO_ATTACHMENTS: Mapping[str, storage.VolumeAttachment] = MappingProxyType({})
+_NO_VOLUMES: Mapping[str, storage.PersistentVolume] = MappingProxyType({})
 
 
 class StorageIndex:
@@ -41,16 +30,16 @@ class StorageIndex:
     """
 
     def __init__(self) -> None:
-        self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
-        self.volumes: dict[str, PersistentVolume] = {}
-        self.classes: dict[str, StorageClass] = {}
+        self.claims: dict[tuple[str, str], storage.PersistentVolumeClaim] = {}
+        self.volumes: dict[str, storage.PersistentVolume] = {}
+        self.classes: dict[str, storage.StorageClass] = {}
         self.attach_limits: dict[str, Mapping[str, int]] = {}
         self.installed_drivers: dict[str, frozenset[str]] = {}
-        self.drivers: dict[str, CsiDriver] = {}
-        self._capacities: dict[tuple[str, str], CsiStorageCapacity] = {}
-        self._attachments: dict[str, VolumeAttachment] = {}
-        self._volumes_by_class: dict[str, dict[str, PersistentVolume]] = {}
-        self._attachments_by_node: dict[str, dict[str, VolumeAttachment]] = {}
+        self.drivers: dict[str, storage.CsiDriver] = {}
+        self._capacities: dict[tuple[str, str], storage.CsiStorageCapacity] = {}
+        self._attachments: dict[str, storage.VolumeAttachment] = {}
+        self._volumes_by_class: dict[str, dict[str, storage.PersistentVolume]] = {}
+        self._attachments_by_node: dict[str, dict[str, storage.VolumeAttachment]] = {}
 
     def put(self, storage_object: StorageObject) -> None:
         """Add an object, or replace its previous version."""
@@ -58,21 +47,21 @@ class StorageIndex:
         meta = storage_object.metadata or ObjectMeta()
         name, namespace = meta.name or "", meta.namespace or ""
         match storage_object:
-            case PersistentVolumeClaim():
+            case storage.PersistentVolumeClaim():
                 self.claims[namespace, name] = storage_object
-            case PersistentVolume():
+            case storage.PersistentVolume():
                 self.volumes[name] = storage_object
                 self._volumes_by_class.setdefault(get_volume_class(storage_object), {})[name] = storage_object
-            case StorageClass():
+            case storage.StorageClass():
                 self.classes[name] = storage_object
-            case CsiNode():
+            case storage.CsiNode():
                 self.attach_limits[name] = _parse_attach_limits(storage_object)
                 self.installed_drivers[name] = frozenset(driver.name for driver in _list_drivers(storage_object))
-            case CsiDriver():
+            case storage.CsiDriver():
                 self.drivers[name] = storage_object
-            case CsiStorageCapacity():
+            case storage.CsiStorageCapacity():
                 self._capacities[namespace, name] = storage_object
-            case VolumeAttachment():
+            case storage.VolumeAttachment():
                 self._attachments[name] = storage_object
                 self._attachments_by_node.setdefault(_get_node_name(storage_object), {})[name] = storage_object
 
@@ -81,31 +70,31 @@ class StorageIndex:
         meta = storage_object.metadata or ObjectMeta()
         name, namespace = meta.name or "", meta.namespace or ""
         match storage_object:
-            case PersistentVolumeClaim():
+            case storage.PersistentVolumeClaim():
                 self.claims.pop((namespace, name), None)
-            case PersistentVolume():
+            case storage.PersistentVolume():
                 self._remove_volume(name)
-            case StorageClass():
+            case storage.StorageClass():
                 self.classes.pop(name, None)
-            case CsiNode():
+            case storage.CsiNode():
                 self.attach_limits.pop(name, None)
                 self.installed_drivers.pop(name, None)
-            case CsiDriver():
+            case storage.CsiDriver():
                 self.drivers.pop(name, None)
-            case CsiStorageCapacity():
+            case storage.CsiStorageCapacity():
                 self._capacities.pop((namespace, name), None)
-            case VolumeAttachment():
+            case storage.VolumeAttachment():
                 self._remove_attachment(name)
 
-    def get_class_volumes(self, name: str) -> Mapping[str, PersistentVolume]:
+    def get_class_volumes(self, name: str) -> Mapping[str, storage.PersistentVolume]:
         """Return the volumes of a storage class, by name."""
         return self._volumes_by_class.get(name, _NO_VOLUMES)
 
-    def list_capacities(self) -> Iterable[CsiStorageCapacity]:
+    def list_capacities(self) -> Iterable[storage.CsiStorageCapacity]:
         """Return the CSIStorageCapacity objects: the free capacity of storage classes."""
         return self._capacities.values()
 
-    def list_attachments(self, node: str) -> Iterable[VolumeAttachment]:
+    def list_attachments(self, node: str) -> Iterable[storage.VolumeAttachment]:
         """Return the attachments of a node, both attached and requested ones."""
         return self._attachments_by_node.get(node, _NO_ATTACHMENTS).values()
 
@@ -120,30 +109,30 @@ class StorageIndex:
             self._attachments_by_node[_get_node_name(attachment)].pop(name)
 
 
-def get_claim_class(claim: PersistentVolumeClaim) -> str:
+def get_claim_class(claim: storage.PersistentVolumeClaim) -> str:
     """Return the storage class of a claim, empty if it has none.
 
     (GetPersistentVolumeClaimClass in component-helpers storage/volume/helpers.go, v1.36, as `get_volume_class`.)
     """
-    meta, spec = claim.metadata or ObjectMeta(), claim.spec or VolumeClaimSpec()
+    meta, spec = claim.metadata or ObjectMeta(), claim.spec or storage.VolumeClaimSpec()
     return (meta.annotations or {}).get(_CLASS_ANNOTATION, spec.storage_class_name or "")
 
 
-def get_volume_class(volume: PersistentVolume) -> str:
+def get_volume_class(volume: storage.PersistentVolume) -> str:
     """Return the storage class of a volume, empty if it has none."""
-    meta, spec = volume.metadata or ObjectMeta(), volume.spec or VolumeSpec()
+    meta, spec = volume.metadata or ObjectMeta(), volume.spec or storage.VolumeSpec()
     return (meta.annotations or {}).get(_CLASS_ANNOTATION, spec.storage_class_name or "")
 
 
-def _parse_attach_limits(node: CsiNode) -> Mapping[str, int]:
+def _parse_attach_limits(node: storage.CsiNode) -> Mapping[str, int]:
     """Return the volume limit of each driver on a node (GetVolumeLimits in plugins/nodevolumelimits/csi.go, v1.36)."""
     counts = {driver.name: driver.allocatable.count for driver in _list_drivers(node) if driver.allocatable}
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def _list_drivers(node: CsiNode) -> Sequence[CsiNodeDriver]:
+def _list_drivers(node: storage.CsiNode) -> Sequence[storage.CsiNodeDriver]:
     return (node.spec.drivers if node.spec else None) or ()
 
 
-def _get_node_name(attachment: VolumeAttachment) -> str:
+def _get_node_name(attachment: storage.VolumeAttachment) -> str:
     return attachment.spec.node_name if attachment.spec else ""

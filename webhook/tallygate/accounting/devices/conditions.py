@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from tallygate.accounting.cel import syntax
 from tallygate.accounting.cel.expression_parser import parse_expression
 from tallygate.accounting.cel.semantic_version import SemanticVersion, parse_version
-from tallygate.accounting.cel.syntax import Call, ListLiteral, Literal, Name, Select, SyntaxNode
 from tallygate.accounting.cel.tokens import Token, scan_tokens
 from tallygate.accounting.devices.device_values import AttributeValue, Device
 from tallygate.accounting.quantity import Quantity
@@ -89,7 +89,7 @@ def split_conditions(text: str) -> list[str]:
         ExpressionError: if the text is no expression.
     """
     root = parse_expression(text)
-    if not (isinstance(root, Call) and root.function == "_&&_"):
+    if not (isinstance(root, syntax.Call) and root.function == "_&&_"):
         return [text]
     tokens, locate = list(scan_tokens(text))[:-1], _Offsets(text).locate
     places = list(_find_joints(tokens))
@@ -130,84 +130,94 @@ def _find_joints(tokens: list[Token]) -> Iterator[Token]:
                 yield token
 
 
-def _read_comparison(node: SyntaxNode) -> Comparison | None:
+def _read_comparison(node: syntax.SyntaxNode) -> Comparison | None:
     match node:
-        case Select(is_test=True):
-            field = _read_field(Select(node.position, node.operand, node.field))
+        case syntax.Select(is_test=True):
+            field = _read_field(syntax.Select(node.position, node.operand, node.field))
             return None if field is None else Comparison(field, "has")
-        case Call(function="!_", arguments=[negated]):
+        case syntax.Call(function="!_", arguments=[negated]):
             if (field := _read_field(negated)) is not None:
                 return Comparison(field, "==", (_create_bool(value=False),))
             found = _read_comparison(negated)
             operator = _NEGATED.get(found.operator) if found is not None else None
             return None if found is None or operator is None else found._replace(operator=operator)
-        case Call(function="@in", arguments=[item, ListLiteral() as listed]) if not listed.optional_places:
+        case syntax.Call(function="@in", arguments=[item, syntax.ListLiteral() as listed]) if (
+            not listed.optional_places
+        ):
             field, constants = _read_field(item), [_read_constant(element) for element in listed.elements]
             known = tuple(constant for constant in constants if constant is not None)
             complete = field is not None and known and len(known) == len(constants)
             return Comparison(field, "in", known) if field is not None and complete else None
-        case Call(target=SyntaxNode() as target, arguments=[argument]) if node.function in _METHODS:
+        case syntax.Call(target=syntax.SyntaxNode() as target, arguments=[argument]) if node.function in _METHODS:
             return _compare(target, _METHODS[node.function], argument)
-        case Call(arguments=[left, right], target=None) if node.function in _OPERATORS:
+        case syntax.Call(arguments=[left, right], target=None) if node.function in _OPERATORS:
             operator = _OPERATORS[node.function]
             return _compare_both(left, operator, right) or _compare_both(right, _FLIPPED.get(operator, operator), left)
     field = _read_field(node)
     return None if field is None else Comparison(field, "==", (_create_bool(value=True),))
 
 
-def _compare_both(left: SyntaxNode, operator: str, right: SyntaxNode) -> Comparison | None:
+def _compare_both(left: syntax.SyntaxNode, operator: str, right: syntax.SyntaxNode) -> Comparison | None:
     """Return the comparison of a field on the left side, which may be `field.compareTo(constant) OPERATOR 0`."""
     match left, right:
-        case Call(function="compareTo", target=SyntaxNode() as target, arguments=[argument]), Literal(value=0):
+        case syntax.Call(
+            function="compareTo", target=syntax.SyntaxNode() as target, arguments=[argument]
+        ), syntax.Literal(value=0):
             return _compare(target, operator, argument)
     return _compare(left, operator, right)
 
 
-def _compare(left: SyntaxNode, operator: str, right: SyntaxNode) -> Comparison | None:
+def _compare(left: syntax.SyntaxNode, operator: str, right: syntax.SyntaxNode) -> Comparison | None:
     field, constant = _read_field(left), _read_constant(right)
     return None if field is None or constant is None else Comparison(field, operator, (constant,))
 
 
-def _read_field(node: SyntaxNode) -> DeviceField | None:
+def _read_field(node: syntax.SyntaxNode) -> DeviceField | None:
     """Return the field that a node reads; a default for a missing one, by `.?` and `orValue`, is left out."""
     match node:
-        case Select(operand=Name(text="device"), field="driver" | "allowMultipleAllocations", is_test=False):
+        case syntax.Select(
+            operand=syntax.Name(text="device"), field="driver" | "allowMultipleAllocations", is_test=False
+        ):
             return DeviceField(node.field)
-        case Call(function="orValue", target=Call(function="_?._" | "_[?_]") as optional, arguments=[Literal()]):
+        case syntax.Call(
+            function="orValue", target=syntax.Call(function="_?._" | "_[?_]") as optional, arguments=[syntax.Literal()]
+        ):
             return _read_field(optional)
-        case Select(is_test=False):
+        case syntax.Select(is_test=False):
             return _read_member(node.operand, node.field)
-        case Call(function="_[_]" | "_?._" | "_[?_]", arguments=[operand, Literal(value=str() as name)]):
+        case syntax.Call(function="_[_]" | "_?._" | "_[?_]", arguments=[operand, syntax.Literal(value=str() as name)]):
             return _read_member(operand, name)
     return None
 
 
-def _read_member(operand: SyntaxNode, name: str) -> DeviceField | None:
+def _read_member(operand: syntax.SyntaxNode, name: str) -> DeviceField | None:
     """Return the field of this name in the domain that a node reads."""
     match operand:
-        case Call(
+        case syntax.Call(
             function="_[_]" | "_[?_]",
             arguments=[
-                Select(operand=Name(text="device"), field="attributes" | "capacity" as group, is_test=False),
-                Literal(value=str() as domain),
+                syntax.Select(
+                    operand=syntax.Name(text="device"), field="attributes" | "capacity" as group, is_test=False
+                ),
+                syntax.Literal(value=str() as domain),
             ],
         ):
             return DeviceField(group, domain, name)
     return None
 
 
-def _read_constant(node: SyntaxNode) -> FieldValue | None:
+def _read_constant(node: syntax.SyntaxNode) -> FieldValue | None:
     match node:
-        case Literal(value=bool() as truth):
+        case syntax.Literal(value=bool() as truth):
             return _create_bool(truth)
-        case Literal(value=int() | str() as value):
+        case syntax.Literal(value=int() | str() as value):
             return FieldValue(value, str(value))
-        case Call(function="quantity", arguments=[Literal(value=str() as text)], target=None):
+        case syntax.Call(function="quantity", arguments=[syntax.Literal(value=str() as text)], target=None):
             try:
                 return FieldValue(Quantity.parse(text), text)
             except QuantityError:
                 return None
-        case Call(function="semver", arguments=[Literal(value=str() as text)], target=None):
+        case syntax.Call(function="semver", arguments=[syntax.Literal(value=str() as text)], target=None):
             return _create_version(text)
     return None
 

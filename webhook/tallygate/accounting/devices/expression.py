@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tallygate.accounting.cel.cel_types import BOOL, DYN, QUANTITY, STRING, CelType, make_map
+from tallygate.accounting.cel import cel_types
 from tallygate.accounting.cel.evaluator import plan_program
 from tallygate.accounting.cel.expression_parser import parse_expression
 from tallygate.accounting.cel.loops import MAX_COST, Run, Step
@@ -19,13 +19,13 @@ from tallygate.accounting.cel.type_checker import check_types
 from tallygate.accounting.devices.device_values import Device, make_variable
 from tallygate.errors import TallygateError
 
-_DEVICE: Final = CelType("kubernetes.DRADevice")
+_DEVICE: Final = cel_types.CelType("kubernetes.DRADevice")
 _FIELDS: Final = {
     _DEVICE.name: {
-        "driver": STRING,
-        "attributes": make_map(STRING, make_map(STRING, DYN)),
-        "capacity": make_map(STRING, make_map(STRING, QUANTITY)),
-        "allowMultipleAllocations": BOOL,
+        "driver": cel_types.STRING,
+        "attributes": cel_types.make_map(cel_types.STRING, cel_types.make_map(cel_types.STRING, cel_types.DYN)),
+        "capacity": cel_types.make_map(cel_types.STRING, cel_types.make_map(cel_types.STRING, cel_types.QUANTITY)),
+        "allowMultipleAllocations": cel_types.BOOL,
     }
 }
 
@@ -90,7 +90,7 @@ def compile_selector(text: str) -> CompiledSelector:
     """
     root = parse_expression(text)
     kind = check_types(root, {"device": _DEVICE}, _FIELDS)
-    if kind not in (BOOL, DYN):
+    if kind not in (cel_types.BOOL, cel_types.DYN):
         raise ExpressionError(f"must evaluate to bool or the unknown type, not {kind}", TextPosition(1, 1))
     step, count = plan_program(root, ("device",))
     return CompiledSelector(text, step, count)

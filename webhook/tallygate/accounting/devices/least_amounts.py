@@ -21,25 +21,9 @@ from heapq import nsmallest
 from typing import NamedTuple, TypeVar
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
+from tallygate.accounting.devices import slice_devices
 from tallygate.accounting.devices.device_meter import DeviceMeter
-from tallygate.accounting.devices.slice_devices import (
-    PublishedSlice,
-    SliceAmounts,
-    SliceMatches,
-    Work,
-    WorkLimitError,
-    evaluate_slice,
-    measure_slice,
-)
-from tallygate.objects.devices import (
-    DeviceClaim,
-    DeviceRequest,
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-    list_expressions,
-)
+from tallygate.objects import devices
 
 MAX_OWN_WORK = 20_000
 """The limit of a review for the expressions and capacities in claims, which tenants write."""
@@ -51,7 +35,7 @@ _MAX_RESULTS = 512
 _T = TypeVar("_T")
 _Tables = dict[object, dict[str, _T]]
 
-SliceLister = Callable[[], Sequence[PublishedSlice] | None]
+SliceLister = Callable[[], Sequence[slice_devices.PublishedSlice] | None]
 """Returns all slices that count, the same object until one changes; None if some are not known."""
 
 SelectorFinder = Callable[[str], tuple[str, ...] | None]
@@ -73,15 +57,15 @@ class LeastAmounts:
     def __init__(self, list_slices: SliceLister, find_selectors: SelectorFinder) -> None:
         self.list_slices = list_slices
         self.find_selectors = find_selectors
-        self._matches: tuple[_Tables[SliceMatches], _Tables[SliceMatches]] = {}, {}
-        self._amounts: tuple[_Tables[SliceAmounts], _Tables[SliceAmounts]] = {}, {}
-        self._results: tuple[Sequence[PublishedSlice], dict[object, int | None]] = ((), {})
+        self._matches: tuple[_Tables[slice_devices.SliceMatches], _Tables[slice_devices.SliceMatches]] = {}, {}
+        self._amounts: tuple[_Tables[slice_devices.SliceAmounts], _Tables[slice_devices.SliceAmounts]] = {}, {}
+        self._results: tuple[Sequence[slice_devices.PublishedSlice], dict[object, int | None]] = ((), {})
 
     def start_review(self) -> LeastAmountsReview:
         """Return the least amounts for one review, with its limits."""
         return LeastAmountsReview(self)
 
-    def get_results(self, slices: Sequence[PublishedSlice]) -> dict[object, int | None]:
+    def get_results(self, slices: Sequence[slice_devices.PublishedSlice]) -> dict[object, int | None]:
         """Return the results for these slices, to read and to extend."""
         known, results = self._results
         if known is not slices or len(results) >= _MAX_RESULTS:
@@ -89,14 +73,14 @@ class LeastAmounts:
             self._results = slices, results
         return results
 
-    def get_matches(self, text: str, slice_count: int, *, is_own: bool) -> dict[str, SliceMatches]:
+    def get_matches(self, text: str, slice_count: int, *, is_own: bool) -> dict[str, slice_devices.SliceMatches]:
         """Return the results of an expression by the name of the slice, to read and to extend.
 
         Tenants may write many expressions (`is_own`): these drop no results of classes.
         """
         return _get_table(self._matches[is_own], text, slice_count)
 
-    def get_amounts(self, key: object, slice_count: int, *, is_own: bool) -> dict[str, SliceAmounts]:
+    def get_amounts(self, key: object, slice_count: int, *, is_own: bool) -> dict[str, slice_devices.SliceAmounts]:
         """Return the amounts of a meter by the name of the slice, to read and to extend.
 
         They may be for the capacities that a claim requests (`is_own`).
@@ -114,9 +98,9 @@ class LeastAmountsReview:
         self._shared = least_amounts
         self.slices = least_amounts.list_slices()
         self.find_selectors = least_amounts.find_selectors
-        self._work = Work(MAX_SHARED_WORK), Work(MAX_OWN_WORK)
+        self._work = slice_devices.Work(MAX_SHARED_WORK), slice_devices.Work(MAX_OWN_WORK)
 
-    def compute(self, claims: Iterable[ResourceClaim], meters: Mapping[str, DeviceMeter]) -> Amounts:
+    def compute(self, claims: Iterable[devices.ResourceClaim], meters: Mapping[str, DeviceMeter]) -> Amounts:
         """Return the least that these claims together count once they are allocated, by name.
 
         Names of which nothing is known are absent.
@@ -127,11 +111,11 @@ class LeastAmountsReview:
             for name, meter in meters.items():
                 if amount := sum(self._compute_request(request, meter) for request in requests):
                     amounts[name] = amount
-        except WorkLimitError:
+        except slice_devices.WorkLimitError:
             pass  # the names until here are complete
         return Amounts(amounts) if amounts else NO_AMOUNTS
 
-    def _compute_request(self, request: DeviceRequest, meter: DeviceMeter) -> int:
+    def _compute_request(self, request: devices.DeviceRequest, meter: DeviceMeter) -> int:
         """Return the least amount of a request; 0 if one of its alternatives is unknown."""
         if request.exactly is not None and request.exactly.admin_access:
             return 0
@@ -139,7 +123,9 @@ class LeastAmountsReview:
         least = [self._compute_alternative(alternative, meter) for alternative in alternatives]
         return min((0 if each is None else each for each in least), default=0)
 
-    def _compute_alternative(self, request: ExactDeviceRequest | DeviceSubRequest, meter: DeviceMeter) -> int | None:
+    def _compute_alternative(
+        self, request: devices.ExactDeviceRequest | devices.DeviceSubRequest, meter: DeviceMeter
+    ) -> int | None:
         class_selectors = self.find_selectors(request.device_class_name)
         if class_selectors is None:
             return None
@@ -165,7 +151,7 @@ class LeastAmountsReview:
                 least = nsmallest(requirement.number, [*least, *_select(resource_slice.amounts, possible)])
         return sum(least) if len(least) >= requirement.number else None
 
-    def _find_least_slice(self, requirement: _Requirement, slices: Iterable[SliceAmounts]) -> int | None:
+    def _find_least_slice(self, requirement: _Requirement, slices: Iterable[slice_devices.SliceAmounts]) -> int | None:
         """Return the least amount of all devices that match in one slice."""
         least: int | None = None
         for resource_slice in slices:
@@ -183,7 +169,7 @@ class LeastAmountsReview:
             least = amount if least is None else min(least, amount)
         return least
 
-    def _match(self, published: PublishedSlice, requirement: _Requirement) -> tuple[int, int]:
+    def _match(self, published: slice_devices.PublishedSlice, requirement: _Requirement) -> tuple[int, int]:
         """Return the devices that all selectors match, and those that they may match."""
         sure = possible = (1 << len(published.devices)) - 1
         for is_own, texts in enumerate((requirement.class_selectors, requirement.own_selectors)):
@@ -194,11 +180,13 @@ class LeastAmountsReview:
                     return 0, 0
         return sure, possible
 
-    def get_work(self, *, is_own: bool) -> Work:
+    def get_work(self, *, is_own: bool) -> slice_devices.Work:
         """Return the remaining work for the expressions of claims (`is_own`), or for those of classes."""
         return self._work[is_own]
 
-    def evaluate(self, text: str, published: PublishedSlice, *, is_own: bool) -> SliceMatches:
+    def evaluate(
+        self, text: str, published: slice_devices.PublishedSlice, *, is_own: bool
+    ) -> slice_devices.SliceMatches:
         """Return the devices of a slice that an expression matches, evaluated once for each slice.
 
         Raises:
@@ -210,19 +198,19 @@ class LeastAmountsReview:
         if matches is None or matches.published is not published:
             if not table:
                 work.spend(len(text))  # to compile it
-            matches = table[published.name] = evaluate_slice(text, published, work)
+            matches = table[published.name] = slice_devices.evaluate_slice(text, published, work)
         return matches
 
-    def _list_amounts(self, requirement: _Requirement, meter: DeviceMeter) -> list[SliceAmounts]:
+    def _list_amounts(self, requirement: _Requirement, meter: DeviceMeter) -> list[slice_devices.SliceAmounts]:
         """Return the amounts of all slices that have devices."""
         capacities = requirement.capacities
         is_own = bool(capacities)
         table = self._shared.get_amounts((meter.identity, capacities), len(self.slices or ()), is_own=is_own)
-        found: list[SliceAmounts] = []
+        found: list[slice_devices.SliceAmounts] = []
         for resource_slice in self.slices or ():
             amounts = table.get(resource_slice.name)
             if amounts is None or amounts.published is not resource_slice:
-                amounts = table[resource_slice.name] = measure_slice(
+                amounts = table[resource_slice.name] = slice_devices.measure_slice(
                     resource_slice, meter, dict(capacities), self._work[is_own]
                 )
             if amounts.amounts:
@@ -230,18 +218,18 @@ class LeastAmountsReview:
         return found
 
 
-def _list_requests(claim: ResourceClaim) -> Sequence[DeviceRequest]:
-    return ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or ()
+def _list_requests(claim: devices.ResourceClaim) -> Sequence[devices.DeviceRequest]:
+    return ((claim.spec or devices.ResourceClaimSpec()).devices or devices.DeviceClaim()).requests or ()
 
 
 def _create_requirement(
-    request: ExactDeviceRequest | DeviceSubRequest, class_selectors: tuple[str, ...]
+    request: devices.ExactDeviceRequest | devices.DeviceSubRequest, class_selectors: tuple[str, ...]
 ) -> _Requirement:
     requests = (request.capacity.requests if request.capacity else None) or {}
     is_all = request.allocation_mode == "All"
     return _Requirement(
         class_selectors,
-        list_expressions(request.selectors),
+        devices.list_expressions(request.selectors),
         tuple(sorted((name, bytes(quantity)) for name, quantity in requests.items())),
         None if is_all else 1 if request.count is None else max(request.count, 0),
     )

@@ -14,18 +14,11 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.device_index import ClaimKey, DeviceIndex, StoredClaim
 from tallygate.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.plugins import resource_claims
 from tallygate.accounting.scheduling.plugins.dynamic_resources import (
     NodeRejection,
     allocate_on_node,
     list_claims_on_node,
-)
-from tallygate.accounting.scheduling.plugins.resource_claims import (
-    find_devices_of_pod,
-    find_hold_reason,
-    get_allocation,
-    is_reserved_for,
-    list_consumers,
-    needs_devices,
 )
 from tallygate.accounting.scheduling.plugins.special_claim import create_special_claim
 from tallygate.objects.devices import ClaimConsumer, ResourceClaim, ResourceClaimStatus
@@ -44,9 +37,13 @@ def may_fail(pod: IncomingPod, cluster: Cluster) -> bool:
     attempt: whether it fails depends on the devices that earlier copies have taken, on every node.
     """
     devices = cluster.devices
-    if devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
+    if (
+        devices is None
+        or not resource_claims.needs_devices(pod, cluster)
+        or resource_claims.find_hold_reason(pod, cluster)
+    ):
         return False
-    of_pod = find_devices_of_pod(pod, cluster, devices)
+    of_pod = resource_claims.find_devices_of_pod(pod, cluster, devices)
     claims = list(of_pod.to_allocate)
     if of_pod.classes:
         claims.append(create_special_claim(pod.namespace, pod.spec, of_pod.classes))
@@ -86,17 +83,17 @@ class AssumedDevices:
     def take(self, pod: IncomingPod, node_index: int) -> bool:
         """Allocate the claims of a pod on a node, and return whether its devices suffice; if not, nothing changes."""
         devices, cluster = self._cluster.devices, self._cluster
-        if devices is None or not needs_devices(pod, cluster):
+        if devices is None or not resource_claims.needs_devices(pod, cluster):
             return True
-        of_pod = find_devices_of_pod(pod, cluster, devices)
+        of_pod = resource_claims.find_devices_of_pod(pod, cluster, devices)
         devices.work.begin_attempt()
         allocations = allocate_on_node(pod, cluster, node_index, of_pod)
         if isinstance(allocations, NodeRejection):
             return False
         put = self._put(pod, devices, list_claims_on_node(pod, cluster, node_index, of_pod), allocations)
-        before = [claim for claim in of_pod.claims if get_allocation(claim) is not None]
+        before = [claim for claim in of_pod.claims if resource_claims.get_allocation(claim) is not None]
         for claim in before:
-            if not is_reserved_for(claim, pod.uid):
+            if not resource_claims.is_reserved_for(claim, pod.uid):
                 self._replace(devices, _reserve(claim, self._create_consumer(pod)))
         self.by_copy.append(CopyClaims(cluster.nodes.get_name(node_index), (*before, *put)))
         return True
@@ -147,4 +144,4 @@ class AssumedDevices:
 def _reserve(claim: ResourceClaim, consumer: ClaimConsumer) -> ResourceClaim:
     """Return a claim that one more consumer has reserved."""
     status = claim.status or ResourceClaimStatus()
-    return replace(claim, status=replace(status, reserved_for=[*list_consumers(claim), consumer]))
+    return replace(claim, status=replace(status, reserved_for=[*resource_claims.list_consumers(claim), consumer]))

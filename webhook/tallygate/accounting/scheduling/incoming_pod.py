@@ -20,28 +20,14 @@ from typing import NamedTuple
 import msgspec
 
 from tallygate.accounting.amounts import Amounts
-from tallygate.accounting.cluster.pod_info import (
-    AffinityTerm,
-    HostPort,
-    get_required_terms,
-    list_host_ports,
-    merge_label_keys,
-    parse_terms,
-)
+from tallygate.accounting.cluster import pod_info
 from tallygate.accounting.node_fit import compute_scheduler_requests
 from tallygate.accounting.pod_defaults import find_default_class
 from tallygate.accounting.pod_requests import compute_incoming_non_zero_requests
 from tallygate.accounting.selectors import Selector, SelectorError, create_selector, join_errors, parse_selector
 from tallygate.errors import TallygateError
+from tallygate.objects import scheduling
 from tallygate.objects.meta import ObjectMeta
-from tallygate.objects.scheduling import (
-    Affinity,
-    PodAffinity,
-    PriorityClass,
-    SchedulingPod,
-    SchedulingPodSpec,
-    TopologySpreadConstraint,
-)
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 _DEFAULT_POLICY = "PreemptLowerPriority"
@@ -79,15 +65,15 @@ class InterPodConstraints(NamedTuple):
     node, or `pre_filter_error` the error that ends the attempt. The API server rejects such a pod.
     """
 
-    affinity: tuple[AffinityTerm, ...] = ()
-    anti_affinity: tuple[AffinityTerm, ...] = ()
+    affinity: tuple[pod_info.AffinityTerm, ...] = ()
+    anti_affinity: tuple[pod_info.AffinityTerm, ...] = ()
     spread: tuple[HardSpreadConstraint, ...] = ()
     pre_filter_message: str = ""
     pre_filter_error: str = ""
 
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
-_NO_CLASSES: Mapping[str, PriorityClass] = MappingProxyType({})
+_NO_CLASSES: Mapping[str, scheduling.PriorityClass] = MappingProxyType({})
 
 
 class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -102,13 +88,13 @@ class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
     namespace: str
     name: str
     labels: Mapping[str, str]
-    spec: SchedulingPodSpec
+    spec: scheduling.SchedulingPodSpec
     requests: Amounts
-    ports: tuple[HostPort, ...]
+    ports: tuple[pod_info.HostPort, ...]
     priority: int
     inter_pod: InterPodConstraints
     nominated_node: str
-    pod: SchedulingPod
+    pod: scheduling.SchedulingPod
 
     @cached_property
     def non_zero_requests(self) -> Amounts:
@@ -116,15 +102,17 @@ class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
         return compute_incoming_non_zero_requests(self.pod)
 
     @staticmethod
-    def from_pod(pod: SchedulingPod, priority_classes: Mapping[str, PriorityClass] = _NO_CLASSES) -> IncomingPod:
+    def from_pod(
+        pod: scheduling.SchedulingPod, priority_classes: Mapping[str, scheduling.PriorityClass] = _NO_CLASSES
+    ) -> IncomingPod:
         """Parse a pod as the API server stores it: with its priority, and with the label keys in its terms.
 
         Raises:
             QuantityError: if a request is invalid.
             NoPriorityClassError: if the pod names a class that is not in `priority_classes`.
         """
-        stored_pod = merge_label_keys(with_resolved_priority(pod, priority_classes))
-        meta, spec = stored_pod.metadata or ObjectMeta(), stored_pod.spec or SchedulingPodSpec()
+        stored_pod = pod_info.merge_label_keys(with_resolved_priority(pod, priority_classes))
+        meta, spec = stored_pod.metadata or ObjectMeta(), stored_pod.spec or scheduling.SchedulingPodSpec()
         labels, namespace = meta.labels or _NO_LABELS, meta.namespace or "default"
         return IncomingPod(
             meta.uid or "",
@@ -133,7 +121,7 @@ class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
             labels,
             spec,
             Amounts({name: requested for name, requested in compute_scheduler_requests(pod).items() if requested > 0}),
-            list_host_ports(spec),
+            pod_info.list_host_ports(spec),
             spec.priority or 0,
             read_inter_pod_constraints(spec, namespace, labels),
             (pod.status.nominated_node_name if pod.status else None) or "",
@@ -141,21 +129,23 @@ class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
         )
 
 
-def with_default_priority(pod: SchedulingPod) -> SchedulingPod:
+def with_default_priority(pod: scheduling.SchedulingPod) -> scheduling.SchedulingPod:
     """Return the pod with priority 0 if it has none, for callers for which the priority does not matter."""
-    spec = pod.spec or SchedulingPodSpec()
+    spec = pod.spec or scheduling.SchedulingPodSpec()
     if spec.priority is not None:
         return pod
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, priority=0))
 
 
-def with_resolved_priority(pod: SchedulingPod, classes: Mapping[str, PriorityClass]) -> SchedulingPod:
+def with_resolved_priority(
+    pod: scheduling.SchedulingPod, classes: Mapping[str, scheduling.PriorityClass]
+) -> scheduling.SchedulingPod:
     """Return the pod with the priority and the preemption policy of a stored pod. A stored pod has both already.
 
     Raises:
         NoPriorityClassError: if the pod names a class that is not in `classes`.
     """
-    spec = pod.spec or SchedulingPodSpec()
+    spec = pod.spec or scheduling.SchedulingPodSpec()
     if spec.priority is not None:
         return pod
     priority_class = (
@@ -166,24 +156,24 @@ def with_resolved_priority(pod: SchedulingPod, classes: Mapping[str, PriorityCla
     return msgspec.structs.replace(pod, spec=resolved_spec)
 
 
-def _find_class(name: str, classes: Mapping[str, PriorityClass]) -> PriorityClass:
+def _find_class(name: str, classes: Mapping[str, scheduling.PriorityClass]) -> scheduling.PriorityClass:
     if name in classes:
         return classes[name]
     if name in _SYSTEM_PRIORITIES:
-        return PriorityClass(ObjectMeta(name=name), _SYSTEM_PRIORITIES[name])
+        return scheduling.PriorityClass(ObjectMeta(name=name), _SYSTEM_PRIORITIES[name])
     known_names = ", ".join(sorted({*classes, *_SYSTEM_PRIORITIES}))
     raise NoPriorityClassError(f"no PriorityClass with name {name} was found; there are {known_names}")
 
 
 def read_inter_pod_constraints(
-    spec: SchedulingPodSpec, namespace: str, labels: Mapping[str, str]
+    spec: scheduling.SchedulingPodSpec, namespace: str, labels: Mapping[str, str]
 ) -> InterPodConstraints:
     """Read a pod's constraints about other pods. The selectors of its terms have its label keys already."""
     try:
         spread = read_spread_constraints(spec, labels)
     except SelectorError as error:
         return InterPodConstraints(pre_filter_error=f"{_CONSTRAINTS_ERROR}: {error}")
-    affinity = spec.affinity or Affinity()
+    affinity = spec.affinity or scheduling.Affinity()
     affinity_terms, affinity_error = _read_terms(affinity.pod_affinity, namespace)
     anti_affinity_terms, anti_affinity_error = _read_terms(affinity.pod_anti_affinity, namespace)
     errors = [f"requiredAffinityTerms: {affinity_error}"] if affinity_error else []
@@ -195,7 +185,9 @@ def read_inter_pod_constraints(
     )
 
 
-def read_spread_constraints(spec: SchedulingPodSpec, labels: Mapping[str, str]) -> tuple[HardSpreadConstraint, ...]:
+def read_spread_constraints(
+    spec: scheduling.SchedulingPodSpec, labels: Mapping[str, str]
+) -> tuple[HardSpreadConstraint, ...]:
     """Read the hard constraints of a pod with these labels.
 
     Raises:
@@ -209,7 +201,9 @@ def read_spread_constraints(spec: SchedulingPodSpec, labels: Mapping[str, str]) 
     )
 
 
-def _read_spread_constraint(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> HardSpreadConstraint:
+def _read_spread_constraint(
+    constraint: scheduling.TopologySpreadConstraint, labels: Mapping[str, str]
+) -> HardSpreadConstraint:
     own_labels = {key: labels[key] for key in constraint.match_label_keys or () if key in labels}
     return HardSpreadConstraint(
         constraint.topology_key,
@@ -221,9 +215,11 @@ def _read_spread_constraint(constraint: TopologySpreadConstraint, labels: Mappin
     )
 
 
-def _read_terms(affinity: PodAffinity | None, namespace: str) -> tuple[tuple[AffinityTerm, ...], str]:
+def _read_terms(
+    affinity: scheduling.PodAffinity | None, namespace: str
+) -> tuple[tuple[pod_info.AffinityTerm, ...], str]:
     """Parse the required terms; return () and the error of the first invalid one, if any."""
     try:
-        return parse_terms(get_required_terms(affinity), namespace), ""
+        return pod_info.parse_terms(pod_info.get_required_terms(affinity), namespace), ""
     except SelectorError as error:
         return (), str(error)

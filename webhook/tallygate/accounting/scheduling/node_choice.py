@@ -15,19 +15,10 @@ import numpy as np
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import NodeIndices
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.plugins import resource_claims
 from tallygate.accounting.scheduling.plugins.node_eligibility import has_avoided_taints
 from tallygate.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
 from tallygate.accounting.scheduling.plugins.pod_claims import list_claim_refs
-from tallygate.accounting.scheduling.plugins.resource_claims import (
-    MAX_CONSUMERS,
-    find_devices_of_pod,
-    find_hold_reason,
-    get_allocation,
-    is_reserved_for,
-    list_consumers,
-    list_requests,
-    needs_devices,
-)
 from tallygate.accounting.scheduling.plugins.special_claim import create_special_claim
 from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, score_nodes
 from tallygate.objects.devices import ResourceClaim
@@ -83,11 +74,15 @@ def find_bind_errors(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
     consumers: it counts none, and the API server rejects the reservation. It stores no claim without requests: that of
     a pod with other claims, on a node that has its extended resources itself.
     """
-    if cluster.devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
+    if (
+        cluster.devices is None
+        or not resource_claims.needs_devices(pod, cluster)
+        or resource_claims.find_hold_reason(pod, cluster)
+    ):
         return {}
-    claims, classes, _ = find_devices_of_pod(pod, cluster, cluster.devices)
+    claims, classes, _ = resource_claims.find_devices_of_pod(pod, cluster, cluster.devices)
     for claim in claims:
-        problems = () if is_reserved_for(claim, pod.uid) else tuple(_list_reservation_problems(claim))
+        problems = () if resource_claims.is_reserved_for(claim, pod.uid) else tuple(_list_reservation_problems(claim))
         if problems:
             return dict.fromkeys(nodes.tolist(), _format_rejection(claim, problems))
     if not classes:
@@ -98,16 +93,16 @@ def find_bind_errors(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
     for resource, class_name in classes.items():
         is_backed = mask_device_backed(cluster, nodes, resource)
         has_special |= is_backed
-        if list_requests(create_special_claim(pod.namespace, pod.spec, {resource: class_name})):
+        if resource_claims.list_requests(create_special_claim(pod.namespace, pod.spec, {resource: class_name})):
             has_requests |= is_backed
     return dict.fromkeys(nodes[has_special & ~has_requests].tolist(), error)
 
 
 def _list_reservation_problems(claim: ResourceClaim) -> Iterator[str]:
     """Yield the errors of the API server for one more consumer (validateResourceClaimStatusUpdate)."""
-    count, allocation = len(list_consumers(claim)) + 1, get_allocation(claim)
-    if count > MAX_CONSUMERS:
-        yield f"status.reservedFor: Too many: {count}: must have at most {MAX_CONSUMERS} items"
+    count, allocation = len(resource_claims.list_consumers(claim)) + 1, resource_claims.get_allocation(claim)
+    if count > resource_claims.MAX_CONSUMERS:
+        yield f"status.reservedFor: Too many: {count}: must have at most {resource_claims.MAX_CONSUMERS} items"
     if allocation is not None and not allocation.allocation_timestamp:
         yield "status.allocation: Invalid value: null: field cannot be modified once set"
 

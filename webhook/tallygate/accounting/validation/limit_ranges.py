@@ -7,16 +7,7 @@ pkg/apis/core/v1/defaults.go, v1.36. Kubernetes checks neither sign nor fraction
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from tallygate.accounting.kubernetes_codes import (
-    BOUNDS_OUT_OF_ORDER,
-    DEFAULTS_DIFFER,
-    LIMIT_TYPE_REPEATED,
-    LIMIT_TYPE_UNKNOWN,
-    POD_DEFAULT,
-    RATIO_IMPOSSIBLE,
-    STORAGE_BOUND_MISSING,
-    TOO_LARGE,
-)
+from tallygate.accounting import kubernetes_codes
 from tallygate.accounting.lenient_codes import (
     LIMIT_RANGE_FRACTION,
     LIMIT_RANGE_GIVES_DEVICES,
@@ -209,10 +200,15 @@ def _check_type(path: str, limit_type: str, *, is_repeated: bool) -> list[Proble
         details = ("must be a standard limit type or fully qualified",)
     message = f"{limit_type!r} is no type of limit; use {', '.join(_STANDARD_TYPES)}"
     value = encode_go_json(limit_type)
-    problems = [Problem(path, LIMIT_TYPE_UNKNOWN.number, Reason.INVALID, message, detail, value) for detail in details]
+    problems = [
+        Problem(path, kubernetes_codes.LIMIT_TYPE_UNKNOWN.number, Reason.INVALID, message, detail, value)
+        for detail in details
+    ]
     if is_repeated:
         message = f"an entry of type {limit_type} stands before this one; put both into one"
-        problems.append(Problem(path, LIMIT_TYPE_REPEATED.number, Reason.DUPLICATE, message, "", value))
+        problems.append(
+            Problem(path, kubernetes_codes.LIMIT_TYPE_REPEATED.number, Reason.DUPLICATE, message, "", value)
+        )
     return problems
 
 
@@ -229,7 +225,9 @@ def _check_item(path: str, limit_type: str, raw: LimitRangeItem) -> list[Problem
             entry_path = f"{field_path}[{name}]"
             problems += check_name(entry_path, name, context)
             problems += [
-                problem for problem in check_value(entry_path, name, quantity) if problem.code == TOO_LARGE.number
+                problem
+                for problem in check_value(entry_path, name, quantity)
+                if problem.code == kubernetes_codes.TOO_LARGE.number
             ]
     if limit_type == "PersistentVolumeClaim" and "storage" not in {**item.min, **item.max}:
         problems.append(_create_storage_missing_problem(f"{path}.limits"))
@@ -255,7 +253,7 @@ def _check_pod_defaults(path: str, item: LimitRangeLists) -> list[Problem]:
     defaults = {"default": item.default, "defaultRequest": item.default_request}
     message = "an entry of type Pod cannot have defaults, since they are filled into containers; use type Container"
     detail = "may not be specified when `type` is 'Pod'"
-    code = POD_DEFAULT.number
+    code = kubernetes_codes.POD_DEFAULT.number
     return [
         Problem(f"{path}.{key}", code, Reason.FORBIDDEN, message, detail)
         for key, quantities in defaults.items()
@@ -266,7 +264,7 @@ def _check_pod_defaults(path: str, item: LimitRangeLists) -> list[Problem]:
 def _create_storage_missing_problem(path: str) -> Problem:
     detail = "either minimum or maximum storage value is required, but neither was provided"
     message = "an entry for volume claims must bound storage; give min or max of it"
-    return Problem(path, STORAGE_BOUND_MISSING.number, Reason.REQUIRED, message, detail)
+    return Problem(path, kubernetes_codes.STORAGE_BOUND_MISSING.number, Reason.REQUIRED, message, detail)
 
 
 def _check_all_bounds(path: str, item: LimitRangeLists) -> list[Problem]:
@@ -304,7 +302,7 @@ def _check_order(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem
 
 def _create_order_problem(path: str, reason: str, detail: str, quantity: Quantity) -> Problem:
     message = f"{reason}; min <= defaultRequest <= default <= max must hold"
-    return _create_invalid_problem(path, BOUNDS_OUT_OF_ORDER, message, detail, quantity)
+    return _create_invalid_problem(path, kubernetes_codes.BOUNDS_OUT_OF_ORDER, message, detail, quantity)
 
 
 def _check_ratio(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem]:
@@ -316,7 +314,7 @@ def _check_ratio(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem
     if ratio < _ONE:
         message = f"a limit is never below its request, so a ratio of {ratio} can never be met; use 1 or more"
         detail = f"ratio {ratio.text} is less than 1"
-        problems.append(_create_invalid_problem(ratio_path, RATIO_IMPOSSIBLE, message, detail, ratio))
+        problems.append(_create_invalid_problem(ratio_path, kubernetes_codes.RATIO_IMPOSSIBLE, message, detail, ratio))
     if bounds.min is not None and bounds.max is not None:
         max_ratio = _compute_max_ratio(ratio, bounds.min, bounds.max)
         if max_ratio:
@@ -324,7 +322,9 @@ def _check_ratio(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem
                 f"a ratio of {ratio} can never be exceeded between min {bounds.min} and max {bounds.max}; use less"
             )
             detail = f"ratio {ratio.text} is greater than max/min = {max_ratio}"
-            problems.append(_create_invalid_problem(ratio_path, RATIO_IMPOSSIBLE, message, detail, ratio))
+            problems.append(
+                _create_invalid_problem(ratio_path, kubernetes_codes.RATIO_IMPOSSIBLE, message, detail, ratio)
+            )
     return problems
 
 
@@ -361,7 +361,11 @@ def _check_overcommit_defaults(path: str, name: str, bounds: LimitRangeBounds) -
     message = (
         f"default {default} and defaultRequest {request} differ, but {name} cannot be overcommitted; make them equal"
     )
-    return [_create_invalid_problem(f"{path}.defaultRequest[{name}]", DEFAULTS_DIFFER, message, detail, request)]
+    return [
+        _create_invalid_problem(
+            f"{path}.defaultRequest[{name}]", kubernetes_codes.DEFAULTS_DIFFER, message, detail, request
+        )
+    ]
 
 
 def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:

@@ -13,22 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from tallygate.accounting.kubernetes_codes import (
-    CLAIM_REPEATED,
-    CLAIM_REQUEST_MALFORMED,
-    CLAIM_UNKNOWN,
-    CLAIM_UNNAMED,
-    CONTAINER_ABOVE_POD,
-    EPHEMERAL_RESOURCES,
-    HUGE_PAGES_ALONE,
-    LIMIT_MISSING,
-    NOT_WHOLE_PAGES,
-    POD_BELOW_CONTAINERS,
-    POD_CLAIMS,
-    REQUEST_ABOVE_LIMIT,
-    REQUEST_NOT_LIMIT,
-    WINDOWS_POD_RESOURCES,
-)
+from tallygate.accounting import kubernetes_codes, pod_resources
 from tallygate.accounting.lenient_codes import (
     FRACTION_ACCEPTED,
     FRACTIONAL_BYTES,
@@ -43,35 +28,12 @@ from tallygate.accounting.names import (
     is_hugepage,
     is_overcommit_allowed,
 )
-from tallygate.accounting.pod_resources import (
-    NO_QUANTITIES,
-    ContainerResources,
-    PodResources,
-    Quantities,
-    aggregate_containers,
-    parse_pod_resources,
-    parse_resource_list,
-)
 from tallygate.accounting.problem import Code, Problem, Reason, encode_go_json
 from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.accounting.quantity_parser import Format, QuantityError
+from tallygate.accounting.validation import values
 from tallygate.accounting.validation.unreadable import check_pod_readable, drop_unreadable_in_pod
-from tallygate.accounting.validation.values import (
-    check_name,
-    check_value,
-    create_accepted_problem,
-    create_fraction_problem,
-    is_surely_valid,
-    is_unchecked_integer,
-)
-from tallygate.objects.core import (
-    Container,
-    Pod,
-    PodResourceClaim,
-    PodSpec,
-    ResourceClaimReference,
-    ResourceRequirements,
-)
+from tallygate.objects import core
 
 _LABEL = re.compile(r"[a-z0-9]++(?:-++[a-z0-9]++)*+")
 _SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(?:\.{_LABEL.pattern})++")
@@ -85,7 +47,7 @@ _LABEL_DETAIL = (
 _BYTE_RESOURCES = frozenset({"memory", "ephemeral-storage"})
 
 
-def validate_pod(pod: Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
+def validate_pod(pod: core.Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
     """Return every problem that the API server reports for a pod's resources.
 
     `prefix` precedes `spec` in every path: empty for a Pod, `spec.template.` for a Deployment. In a template no missing
@@ -95,15 +57,15 @@ def validate_pod(pod: Pod, prefix: str = "", *, template: bool = False) -> list[
         return []
     path = f"{prefix}spec"
     try:
-        return _check_spec(path, pod.spec, parse_pod_resources(pod.spec, complete=not template))
+        return _check_spec(path, pod.spec, pod_resources.parse_pod_resources(pod.spec, complete=not template))
     except QuantityError:
         spec = drop_unreadable_in_pod(pod.spec)
         return check_pod_readable(path, pod.spec) + _check_spec(
-            path, spec, parse_pod_resources(spec, complete=not template)
+            path, spec, pod_resources.parse_pod_resources(spec, complete=not template)
         )
 
 
-def check_pod_strictly(pod: Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
+def check_pod_strictly(pod: core.Pod, prefix: str = "", *, template: bool = False) -> list[Problem]:
     """Return the problems of a pod that Kubernetes accepts.
 
     These are fractions of opaque and kubernetes.io-like names and of bytes, and opaque requests that differ from their
@@ -113,28 +75,38 @@ def check_pod_strictly(pod: Pod, prefix: str = "", *, template: bool = False) ->
         return []
     path = f"{prefix}spec"
     try:
-        resources = parse_pod_resources(pod.spec, complete=not template)
+        resources = pod_resources.parse_pod_resources(pod.spec, complete=not template)
     except QuantityError:
-        resources = parse_pod_resources(drop_unreadable_in_pod(pod.spec), complete=not template)
+        resources = pod_resources.parse_pod_resources(drop_unreadable_in_pod(pod.spec), complete=not template)
     problems = _check_containers_strictly(f"{path}.containers", resources.containers)
     problems += _check_containers_strictly(f"{path}.initContainers", resources.init)
     return problems + _check_fractions(f"{path}.overhead.limits", resources.overhead)
 
 
-def check_pod_level(path: str, spec: PodSpec, resources: PodResources, claims: Collection[str]) -> list[Problem]:
+def check_pod_level(
+    path: str, spec: core.PodSpec, resources: pod_resources.PodResources, claims: Collection[str]
+) -> list[Problem]:
     """Return every problem of `spec.resources`, which is at a path."""
     if spec.resources is None:
         return []
     if spec.os is not None and spec.os.name == "windows":
         message = "a Windows pod cannot set resources as a whole; set them on its containers"
         return [
-            Problem(path, WINDOWS_POD_RESOURCES.number, Reason.FORBIDDEN, message, "may not be set for a windows pod")
+            Problem(
+                path,
+                kubernetes_codes.WINDOWS_POD_RESOURCES.number,
+                Reason.FORBIDDEN,
+                message,
+                "may not be set for a windows pod",
+            )
         ]
     problems = []
     if spec.resources.claims is not None:
         detail = "claims may not be set for Resources at pod-level"
         message = "a pod as a whole cannot use claims; refer to them from its containers"
-        problems.append(Problem(f"{path}.claims", POD_CLAIMS.number, Reason.FORBIDDEN, message, detail))
+        problems.append(
+            Problem(f"{path}.claims", kubernetes_codes.POD_CLAIMS.number, Reason.FORBIDDEN, message, detail)
+        )
     problems += check_resources(path, resources.requests, resources.limits, NameContext.POD)
     problems += check_claims(f"{path}.claims", spec.resources.claims, claims)
     return (
@@ -146,7 +118,7 @@ def check_pod_level(path: str, spec: PodSpec, resources: PodResources, claims: C
 
 
 def check_claims(
-    path: str, claims: Iterable[ResourceClaimReference] | None, claim_names: Collection[str]
+    path: str, claims: Iterable[core.ResourceClaimReference] | None, claim_names: Collection[str]
 ) -> list[Problem]:
     """Return every problem of `resources.claims` at a path."""
     problems: list[Problem] = []
@@ -156,19 +128,19 @@ def check_claims(
         claim_path = f"{path}[{index}]"
         if not claim.name:
             message = "this reference names no claim; give the name of an entry of spec.resourceClaims"
-            problems.append(Problem(claim_path, CLAIM_UNNAMED.number, Reason.REQUIRED, message))
+            problems.append(Problem(claim_path, kubernetes_codes.CLAIM_UNNAMED.number, Reason.REQUIRED, message))
             continue
         problems += _check_reference(claim_path, claim.name, claim.request or "", references, request_counts)
         problems += _check_claim_exists(claim_path, claim.name, claim_names)
     return problems
 
 
-def list_claim_names(claims: Iterable[PodResourceClaim] | None) -> frozenset[str]:
+def list_claim_names(claims: Iterable[core.PodResourceClaim] | None) -> frozenset[str]:
     """Return the names of claims to which containers may refer."""
     return frozenset(claim.name for claim in claims or () if claim.name)
 
 
-def _check_spec(path: str, spec: PodSpec, resources: PodResources) -> list[Problem]:
+def _check_spec(path: str, spec: core.PodSpec, resources: pod_resources.PodResources) -> list[Problem]:
     """Check containers of every kind, the pod level and overhead, in the order of the API server."""
     claims = list_claim_names(spec.resource_claims)
     problems = _check_containers(f"{path}.containers", spec.containers, resources.containers, claims)
@@ -176,14 +148,16 @@ def _check_spec(path: str, spec: PodSpec, resources: PodResources) -> list[Probl
     problems += _check_ephemeral_containers(f"{path}.ephemeralContainers", spec.ephemeral_containers, claims)
     problems += check_pod_level(f"{path}.resources", spec, resources, claims)
     if resources.overhead:
-        problems += check_resources(f"{path}.overhead", NO_QUANTITIES, resources.overhead, NameContext.OVERHEAD)
+        problems += check_resources(
+            f"{path}.overhead", pod_resources.NO_QUANTITIES, resources.overhead, NameContext.OVERHEAD
+        )
     return problems
 
 
 def _check_containers(
     path: str,
-    containers: list[Container] | None,
-    parsed_containers: tuple[ContainerResources, ...],
+    containers: list[core.Container] | None,
+    parsed_containers: tuple[pod_resources.ContainerResources, ...],
     claims: Collection[str],
 ) -> list[Problem]:
     problems: list[Problem] = []
@@ -196,31 +170,33 @@ def _check_containers(
 
 
 def _check_ephemeral_containers(
-    path: str, containers: list[Container] | None, claims: Collection[str]
+    path: str, containers: list[core.Container] | None, claims: Collection[str]
 ) -> list[Problem]:
     """Reject resources of ephemeral containers, and check them nevertheless."""
     problems: list[Problem] = []
     for index, container in enumerate(containers or ()):
         resources = container.resources
-        if resources is None or resources == ResourceRequirements():
+        if resources is None or resources == core.ResourceRequirements():
             continue
         resources_path = f"{path}[{index}].resources"
         problems += check_resources(
             resources_path,
-            parse_resource_list(resources.requests),
-            parse_resource_list(resources.limits),
+            pod_resources.parse_resource_list(resources.requests),
+            pod_resources.parse_resource_list(resources.limits),
             NameContext.CONTAINER,
         )
         problems += check_claims(f"{resources_path}.claims", resources.claims, claims)
         message = "an ephemeral container cannot set resources; remove them"
         detail = "cannot be set for an Ephemeral Container"
-        problems.append(Problem(resources_path, EPHEMERAL_RESOURCES.number, Reason.FORBIDDEN, message, detail))
+        problems.append(
+            Problem(resources_path, kubernetes_codes.EPHEMERAL_RESOURCES.number, Reason.FORBIDDEN, message, detail)
+        )
     return problems
 
 
-def _check_requests_cover_containers(path: str, resources: PodResources) -> list[Problem]:
+def _check_requests_cover_containers(path: str, resources: pod_resources.PodResources) -> list[Problem]:
     """Report requests of the pod level that its containers exceed together."""
-    container_totals = aggregate_containers(resources.containers, resources.init, limits=False)
+    container_totals = pod_resources.aggregate_containers(resources.containers, resources.init, limits=False)
     exceeding = {
         name: total
         for name, total in container_totals.items()
@@ -232,12 +208,12 @@ def _check_requests_cover_containers(path: str, resources: PodResources) -> list
     ]
 
 
-def _check_limits_cover_containers(path: str, resources: PodResources) -> list[Problem]:
+def _check_limits_cover_containers(path: str, resources: pod_resources.PodResources) -> list[Problem]:
     """Report limits of the pod level that its containers exceed together.
 
     Only limits of huge pages are compared, since they cannot be overcommitted.
     """
-    container_totals = aggregate_containers(resources.containers, resources.init, limits=True)
+    container_totals = pod_resources.aggregate_containers(resources.containers, resources.init, limits=True)
     exceeding = {
         name: total
         for name, total in container_totals.items()
@@ -259,10 +235,10 @@ def _create_below_containers_problem(
         "together; "
         f"set {container_total} or more"
     )
-    return _create_invalid_problem(path, POD_BELOW_CONTAINERS, message, detail, pod_quantity)
+    return _create_invalid_problem(path, kubernetes_codes.POD_BELOW_CONTAINERS, message, detail, pod_quantity)
 
 
-def _check_container_limits(path: str, resources: PodResources) -> list[Problem]:
+def _check_container_limits(path: str, resources: pod_resources.PodResources) -> list[Problem]:
     """Report containers whose limit exceeds the pod's. Kubernetes' path for it names no existing field."""
     return [
         _create_above_pod_problem(f"{path}.containers[{index}][{name}].limits", limit, resources.limits[name])
@@ -277,7 +253,7 @@ def _create_above_pod_problem(path: str, limit: Quantity, pod_limit: Quantity) -
     message = (
         f"this container's limit of {limit} is more than the whole pod's of {pod_limit}; lower it or raise the pod's"
     )
-    return _create_invalid_problem(path, CONTAINER_ABOVE_POD, message, detail, limit)
+    return _create_invalid_problem(path, kubernetes_codes.CONTAINER_ABOVE_POD, message, detail, limit)
 
 
 def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
@@ -308,7 +284,7 @@ def _check_reference(
 
 def _create_repeated_problem(path: str, key: str) -> Problem:
     message = f"{key!r} is covered by another reference of this container; leave one of them"
-    return Problem(path, CLAIM_REPEATED.number, Reason.DUPLICATE, message, "", encode_go_json(key))
+    return Problem(path, kubernetes_codes.CLAIM_REPEATED.number, Reason.DUPLICATE, message, "", encode_go_json(key))
 
 
 def _check_claim_exists(path: str, name: str, claim_names: Collection[str]) -> list[Problem]:
@@ -320,7 +296,9 @@ def _check_claim_exists(path: str, name: str, claim_names: Collection[str]) -> l
     )
     existing = f"it has {names}" if claim_names else "it has none"
     message = f"the pod has no claim {name!r} in spec.resourceClaims; {existing}"
-    return [Problem(path, CLAIM_UNKNOWN.number, Reason.NOT_FOUND, message, detail, encode_go_json(name))]
+    return [
+        Problem(path, kubernetes_codes.CLAIM_UNKNOWN.number, Reason.NOT_FOUND, message, detail, encode_go_json(name))
+    ]
 
 
 def _check_dns_label(path: str, request: str) -> list[Problem]:
@@ -331,11 +309,11 @@ def _check_dns_label(path: str, request: str) -> list[Problem]:
     if not _LABEL.fullmatch(request):
         details.append("must not contain dots" if _SUBDOMAIN.fullmatch(request) else _LABEL_DETAIL)
     message = f"{request!r} is no DNS label; use lower-case letters, digits and '-', {_LABEL_LENGTH} at most"
-    code, value = CLAIM_REQUEST_MALFORMED.number, encode_go_json(request)
+    code, value = kubernetes_codes.CLAIM_REQUEST_MALFORMED.number, encode_go_json(request)
     return [Problem(path, code, Reason.INVALID, message, detail, value) for detail in details]
 
 
-def _check_containers_strictly(path: str, containers: Iterable[ContainerResources]) -> list[Problem]:
+def _check_containers_strictly(path: str, containers: Iterable[pod_resources.ContainerResources]) -> list[Problem]:
     problems: list[Problem] = []
     for index, container in enumerate(containers):
         resources_path = f"{path}[{index}].resources"
@@ -356,17 +334,19 @@ def _check_opaque_request(path: str, name: str, request: Quantity, limit: Quanti
         return []
     message = f"the request of {request} {name} differs from its limit of {limit}; set both to the same"
     return [
-        create_accepted_problem(f"{path}.requests", OPAQUE_REQUEST_NOT_LIMIT, message, encode_go_json(request.text))
+        values.create_accepted_problem(
+            f"{path}.requests", OPAQUE_REQUEST_NOT_LIMIT, message, encode_go_json(request.text)
+        )
     ]
 
 
-def _check_fractions(path: str, quantities: Quantities) -> list[Problem]:
+def _check_fractions(path: str, quantities: pod_resources.Quantities) -> list[Problem]:
     problems = []
     for name, quantity in quantities.items():
         if quantity.is_whole:
             continue
-        if is_unchecked_integer(name):
-            problems.append(create_fraction_problem(f"{path}[{name}]", FRACTION_ACCEPTED, name, quantity))
+        if values.is_unchecked_integer(name):
+            problems.append(values.create_fraction_problem(f"{path}[{name}]", FRACTION_ACCEPTED, name, quantity))
         elif name in _BYTE_RESOURCES:
             problems.append(_create_fractional_bytes_problem(f"{path}[{name}]", name, quantity))
     return problems
@@ -383,20 +363,22 @@ def _create_fractional_bytes_problem(path: str, name: str, quantity: Quantity) -
         )
     else:
         message = f"{quantity} of {name} is a fraction of a byte: write whole bytes, such as {suggest_whole(quantity)}"
-    return create_accepted_problem(path, FRACTIONAL_BYTES, message, encode_go_json(str(quantity)))
+    return values.create_accepted_problem(path, FRACTIONAL_BYTES, message, encode_go_json(str(quantity)))
 
 
 _QOS_NAMES = frozenset({"cpu", "memory"})
 
 
-def check_resources(path: str, requests: Quantities, limits: Quantities, context: NameContext) -> list[Problem]:
+def check_resources(
+    path: str, requests: pod_resources.Quantities, limits: pod_resources.Quantities, context: NameContext
+) -> list[Problem]:
     """Return every problem of `resources` at a path: names, values, requests against limits, huge pages."""
     problems: list[Problem] = []
     for name, quantity in limits.items():
-        if not is_surely_valid(name, quantity, context):
+        if not values.is_surely_valid(name, quantity, context):
             problems += _check_entry(f"{path}.limits[{name}]", name, quantity, context)
     for name, quantity in requests.items():
-        if not is_surely_valid(name, quantity, context):
+        if not values.is_surely_valid(name, quantity, context):
             problems += _check_entry(f"{path}.requests[{name}]", name, quantity, context)
         if quantity is not limits.get(name):
             problems += _check_request_against_limit(path, name, quantity, limits.get(name))
@@ -404,7 +386,13 @@ def check_resources(path: str, requests: Quantities, limits: Quantities, context
     if any(map(is_hugepage, names)) and not names & _QOS_NAMES:
         message = "huge pages are requested, but neither cpu nor memory; request one of them too"
         problems.append(
-            Problem(path, HUGE_PAGES_ALONE.number, Reason.FORBIDDEN, message, "HugePages require cpu or memory")
+            Problem(
+                path,
+                kubernetes_codes.HUGE_PAGES_ALONE.number,
+                Reason.FORBIDDEN,
+                message,
+                "HugePages require cpu or memory",
+            )
         )
     return problems
 
@@ -420,11 +408,13 @@ def is_whole_pages(name: str, quantity: Quantity) -> bool:
 
 def _check_entry(path: str, name: str, quantity: Quantity, context: NameContext) -> list[Problem]:
     """Check one entry of requests or limits by itself."""
-    problems = check_name(path, name, context) + check_value(path, name, quantity)
+    problems = values.check_name(path, name, context) + values.check_value(path, name, quantity)
     if is_hugepage(name) and not is_whole_pages(name, quantity):
         detail = f"{quantity.text} is not positive integer multiple of {name}"
         problems.append(
-            _create_invalid_problem(path, NOT_WHOLE_PAGES, _describe_not_whole_pages(name, quantity), detail, quantity)
+            _create_invalid_problem(
+                path, kubernetes_codes.NOT_WHOLE_PAGES, _describe_not_whole_pages(name, quantity), detail, quantity
+            )
         )
     return problems
 
@@ -447,20 +437,24 @@ def _check_request_against_limit(path: str, name: str, request: Quantity, limit:
     if not is_overcommit and request != limit:
         detail = f"must be equal to {name} limit of {limit.text}"
         message = f"the request of {request} {name} differs from its limit of {limit}; set both to the same"
-        return [_create_invalid_problem(f"{path}.requests", REQUEST_NOT_LIMIT, message, detail, request)]
+        return [
+            _create_invalid_problem(f"{path}.requests", kubernetes_codes.REQUEST_NOT_LIMIT, message, detail, request)
+        ]
     if request > limit:
         detail = f"must be less than or equal to {name} limit of {limit.text}"
         message = (
             f"the request of {request} {name} is more than its limit of {limit}; lower the request or raise the limit"
         )
-        return [_create_invalid_problem(f"{path}.requests", REQUEST_ABOVE_LIMIT, message, detail, request)]
+        return [
+            _create_invalid_problem(f"{path}.requests", kubernetes_codes.REQUEST_ABOVE_LIMIT, message, detail, request)
+        ]
     return []
 
 
 def _create_limit_missing_problem(path: str, name: str, request: Quantity) -> Problem:
     message = f"{name} is requested without a limit; it cannot be overcommitted: set the limit to {request}"
     detail = "Limit must be set for non overcommitable resources"
-    return Problem(f"{path}.limits", LIMIT_MISSING.number, Reason.REQUIRED, message, detail)
+    return Problem(f"{path}.limits", kubernetes_codes.LIMIT_MISSING.number, Reason.REQUIRED, message, detail)
 
 
 @lru_cache(maxsize=256)

@@ -14,15 +14,8 @@ import msgspec
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
+from tallygate.audit import listing
 from tallygate.audit.audit import AuditInput, AuditScope, ListedObject, list_objects, sort_objects
-from tallygate.audit.listing import (
-    DEVICE_CLASS,
-    POOL_KINDS,
-    PageReader,
-    index_groups,
-    ingest_objects,
-    list_nodes,
-)
 from tallygate.cli.doctor.mounted_policies import find_gate_namespace
 from tallygate.cli.framework import UsageError
 from tallygate.cli.sources.cluster_source import StateNeeds, read_api_server
@@ -73,10 +66,10 @@ def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunctio
     state = read_api_server(connection, StateNeeds(slices=needs.slices, defaults=True, namespaces=scopes))
     _check_namespaces(state, scope, f"at {connection.server}")
     client = ApiClient(connection)
-    pages = PageReader(client, PAGE_SIZE, sleep)
+    pages = listing.PageReader(client, PAGE_SIZE, sleep)
     is_whole = scope.included_namespaces is None
     remarks = [_NODES_NOT_CHECKED] if needs.nodes_for_rules and not is_whole else []
-    nodes = list_nodes(pages) if (needs.nodes_for_rules or needs.nodes_for_pods) and is_whole else None
+    nodes = listing.list_nodes(pages) if (needs.nodes_for_rules or needs.nodes_for_pods) and is_whole else None
     objects = list_objects(pages, scope, remarks.append)
     if state.namespaces.get_limit_annotations():
         state.limit_records = _read_limit_records(connection, client, remarks)
@@ -113,7 +106,7 @@ class _SnapshotCollector:
 
     def __init__(self, targets: ReviewTargets) -> None:
         self._targets = targets
-        self._kinds = index_groups(targets)
+        self._kinds = listing.index_groups(targets)
         self.builder = StateBuilder(skipped={"ResourceQuota"})  # it is evaluated as an object
         self.other_objects: list[tuple[str, msgspec.Raw]] = []
         self.marked_kinds: set[str] = set()
@@ -128,7 +121,7 @@ class _SnapshotCollector:
         is_used = self.builder.add(kind, item)
         if kind in {"Pod", "Namespace"}:
             return is_used
-        if self._is_read(kind, item) or kind in {DEVICE_CLASS, *POOL_KINDS}:
+        if self._is_read(kind, item) or kind in {listing.DEVICE_CLASS, *listing.POOL_KINDS}:
             self.other_objects.append((kind, item))
         elif kind.endswith("List") and kind.removesuffix("List") in self._kinds:
             self.marked_kinds.add(kind.removesuffix("List"))
@@ -161,8 +154,8 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
     _check_namespaces(state, scope, f"in {format_snapshot_name(snapshot)}")
     cluster = Cluster()
     counted_kinds = ("Node",) if any(kind == _DAEMON_SET for kind, _ in collected.other_objects) else ()
-    for kind in ("Node", DEVICE_CLASS, *POOL_KINDS) if check_nodes else counted_kinds:
-        ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))
+    for kind in ("Node", listing.DEVICE_CLASS, *listing.POOL_KINDS) if check_nodes else counted_kinds:
+        listing.ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))
     kinds = {*collected.marked_kinds, *(kind for kind, _ in collected.other_objects)}
     missing_kinds = sorted(kind for _, kind in BUILT_IN_TARGETS if kind not in kinds and kind != "Pod")
     remarks = (

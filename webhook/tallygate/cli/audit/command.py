@@ -19,22 +19,12 @@ from tallygate.audit.audit import Audit, AuditResult, AuditScope
 from tallygate.audit.audit_findings import AuditFinding
 from tallygate.audit.policy_report import ReportApi
 from tallygate.audit.report_writer import ReportCounts, ReportsError, ReportWriter, require_api
+from tallygate.cli import framework
 from tallygate.cli.audit import audit_source
 from tallygate.cli.audit.audit_source import AuditSource, ClusterNeeds
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
-from tallygate.cli.framework import (
-    DATA_FORMATS,
-    EXIT_FINDINGS,
-    EXIT_USAGE_ERROR,
-    Command,
-    UsageError,
-    all_namespaces_option,
-    connection_options,
-    namespace_option,
-    strict_option,
-)
 from tallygate.cli.output import ci_formats, tables
 from tallygate.cli.output.findings import Finding, FindingSeverity, FindingSubject, finding_to_dict
 from tallygate.cli.progress import display_progress
@@ -57,7 +47,7 @@ def print_findings(
 ) -> None:
     """Print findings to stdout, and the summary to stderr if the format has no place for it."""
     findings = [_convert_finding(finding) for finding in result.findings.list_all()]
-    if output_format in DATA_FORMATS[1:]:
+    if output_format in framework.DATA_FORMATS[1:]:
         content = {
             "findings": [_convert_to_json(finding) for finding in findings],
             "summary": _build_summary(result, remarks, report_counts),
@@ -197,7 +187,7 @@ _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
 
 
 @click.command(
-    cls=Command,
+    cls=framework.Command,
     examples=(
         ("tallygate audit --policies policies/", "the stored objects that these policies would deny"),
         ("tallygate audit --policies policies/ -n team-a -o json", "one namespace, for a program"),
@@ -213,14 +203,14 @@ _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
     help="A policy file, or a folder of them; may be given several times. Default: those of the gate in the cluster, "
     "else the shipped ones.",
 )
-@namespace_option("Only this namespace; may be given several times. Default: all namespaces.", multiple=True)
-@all_namespaces_option("All namespaces, whatever -n names. This is the default.")
-@connection_options
+@framework.namespace_option("Only this namespace; may be given several times. Default: all namespaces.", multiple=True)
+@framework.all_namespaces_option("All namespaces, whatever -n names. This is the default.")
+@framework.connection_options
 @snapshot_option(
     "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get pods,namespaces,… -A -o json`."
 )
 @click.option("--report", is_flag=True, help="Write what was found into the cluster, as policy reports.")
-@strict_option
+@framework.strict_option
 @click.option(
     "-o",
     "--output",
@@ -253,7 +243,7 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     """
     require_one_source(connection, snapshot)
     if report and snapshot:
-        raise UsageError("--report needs a cluster: nothing is written into a snapshot")
+        raise framework.UsageError("--report needs a cluster: nothing is written into a snapshot")
     client_config = None if snapshot else connection.load()
     policy_set, policies_remark = _choose_policies(policies, client_config)
     included = None if all_namespaces else frozenset(namespace) or None
@@ -327,12 +317,12 @@ def _read_source(
         needs = ClusterNeeds(check_nodes, bool(policies.caps), slices)
         return audit_source.read_cluster(connection, scope, time.sleep, needs)
     if snapshot is None:
-        raise UsageError("name a cluster or a snapshot")
+        raise framework.UsageError("name a cluster or a snapshot")
     return audit_source.read_snapshot(snapshot, scope, check_nodes=check_nodes)
 
 
 def _choose_exit_code(result: AuditResult, report_counts: ReportCounts | None, *, strict: bool) -> int:
     counts = result.findings.count_by_enforcement()
     if result.coverage.unreadable or (report_counts is not None and report_counts.failed):
-        return EXIT_USAGE_ERROR
-    return EXIT_FINDINGS if counts[Enforcement.DENY] or (strict and counts[Enforcement.WARN]) else 0
+        return framework.EXIT_USAGE_ERROR
+    return framework.EXIT_FINDINGS if counts[Enforcement.DENY] or (strict and counts[Enforcement.WARN]) else 0

@@ -43,6 +43,7 @@ from tallygate.gate.charging import charge_consumer
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.policy.model import ForecastEnforcement, PolicySet
+from tallygate.review import claim_forecast
 from tallygate.review.applied_workload import (
     DaemonPodCounter,
     ForecastPods,
@@ -58,16 +59,6 @@ from tallygate.review.cap_messages import (
     create_missing_limit_problem,
     create_soft_limit_warnings,
     create_unknown_product_problem,
-)
-from tallygate.review.claim_forecast import (
-    NO_CLAIMS,
-    LedgerReader,
-    PodClaims,
-    describe_unknown,
-    find_pod_claims,
-    forecast_devices,
-    forecast_impossible_claims,
-    forecast_waiting_claims,
 )
 from tallygate.review.device_forecast import compute_least, is_counted
 from tallygate.review.gpu_annotation_review import find_uncounted_annotations
@@ -262,7 +253,7 @@ class CapChecker:
         pod_sets = planned.pod_sets if planned else (ForecastPods(typed.views[0], ReplicaCount(1)),)
         return [replace(pods, claims=self._find_claims(typed, pods.view, caps)) for pods in pod_sets]
 
-    def _find_claims(self, typed: TypedObject, view: PodView, caps: Sequence[ActiveCap]) -> PodClaims:
+    def _find_claims(self, typed: TypedObject, view: PodView, caps: Sequence[ActiveCap]) -> claim_forecast.PodClaims:
         """Return the claims that templates make for each pod of an object; none for a stored pod, as in the gate."""
         if not any(
             cap.counts_claims
@@ -270,16 +261,18 @@ class CapChecker:
             or any(map(may_count_devices, cap.definition.list_requested_names()))
             for cap in caps
         ):
-            return NO_CLAIMS
+            return claim_forecast.NO_CLAIMS
         if not view.is_template and self._find_existing_pods(typed, view):
-            return NO_CLAIMS
-        claims = find_pod_claims(view.pod, typed.subject.namespace, self._state.claim_templates)
+            return claim_forecast.NO_CLAIMS
+        claims = claim_forecast.find_pod_claims(view.pod, typed.subject.namespace, self._state.claim_templates)
         claims = claims.with_review(self._allocation.start_review())
         return msgspec.structs.replace(claims, is_controlled=False)  # a user reads the findings about every pod
 
-    def _describe_unread_claims(self, namespace: str, claims: PodClaims, caps: Sequence[ActiveCap]) -> Iterator[str]:
+    def _describe_unread_claims(
+        self, namespace: str, claims: claim_forecast.PodClaims, caps: Sequence[ActiveCap]
+    ) -> Iterator[str]:
         """Yield a message for claims that are unknown, and for what is not known of the others."""
-        if message := describe_unknown(claims):
+        if message := claim_forecast.describe_unknown(claims):
             yield f"{message} in namespace {namespace}"
         for claim in claims.claims:
             yield from map(_describe_unknown_class, self._list_unknown_classes(claim, caps))
@@ -302,7 +295,7 @@ class CapChecker:
             return CapCheckResult(unknown, not_evaluated)
         result = self._reserve(typed, charges, ConsumerKind.CLAIM)
         waiting = () if result.exceeded else self._forecast_devices(typed, caps)
-        remarks = self._describe_unread_claims(subject.namespace, PodClaims((claim,)), caps)
+        remarks = self._describe_unread_claims(subject.namespace, claim_forecast.PodClaims((claim,)), caps)
         return CapCheckResult((*unknown, *_list_problems(result), *waiting), (*not_evaluated, *remarks))
 
     def _forecast_devices(self, typed: TypedObject, caps: Sequence[ActiveCap]) -> tuple[ReportedProblem, ...]:
@@ -413,10 +406,10 @@ class CapChecker:
         return CapCharge(cap, current, sum_pod_sets(requested), may_exceed=False, pod=explained)
 
     def _charge_pod_with_claims(
-        self, typed: TypedObject, charges: Sequence[CapCharge], claims: PodClaims
+        self, typed: TypedObject, charges: Sequence[CapCharge], claims: claim_forecast.PodClaims
     ) -> tuple[ReportedProblem, ...]:
         """Charge a pod, and its claims too if all of them fit besides it."""
-        if impossible := [*forecast_impossible_claims(claims, charges)]:
+        if impossible := [*claim_forecast.forecast_impossible_claims(claims, charges)]:
             return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in impossible)
         checked = self._reserve(typed, charges, ConsumerKind.POD, is_dry_run=True)
         mark_counted, namespace = self._usage.mark_counted, typed.subject.namespace
@@ -426,7 +419,7 @@ class CapChecker:
         ]
         waiting = [
             _create_cap_problem(problem, FindingSeverity.WARNING)
-            for problem in forecast_waiting_claims(claims, reserved)
+            for problem in claim_forecast.forecast_waiting_claims(claims, reserved)
         ]
         together = [
             msgspec.structs.replace(charge, requested=charge.requested + claims.compute_charge(charge.cap))
@@ -481,12 +474,12 @@ def _compute_used(cap: ActiveCap, pod: StoredConsumer) -> Amounts:
     return NO_AMOUNTS if pod.has_ended else cap.compute_charge(pod.group.to_pod()).amounts
 
 
-def _compute_owned(cap: ActiveCap, owned: Sequence[ResourceClaim], claims: PodClaims) -> Amounts:
+def _compute_owned(cap: ActiveCap, owned: Sequence[ResourceClaim], claims: claim_forecast.PodClaims) -> Amounts:
     """Return what a cap counts for the claims that templates made for the stored pods of a workload.
 
     If `claims`, those of a further pod, are unknown, the increase is unknown too, so both are without claims.
     """
-    return NO_AMOUNTS if claims.unknown else PodClaims(tuple(owned)).compute_charge(cap)
+    return NO_AMOUNTS if claims.unknown else claim_forecast.PodClaims(tuple(owned)).compute_charge(cap)
 
 
 def _list_problems(result: ChargeResult, kind: str = "", pod_count: int = 0) -> tuple[ReportedProblem, ...]:
@@ -551,12 +544,16 @@ class AllocationChecker:
         """Return the least amounts for the claims of one object."""
         return self._least_amounts.start_review()
 
-    def forecast(self, typed: TypedObject, caps: Sequence[ActiveCap], read_ledger: LedgerReader) -> Iterator[Problem]:
+    def forecast(
+        self, typed: TypedObject, caps: Sequence[ActiveCap], read_ledger: claim_forecast.LedgerReader
+    ) -> Iterator[Problem]:
         """Yield a problem for each cap that has no room for a claim or template, as the gate warns its creator."""
-        return forecast_devices(DecodedRequest(typed.request, BUILT_IN_TARGETS), caps, self._least_amounts, read_ledger)
+        return claim_forecast.forecast_devices(
+            DecodedRequest(typed.request, BUILT_IN_TARGETS), caps, self._least_amounts, read_ledger
+        )
 
     def describe(
-        self, namespace: str, claim: ResourceClaim, caps: Iterable[ActiveCap], read_ledger: LedgerReader
+        self, namespace: str, claim: ResourceClaim, caps: Iterable[ActiveCap], read_ledger: claim_forecast.LedgerReader
     ) -> Iterator[str]:
         """Yield a message for each cap with names under which a claim was not compared with the limit."""
         review = self.start_review()
@@ -579,7 +576,9 @@ class AllocationChecker:
                 )
 
 
-def select_comparable(claims: PodClaims, cap: ActiveCap, stored: Sequence[ResourceClaim], pod_count: int) -> PodClaims:
+def select_comparable(
+    claims: claim_forecast.PodClaims, cap: ActiveCap, stored: Sequence[ResourceClaim], pod_count: int
+) -> claim_forecast.PodClaims:
     """Return the claims of each pod of a workload, without the least amounts if its stored pods have other claims.
 
     Those may have got more than their least, so the increase is unknown, as in the gate (`add_claims`).

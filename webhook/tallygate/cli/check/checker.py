@@ -69,14 +69,7 @@ from tallygate.objects.devices import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
-from tallygate.policy.limit_annotations import (
-    ANNOTATION_PREFIX,
-    NO_LIMIT_ANNOTATIONS,
-    LimitAnnotationError,
-    describe_unread,
-    parse_annotation,
-    select_texts,
-)
+from tallygate.policy import limit_annotations
 from tallygate.policy.model import Enforcement, Equality, NamespaceCap, PolicySet
 from tallygate.policy.suggest import suggest_well_known
 from tallygate.review.active_policies import ActivePolicySet
@@ -153,7 +146,9 @@ class RuleChecker:
 
     def __init__(self, policies: PolicySet, state: ClusterState) -> None:
         self._view = ClusterView(namespaces=state.namespaces, find_pod_defaults=state.find_pod_defaults)
-        self._policy_set = ActivePolicySet(replace(policies, caps=()), None, NO_CLASSES, NO_LIMIT_ANNOTATIONS)
+        self._policy_set = ActivePolicySet(
+            replace(policies, caps=()), None, NO_CLASSES, limit_annotations.NO_LIMIT_ANNOTATIONS
+        )
         self._fill_index = RuleIndex(_select_fill_rules(policies))
         self._why_by_rule: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
         self._why_by_implied: Mapping[str, str] = {
@@ -460,22 +455,22 @@ def check_limit_annotations(manifest: Manifest, caps: Sequence[NamespaceCap]) ->
     """
     readers = {cap.name: (cap, cap.annotation) for cap in caps if cap.annotation}
     for name, text in sorted(_select_limit_texts(manifest).items()):
-        field = f"metadata.annotations[{ANNOTATION_PREFIX}{name}]"
+        field = f"metadata.annotations[{limit_annotations.ANNOTATION_PREFIX}{name}]"
         severity = FindingSeverity.ERROR
         if name not in readers:
-            rule, message = "", describe_unread(name, readers)
+            rule, message = "", limit_annotations.describe_unread(name, readers)
         else:
             cap, definition = readers[name]
             rule = cap.name
             try:
-                parse_annotation(cap, definition, text)
+                limit_annotations.parse_annotation(cap, definition, text)
                 message = f"it is counted, and the gate accepts it from {format_subjects(definition.set_by)} only"
                 severity = FindingSeverity.NOTE
-            except LimitAnnotationError as error:
+            except limit_annotations.LimitAnnotationError as error:
                 message = str(error)
         problem = Problem(field, LIMIT_ANNOTATION.number, Reason.FORBIDDEN, message, rule=rule, policy_kind="cap")
         yield ReportedProblem(problem, f"cap {rule}" if rule else "tallygate", severity)
 
 
 def _select_limit_texts(manifest: Manifest) -> Mapping[str, str]:
-    return select_texts(read_texts(manifest, "annotations"))
+    return limit_annotations.select_texts(read_texts(manifest, "annotations"))

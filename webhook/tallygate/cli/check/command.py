@@ -9,16 +9,9 @@ from pathlib import Path
 import click
 
 from tallygate.admission.rule_index import RuleIndex
+from tallygate.cli import framework
 from tallygate.cli.check.checker import CheckContext, ManifestChecker
 from tallygate.cli.check.node_check import create_daemon_counter, create_node_check
-from tallygate.cli.framework import (
-    EXIT_FINDINGS,
-    EXIT_USAGE_ERROR,
-    Command,
-    namespace_option,
-    output_option,
-    strict_option,
-)
 from tallygate.cli.manifests.applied_objects import list_applied_objects
 from tallygate.cli.manifests.manifest_files import (
     STDIN,
@@ -40,7 +33,7 @@ from tallygate.policy.model import PolicySet, Schedulable
 
 
 @click.command(
-    cls=Command,
+    cls=framework.Command,
     examples=(
         ("tallygate check deploy/", "every manifest in a folder, by the shipped rules"),
         ("helm template . | tallygate check -", "what a chart renders to"),
@@ -61,7 +54,7 @@ from tallygate.policy.model import PolicySet, Schedulable
     "The current state of the cluster, for caps and for rules that select namespaces by label: a file of `tallygate "
     "snapshot`, or of `kubectl get nodes,pods,namespaces -A` with -o json or -o yaml."
 )
-@namespace_option("For objects without a namespace. Default: that of the kubeconfig's context, else default.")
+@framework.namespace_option("For objects without a namespace. Default: that of the kubeconfig's context, else default.")
 @click.option(
     "--allow-empty",
     is_flag=True,
@@ -74,8 +67,8 @@ from tallygate.policy.model import PolicySet, Schedulable
     help="Leave out files and folders of folders whose name, or path below the folder, matches, as in charts or "
     "'*.patch.yaml'; may be given several times.",
 )
-@strict_option
-@output_option
+@framework.strict_option
+@framework.output_option
 @click.pass_context
 def check(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
@@ -136,8 +129,8 @@ def check(  # noqa: PLR0913 -- one argument for each option
         run_summary.notes += _list_missing_rules(policy_set, state)
     tables.print_findings("CheckReport", findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
-        ctx.exit(EXIT_USAGE_ERROR)
-    ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
+        ctx.exit(framework.EXIT_USAGE_ERROR)
+    ctx.exit(framework.EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
 
 
 def _list_missing_rules(policies: PolicySet, state: ClusterState) -> Iterator[str]:

@@ -16,19 +16,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.cli import framework
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
 from tallygate.cli.doctor.checks import availability, cluster, registration, replicas
 from tallygate.cli.doctor.facts import GateFacts
 from tallygate.cli.doctor.gather import DoctorRequest, gather_facts
-from tallygate.cli.framework import (
-    DATA_FORMATS,
-    EXIT_FINDINGS,
-    Command,
-    UsageError,
-    connection_options,
-    namespace_option,
-)
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import escape_control
 from tallygate.cli.sources.options import load_usable_policies, require_one_source
@@ -123,7 +116,7 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
 
 
 @click.command(
-    cls=Command,
+    cls=framework.Command,
     examples=(
         ("tallygate doctor", "the gate in the cluster of your kubeconfig"),
         ("tallygate doctor --policies policies/", "the same with these policies, not those that the gate mounts"),
@@ -138,7 +131,9 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
     show_default=True,
     help="The name of the webhook configurations.",
 )
-@namespace_option("The gate's namespace. Default: that of the Service by which it is called, else tallygate-system.")
+@framework.namespace_option(
+    "The gate's namespace. Default: that of the Service by which it is called, else tallygate-system."
+)
 @click.option(
     "--policies",
     metavar="PATH",
@@ -156,8 +151,8 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
     "several times.",
 )
 @click.option("--strict", is_flag=True, help="Let WARN and UNKNOWN fail too.")
-@connection_options
-@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@framework.connection_options
+@click.option("-o", "--output", type=click.Choice(framework.DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def doctor(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
@@ -193,7 +188,7 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
         click.echo(format_summary(reports), err=True)
     else:
         tables.print_object("DoctorReport", convert_reports(reports), output)
-    ctx.exit(EXIT_FINDINGS if any(_is_finding(report, strict=strict) for report in reports) else 0)
+    ctx.exit(framework.EXIT_FINDINGS if any(_is_finding(report, strict=strict) for report in reports) else 0)
 
 
 def _is_finding(report: CheckReport, *, strict: bool) -> bool:
@@ -211,4 +206,4 @@ def _check_urls(monitors: tuple[str, ...]) -> None:
     """
     for url in monitors:
         if not url.startswith(("http://", "https://")):
-            raise UsageError(f"--monitor {url}: write a URL, as in http://127.0.0.1:9090")
+            raise framework.UsageError(f"--monitor {url}: write a URL, as in http://127.0.0.1:9090")

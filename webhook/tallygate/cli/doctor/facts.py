@@ -8,16 +8,7 @@ from typing import Any, NamedTuple
 from tallygate.accounting.amounts import Amounts
 from tallygate.admission.self_registration import is_left_to_gate
 from tallygate.admission.workload_resources import WorkloadResource, find_resource
-from tallygate.cli.doctor.api_types import (
-    CustomResourceDefinition,
-    GateDeployment,
-    GateDisruptionBudget,
-    GateNetworkPolicy,
-    GatePod,
-    LabelledNamespace,
-    LeaderLease,
-    TlsSecret,
-)
+from tallygate.cli.doctor import api_types
 from tallygate.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
 from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.objects.core import ResourceQuota
@@ -194,17 +185,17 @@ class GateFacts:
     mutating: WebhookConfiguration | Unavailable | None
     validating: WebhookConfiguration | Unavailable | None
     other_configurations: tuple[WebhookConfiguration, ...] | Unavailable
-    namespaces: tuple[LabelledNamespace, ...] | Unavailable
+    namespaces: tuple[api_types.LabelledNamespace, ...] | Unavailable
     dry_runs: tuple[DryRun, ...] | Unavailable
-    secret: TlsSecret | Unavailable | None
+    secret: api_types.TlsSecret | Unavailable | None
     served_certificate: ServedCertificate | Unavailable | None
-    deployment: GateDeployment | Unavailable | None
-    disruption_budgets: tuple[GateDisruptionBudget, ...] | Unavailable
-    pods: tuple[GatePod, ...] | Unavailable
+    deployment: api_types.GateDeployment | Unavailable | None
+    disruption_budgets: tuple[api_types.GateDisruptionBudget, ...] | Unavailable
+    pods: tuple[api_types.GatePod, ...] | Unavailable
     replicas: tuple[Replica, ...] | Unavailable
     permissions: tuple[PermissionResult, ...] | Unavailable
-    ledger_definition: CustomResourceDefinition | Unavailable | None
-    lease: LeaderLease | Unavailable | None
+    ledger_definition: api_types.CustomResourceDefinition | Unavailable | None
+    lease: api_types.LeaderLease | Unavailable | None
     quotas: tuple[ResourceQuota, ...] | Unavailable
     cap_limits: tuple[CapLimits, ...] | Unavailable
     policies: PolicySet | Unavailable
@@ -212,7 +203,7 @@ class GateFacts:
     device_classes: Mapping[str, str] | Unavailable = field(default_factory=dict)
     published_devices: int | Unavailable | None = None
     limit_records: LimitRecords | Unavailable = field(default_factory=dict)
-    network_policies: tuple[GateNetworkPolicy, ...] | Unavailable = ()
+    network_policies: tuple[api_types.GateNetworkPolicy, ...] | Unavailable = ()
     workloads: WorkloadFacts = WorkloadFacts()
 
     def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:
@@ -260,7 +251,7 @@ def detect_features(facts: GateFacts) -> frozenset[Feature] | None:
 
     Return None if neither could be read.
     """
-    if isinstance(facts.deployment, GateDeployment):
+    if isinstance(facts.deployment, api_types.GateDeployment):
         return parse_features(facts.deployment.arguments)
     if isinstance(facts.replicas, Unavailable):
         return None

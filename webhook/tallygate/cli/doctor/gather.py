@@ -20,35 +20,9 @@ from tallygate.accounting.names import OPAQUE_PREFIX
 from tallygate.admission.cap_index import CapIndex, get_cap_name
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.admission.workload_resources import ServedResources
-from tallygate.cli.doctor import probe
-from tallygate.cli.doctor.api_types import (
-    CustomResourceDefinition,
-    GateDeployment,
-    GateDisruptionBudget,
-    GateNetworkPolicy,
-    GatePod,
-    LabelledNamespace,
-    LeaderLease,
-    ServiceAccount,
-    TlsSecret,
-)
+from tallygate.cli.doctor import api_types, facts, probe
 from tallygate.cli.doctor.certificate_chain import fetch_served_certificate as shown_at
 from tallygate.cli.doctor.doctor_client import DoctorClient
-from tallygate.cli.doctor.facts import (
-    MUTATING,
-    VALIDATING,
-    CapLimits,
-    GateFacts,
-    GateLocation,
-    OpaqueNameUser,
-    PermissionResult,
-    Replica,
-    ServedCertificate,
-    ServedKind,
-    Unavailable,
-    UnreadKind,
-    WorkloadFacts,
-)
 from tallygate.cli.doctor.mounted_policies import (
     CONFIGURATIONS_PATH,
     GATE_NAME,
@@ -129,39 +103,40 @@ class PagedLists:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    def list_namespaces(self) -> tuple[LabelledNamespace, ...] | Unavailable:
+    def list_namespaces(self) -> tuple[api_types.LabelledNamespace, ...] | facts.Unavailable:
         """Return every namespace."""
         try:
             records = list_resource(self._client, NAMESPACE_CODEC).items
         except (ListError, ApiError) as error:
-            return Unavailable(str(error))
+            return facts.Unavailable(str(error))
         return tuple(
-            LabelledNamespace(record.name, dict(record.labels), record.limit_texts, record.uid) for record in records
+            api_types.LabelledNamespace(record.name, dict(record.labels), record.limit_texts, record.uid)
+            for record in records
         )
 
-    def list_quotas(self) -> tuple[ResourceQuota, ...] | Unavailable:
+    def list_quotas(self) -> tuple[ResourceQuota, ...] | facts.Unavailable:
         """Return every ResourceQuota."""
         codec = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, _convert_quota)
         return self._list(codec, lambda records: tuple(record.quota for record in records if record.quota))
 
-    def list_opaque_name_users(self) -> tuple[OpaqueNameUser, ...] | Unavailable:
+    def list_opaque_name_users(self) -> tuple[facts.OpaqueNameUser, ...] | facts.Unavailable:
         """Return the nodes that advertise opaque names and the pods that request them and have not ended."""
         nodes = self._list(ResourceCodec("nodes", "/api/v1/nodes", Node, _convert_node), _create_user_converter("Node"))
-        if isinstance(nodes, Unavailable):
+        if isinstance(nodes, facts.Unavailable):
             return nodes
         pods = self._list(ResourceCodec("pods", "/api/v1/pods", _Pod, _convert_pod), _create_user_converter("Pod"))
-        return pods if isinstance(pods, Unavailable) else (*nodes, *pods)
+        return pods if isinstance(pods, facts.Unavailable) else (*nodes, *pods)
 
-    def list_device_classes(self) -> Mapping[str, str] | Unavailable:
+    def list_device_classes(self) -> Mapping[str, str] | facts.Unavailable:
         """Return the extended resource of each class of devices, empty if it has none."""
         try:
             return {item.name: item.resource for item in list_resource(self._client, DEVICE_CLASS_CODEC).items}
         except UnknownResourceError:
             return {}
         except (ListError, ApiError) as error:
-            return Unavailable(str(error))
+            return facts.Unavailable(str(error))
 
-    def count_published_devices(self, caps: CapIndex | None) -> int | Unavailable | None:
+    def count_published_devices(self, caps: CapIndex | None) -> int | facts.Unavailable | None:
         """Return the number of devices in ResourceSlices, None if no cap counts them by attributes or capacities."""
         if caps is None or not any(cap.device_meters for cap in caps.list_caps()):
             return None
@@ -170,47 +145,49 @@ class PagedLists:
         except UnknownResourceError:
             return 0
         except (ListError, ApiError) as error:
-            return Unavailable(str(error))
+            return facts.Unavailable(str(error))
 
     def list_cap_limits(
-        self, caps: CapIndex | None, namespaces: tuple[LabelledNamespace, ...] | Unavailable
-    ) -> tuple[CapLimits, ...] | Unavailable:
+        self, caps: CapIndex | None, namespaces: tuple[api_types.LabelledNamespace, ...] | facts.Unavailable
+    ) -> tuple[facts.CapLimits, ...] | facts.Unavailable:
         """Return the hard limits of caps per namespace from the policies, else from the CapLedgers, no shared caps."""
         if caps is None:
             return self._list_limits_by_ledgers()
-        if isinstance(namespaces, Unavailable):
+        if isinstance(namespaces, facts.Unavailable):
             return namespaces
         return tuple(_list_limits_by_policies(caps, namespaces))
 
-    def _list_limits_by_ledgers(self) -> tuple[CapLimits, ...] | Unavailable:
+    def _list_limits_by_ledgers(self) -> tuple[facts.CapLimits, ...] | facts.Unavailable:
         try:
             ledger_list = list_cap_ledgers(self._client)
         except (ListError, ApiError) as error:
-            return Unavailable(str(error))
+            return facts.Unavailable(str(error))
         if ledger_list.unavailable_reason:
-            return Unavailable(f"{ledger_list.unavailable_reason}; name the policy files by --policies")
+            return facts.Unavailable(f"{ledger_list.unavailable_reason}; name the policy files by --policies")
         return tuple(
-            CapLimits(get_cap_name(key.cap), key.namespace, ledger_record.ledger.hard, counts_all_pods=False)
+            facts.CapLimits(get_cap_name(key.cap), key.namespace, ledger_record.ledger.hard, counts_all_pods=False)
             for key, ledger_record in ledger_list.records.items()
             if ledger_record.ledger and key.namespace
         )
 
     def _list(
         self, codec: ResourceCodec[T, _ListedRecord], convert: Callable[[list[_ListedRecord]], tuple[R, ...]]
-    ) -> tuple[R, ...] | Unavailable:
+    ) -> tuple[R, ...] | facts.Unavailable:
         try:
             return convert(list(list_resource(self._client, codec).items))
         except UnknownResourceError:
             return ()
         except (ListError, ApiError) as error:
-            return Unavailable(str(error))
+            return facts.Unavailable(str(error))
 
 
-def _list_limits_by_policies(caps: CapIndex, namespaces: tuple[LabelledNamespace, ...]) -> Iterator[CapLimits]:
+def _list_limits_by_policies(
+    caps: CapIndex, namespaces: tuple[api_types.LabelledNamespace, ...]
+) -> Iterator[facts.CapLimits]:
     for namespace in namespaces:
         for active_cap in caps.find_matching(namespace.name, namespace.labels).caps:
             if not active_cap.definition.shared:
-                yield CapLimits(
+                yield facts.CapLimits(
                     active_cap.definition.name,
                     namespace.name,
                     active_cap.hard,
@@ -218,9 +195,11 @@ def _list_limits_by_policies(caps: CapIndex, namespaces: tuple[LabelledNamespace
                 )
 
 
-def _create_user_converter(kind: str) -> Callable[[list[_ListedRecord]], tuple[OpaqueNameUser, ...]]:
+def _create_user_converter(kind: str) -> Callable[[list[_ListedRecord]], tuple[facts.OpaqueNameUser, ...]]:
     return lambda records: tuple(
-        OpaqueNameUser(kind, record.namespace, record.name, name) for record in records for name in record.opaque_names
+        facts.OpaqueNameUser(kind, record.namespace, record.name, name)
+        for record in records
+        for name in record.opaque_names
     )
 
 
@@ -271,7 +250,7 @@ class DoctorRequest:
     cluster_options: tuple[str, ...] = ()
 
 
-def gather_facts(connection: ClientConfig, request: DoctorRequest) -> GateFacts:
+def gather_facts(connection: ClientConfig, request: DoctorRequest) -> facts.GateFacts:
     """Gather all facts.
 
     Raises:
@@ -293,7 +272,7 @@ class _Gatherer:
         self._client = client
         self._paged_lists = PagedLists(client)
         self._request = request
-        self._own_configurations = {kind: self._get_configuration(kind) for kind in (MUTATING, VALIDATING)}
+        self._own_configurations = {kind: self._get_configuration(kind) for kind in (facts.MUTATING, facts.VALIDATING)}
         configurations = [
             configuration
             for configuration in self._own_configurations.values()
@@ -301,12 +280,12 @@ class _Gatherer:
         ]
         self._configurations = configurations
         self._namespace = request.namespace or find_service_namespace(configurations) or DEFAULT_NAMESPACE
-        self._deployment = api.get_object(create_deployment_path(self._namespace), GateDeployment)
+        self._deployment = api.get_object(create_deployment_path(self._namespace), api_types.GateDeployment)
 
-    def gather(self, clock_offset: float | None) -> GateFacts:
+    def gather(self, clock_offset: float | None) -> facts.GateFacts:
         pods = self._list_pods()
         namespaces = self._paged_lists.list_namespaces()
-        location = GateLocation(
+        location = facts.GateLocation(
             self._namespace,
             self._request.name,
             _find_secret_name(self._deployment),
@@ -315,34 +294,34 @@ class _Gatherer:
         )
         definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
         lease = self._api.get_object(
-            f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
+            f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}",
+            api_types.LeaderLease,
         )
         policies = self._request.policies or read_mounted_policies(self._api, self._namespace, self._deployment)
-        known = None if isinstance(policies, Unavailable) else policies
+        known = None if isinstance(policies, facts.Unavailable) else policies
         caps, kinds = (None, ()) if known is None else (CapIndex(known, datetime.now(UTC)), known.workload_kinds)
-        now = datetime.now(UTC)  # directly after the Lease was read: the check compares both to the second
-        return GateFacts(
-            now=now,
+        return facts.GateFacts(
+            now=datetime.now(UTC),  # directly after the Lease was read: the check compares both to the second
             version=version("tallygate"),
             location=location,
             clock_offset=clock_offset,
-            mutating=self._own_configurations[MUTATING],
-            validating=self._own_configurations[VALIDATING],
+            mutating=self._own_configurations[facts.MUTATING],
+            validating=self._own_configurations[facts.VALIDATING],
             other_configurations=self._list_other_configurations(),
             namespaces=namespaces,
             dry_runs=send_dry_runs(self._api, choose_namespace(self._configurations, namespaces)),
             secret=self._api.get_object(
-                f"/api/v1/namespaces/{self._namespace}/secrets/{location.secret_name}", TlsSecret
+                f"/api/v1/namespaces/{self._namespace}/secrets/{location.secret_name}", api_types.TlsSecret
             ),
             served_certificate=_fetch_served_certificate(self._configurations),
             deployment=self._deployment,
             disruption_budgets=self._api.list_objects(
-                f"/apis/policy/v1/namespaces/{self._namespace}/poddisruptionbudgets", GateDisruptionBudget
+                f"/apis/policy/v1/namespaces/{self._namespace}/poddisruptionbudgets", api_types.GateDisruptionBudget
             ),
             pods=pods,
             replicas=self._probe_replicas(pods),
             permissions=self._review_rights(location.service_account, list_permissions(known)),
-            ledger_definition=self._api.get_object(definition, CustomResourceDefinition),
+            ledger_definition=self._api.get_object(definition, api_types.CustomResourceDefinition),
             lease=lease,
             quotas=self._paged_lists.list_quotas(),
             cap_limits=self._paged_lists.list_cap_limits(caps, namespaces),
@@ -355,57 +334,65 @@ class _Gatherer:
             workloads=read_workload_facts(self._client, (*KNOWN_KINDS, *kinds)),
         )
 
-    def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:
+    def _get_configuration(self, kind: str) -> WebhookConfiguration | facts.Unavailable | None:
         return self._api.get_object(f"{CONFIGURATIONS_PATH}/{kind}s/{self._request.name}", WebhookConfiguration)
 
-    def _read_limit_records(self) -> LimitRecords | Unavailable:
+    def _read_limit_records(self) -> LimitRecords | facts.Unavailable:
         try:
             return read_limit_records(self._client, self._namespace)
         except TallygateError as error:
-            return Unavailable(str(error))
+            return facts.Unavailable(str(error))
 
-    def _list_other_configurations(self) -> tuple[WebhookConfiguration, ...] | Unavailable:
-        configurations = self._api.list_objects(f"{CONFIGURATIONS_PATH}/{MUTATING}s", WebhookConfiguration)
-        if isinstance(configurations, Unavailable):
+    def _list_other_configurations(self) -> tuple[WebhookConfiguration, ...] | facts.Unavailable:
+        configurations = self._api.list_objects(f"{CONFIGURATIONS_PATH}/{facts.MUTATING}s", WebhookConfiguration)
+        if isinstance(configurations, facts.Unavailable):
             return configurations
         return tuple(configuration for configuration in configurations if configuration.name != self._request.name)
 
-    def _list_network_policies(self) -> tuple[GateNetworkPolicy, ...] | Unavailable:
+    def _list_network_policies(self) -> tuple[api_types.GateNetworkPolicy, ...] | facts.Unavailable:
         path = f"/apis/networking.k8s.io/v1/namespaces/{self._namespace}/networkpolicies"
-        return self._api.list_objects(path, GateNetworkPolicy)
+        return self._api.list_objects(path, api_types.GateNetworkPolicy)
 
-    def _list_pods(self) -> tuple[GatePod, ...] | Unavailable:
+    def _list_pods(self) -> tuple[api_types.GatePod, ...] | facts.Unavailable:
         query = {"labelSelector": _SELECTOR, "limit": f"{_MAX_PODS}"}
-        return self._api.list_objects(f"/api/v1/namespaces/{self._namespace}/pods", GatePod, query)
+        return self._api.list_objects(f"/api/v1/namespaces/{self._namespace}/pods", api_types.GatePod, query)
 
-    def _probe_replicas(self, pods: tuple[GatePod, ...] | Unavailable) -> tuple[Replica, ...] | Unavailable:
+    def _probe_replicas(
+        self, pods: tuple[api_types.GatePod, ...] | facts.Unavailable
+    ) -> tuple[facts.Replica, ...] | facts.Unavailable:
         if self._request.monitors:
             return tuple(probe.probe_monitors(self._request.monitors))
-        if isinstance(pods, Unavailable):
+        if isinstance(pods, facts.Unavailable):
             return pods
         if not pods and any(
             webhook.client_config.url for configuration in self._configurations for webhook in configuration.webhooks
         ):
-            return Unavailable("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
+            return facts.Unavailable(
+                "the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL"
+            )
         return tuple(probe.probe_pods(self._api, track("asking replicas", pods)))
 
-    def _review_rights(self, name: str, needed: Sequence[Permission]) -> tuple[PermissionResult, ...] | Unavailable:
-        account = self._api.get_object(f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{name}", ServiceAccount)
+    def _review_rights(
+        self, name: str, needed: Sequence[Permission]
+    ) -> tuple[facts.PermissionResult, ...] | facts.Unavailable:
+        account = self._api.get_object(
+            f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{name}", api_types.ServiceAccount
+        )
         if account is None:
-            return Unavailable(f"there is no ServiceAccount {self._namespace}/{name}")
+            return facts.Unavailable(f"there is no ServiceAccount {self._namespace}/{name}")
         return review_permissions(self._api, self._namespace, name, track("asking for rights", needed))
 
 
-def _find_service_account(deployment: GateDeployment | Unavailable | None) -> str:
+def _find_service_account(deployment: api_types.GateDeployment | facts.Unavailable | None) -> str:
     """Return the name of the ServiceAccount of the gate's pods, else the default."""
-    if not isinstance(deployment, GateDeployment):
+    if not isinstance(deployment, api_types.GateDeployment):
         return GATE_NAME
     return deployment.spec.template.spec.service_account_name
 
 
-def _find_secret_name(deployment: GateDeployment | Unavailable | None) -> str:
+def _find_secret_name(deployment: api_types.GateDeployment | facts.Unavailable | None) -> str:
     """Return the name of the gate's Secret from the gate's arguments, else from its volumes, else the default."""
-    if not isinstance(deployment, GateDeployment):
+    if not isinstance(deployment, api_types.GateDeployment):
         return DEFAULT_SECRET
     secret_arguments = [
         argument.rpartition("/")[2] for argument in deployment.arguments if argument.startswith("--tls-secret=")
@@ -414,7 +401,9 @@ def _find_secret_name(deployment: GateDeployment | Unavailable | None) -> str:
     return next(iter((*secret_arguments, *mounted)), DEFAULT_SECRET)
 
 
-def _fetch_served_certificate(configurations: Sequence[WebhookConfiguration]) -> ServedCertificate | Unavailable | None:
+def _fetch_served_certificate(
+    configurations: Sequence[WebhookConfiguration],
+) -> facts.ServedCertificate | facts.Unavailable | None:
     clients = [webhook.client_config for configuration in configurations for webhook in configuration.webhooks]
     urls = [client.url for client in clients if client.url]
     return shown_at(urls[0], {client.ca_bundle for client in clients}) if urls else None
@@ -456,27 +445,31 @@ class _Definition(msgspec.Struct, frozen=True):
 _DECODER: Final = msgspec.json.Decoder(_Definition)
 
 
-def read_workload_facts(client: ApiClient, kinds: tuple[WorkloadKind, ...]) -> WorkloadFacts:
+def read_workload_facts(client: ApiClient, kinds: tuple[WorkloadKind, ...]) -> facts.WorkloadFacts:
     """Return those of the kinds that an API server serves, and the other ones with pod templates."""
-    return WorkloadFacts(kinds, _read_served_kinds(client, kinds), _list_unread_kinds(client, kinds))
+    return facts.WorkloadFacts(kinds, _read_served_kinds(client, kinds), _list_unread_kinds(client, kinds))
 
 
-def _read_served_kinds(client: ApiClient, kinds: Iterable[WorkloadKind]) -> tuple[ServedKind, ...] | Unavailable:
+def _read_served_kinds(
+    client: ApiClient, kinds: Iterable[WorkloadKind]
+) -> tuple[facts.ServedKind, ...] | facts.Unavailable:
     try:
         served = Discovery(client).read()
     except ApiError as error:
-        return Unavailable(str(error))
+        return facts.Unavailable(str(error))
     return tuple(_list_served(kinds, served))
 
 
-def _list_served(kinds: Iterable[WorkloadKind], served: ServedResources) -> Iterator[ServedKind]:
+def _list_served(kinds: Iterable[WorkloadKind], served: ServedResources) -> Iterator[facts.ServedKind]:
     for kind in kinds:
         versions = tuple(version for group, version, plural in served if (group, plural) == (kind.group, kind.resource))
         if versions:
-            yield ServedKind(kind, {version: served[kind.group, version, kind.resource] for version in versions})
+            yield facts.ServedKind(kind, {version: served[kind.group, version, kind.resource] for version in versions})
 
 
-def _list_unread_kinds(client: ApiClient, kinds: Iterable[WorkloadKind]) -> tuple[UnreadKind, ...] | Unavailable:
+def _list_unread_kinds(
+    client: ApiClient, kinds: Iterable[WorkloadKind]
+) -> tuple[facts.UnreadKind, ...] | facts.Unavailable:
     read = {(kind.group, kind.kind) for kind in kinds}
     try:
         return tuple(
@@ -486,19 +479,19 @@ def _list_unread_kinds(client: ApiClient, kinds: Iterable[WorkloadKind]) -> tupl
             if (unread := _find_unread(_DECODER.decode(item).spec, read)) is not None
         )
     except ApiError as error:
-        return Unavailable(str(error))
+        return facts.Unavailable(str(error))
     except (ValueError, RecursionError) as error:
-        return Unavailable(f"a CustomResourceDefinition is not as an API server would have stored it: {error}")
+        return facts.Unavailable(f"a CustomResourceDefinition is not as an API server would have stored it: {error}")
 
 
-def _find_unread(spec: _Spec, read: set[tuple[str, str]]) -> UnreadKind | None:
+def _find_unread(spec: _Spec, read: set[tuple[str, str]]) -> facts.UnreadKind | None:
     if (spec.group, spec.names.kind) in read:
         return None
     for defined in spec.versions:
         schema = msgspec.json.decode(defined.schema.content) if defined.served else None
         field = find_pod_template(schema) if isinstance(schema, dict) else ""
         if field:
-            return UnreadKind(spec.group, spec.names.kind, field)
+            return facts.UnreadKind(spec.group, spec.names.kind, field)
     return None
 
 

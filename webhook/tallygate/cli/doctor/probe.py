@@ -18,16 +18,9 @@ import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from tallygate.accounting.names import OPAQUE_PREFIX
+from tallygate.cli.doctor import facts
 from tallygate.cli.doctor.api_types import GatePod, LabelledNamespace
 from tallygate.cli.doctor.doctor_client import ApiResponse, DoctorClient
-from tallygate.cli.doctor.facts import (
-    DryRun,
-    MetricSample,
-    PermissionResult,
-    Replica,
-    ReplicaMetrics,
-    Unavailable,
-)
 from tallygate.cli.doctor.permissions import Permission
 from tallygate.cli.doctor.webhook_match import CREATE_POD, is_called_for, is_namespace_selected
 from tallygate.cli.progress import track
@@ -47,7 +40,7 @@ _DRY_RUN_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
 _MONITOR_PORT, _MONITOR_PORT_NAME = 9090, "monitor"
 _NOT_READY = 503
 _MAX_MESSAGE_CHARACTERS = 200
-_Send = Callable[[str], ApiResponse | Unavailable]
+_Send = Callable[[str], ApiResponse | facts.Unavailable]
 
 
 class _AccessStatus(msgspec.Struct, frozen=True):
@@ -73,16 +66,16 @@ class _SelfSubjectReview(msgspec.Struct, frozen=True):
 
 def review_permissions(
     api: DoctorClient, namespace: str, account: str, permissions: Iterable[Permission]
-) -> tuple[PermissionResult, ...] | Unavailable:
+) -> tuple[facts.PermissionResult, ...] | facts.Unavailable:
     """Return each permission with the API server's decision for the ServiceAccount."""
     user = f"system:serviceaccount:{namespace}:{account}"
     is_self = _get_own_username(api) == user
     results = []
     for permission in permissions:
         allowed = _review_permission(api, namespace, permission, None if is_self else user)
-        if isinstance(allowed, Unavailable):
+        if isinstance(allowed, facts.Unavailable):
             return allowed
-        results.append(PermissionResult(permission, allowed))
+        results.append(facts.PermissionResult(permission, allowed))
     return tuple(results)
 
 
@@ -90,7 +83,7 @@ def _get_own_username(api: DoctorClient) -> str:
     """Return the caller's user name; an empty string if the API server does not report it."""
     body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
     response = api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
-    if isinstance(response, Unavailable) or response.status != _CREATED:
+    if isinstance(response, facts.Unavailable) or response.status != _CREATED:
         return ""
     try:
         return msgspec.json.decode(response.body, type=_SelfSubjectReview).status.user_info.username
@@ -100,19 +93,19 @@ def _get_own_username(api: DoctorClient) -> str:
 
 def _review_permission(
     api: DoctorClient, namespace: str, permission: Permission, user: str | None
-) -> bool | Unavailable:
+) -> bool | facts.Unavailable:
     kind = "SelfSubjectAccessReview" if user is None else "SubjectAccessReview"
     response = api.post(
         f"{_AUTHORIZATION_API}/{kind.lower()}s", json.dumps(_build_review(kind, namespace, permission, user)).encode()
     )
-    if isinstance(response, Unavailable):
+    if isinstance(response, facts.Unavailable):
         return response
     if response.status != _CREATED:
         return response.create_unavailable()
     try:
         return msgspec.json.decode(response.body, type=_AccessReview).status.allowed
     except (ValueError, RecursionError) as error:
-        return Unavailable(f"the response is not an AdmissionReview: {error}")
+        return facts.Unavailable(f"the response is not an AdmissionReview: {error}")
 
 
 def _build_review(kind: str, namespace: str, permission: Permission, user: str | None) -> dict[str, object]:
@@ -132,7 +125,7 @@ def _list_groups(namespace: str) -> list[str]:
     return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
 
 
-def send_dry_runs(api: DoctorClient, namespace: str) -> tuple[DryRun, ...] | Unavailable:
+def send_dry_runs(api: DoctorClient, namespace: str) -> tuple[facts.DryRun, ...] | facts.Unavailable:
     """Send two pods as a dry run and return the responses.
 
     The shipped rules deny the first in the mutating phase. Both phases see the second.
@@ -141,17 +134,17 @@ def send_dry_runs(api: DoctorClient, namespace: str) -> tuple[DryRun, ...] | Una
     for name, resources in track("asking the gate about pods", _DRY_RUN_PODS):
         path = f"/api/v1/namespaces/{namespace}/pods"
         response = api.post(path, json.dumps(_build_pod(name, resources)).encode(), {"dryRun": "All"})
-        if isinstance(response, Unavailable):
+        if isinstance(response, facts.Unavailable):
             return response
         message = response.parse_message()
         if response.status == _FORBIDDEN and "cannot create resource" in message:
-            return Unavailable(message)
-        dry_runs.append(DryRun(name, namespace, response.status, message))
+            return facts.Unavailable(message)
+        dry_runs.append(facts.DryRun(name, namespace, response.status, message))
     return tuple(dry_runs)
 
 
 def choose_namespace(
-    configurations: Iterable[WebhookConfiguration], namespaces: tuple[LabelledNamespace, ...] | Unavailable
+    configurations: Iterable[WebhookConfiguration], namespaces: tuple[LabelledNamespace, ...] | facts.Unavailable
 ) -> str:
     """Return a namespace in which the gate is called for pods: `default` if it is one."""
     pod_webhooks = [
@@ -160,7 +153,7 @@ def choose_namespace(
         for webhook in configuration.webhooks
         if is_called_for(webhook, CREATE_POD)
     ]
-    known_namespaces = () if isinstance(namespaces, Unavailable) else namespaces
+    known_namespaces = () if isinstance(namespaces, facts.Unavailable) else namespaces
     candidates = sorted(known_namespaces, key=lambda each: (each.name != "default", each.name))
     return next(
         (
@@ -188,20 +181,20 @@ def _build_pod(name: str, resources: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def probe_pods(api: DoctorClient, pods: Iterable[GatePod]) -> Iterator[Replica]:
+def probe_pods(api: DoctorClient, pods: Iterable[GatePod]) -> Iterator[facts.Replica]:
     """Yield a replica for each pod that has not ended, read through the API server's proxy."""
     for pod in pods:
         if pod.status.phase in {"Succeeded", "Failed"}:
             continue
         proxy = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.name}:{_find_monitor_port(pod)}/proxy"
 
-        def send(path: str, proxy: str = proxy) -> ApiResponse | Unavailable:
+        def send(path: str, proxy: str = proxy) -> ApiResponse | facts.Unavailable:
             return api.get(f"{proxy}{path}")
 
         yield _probe_replica(pod.name, send)
 
 
-def probe_monitors(monitors: tuple[str, ...]) -> Iterator[Replica]:
+def probe_monitors(monitors: tuple[str, ...]) -> Iterator[facts.Replica]:
     """Yield the replicas at these URLs."""
     for url in monitors:
         yield _probe_replica(url, DoctorClient(_create_anonymous_config(url)).get)
@@ -212,25 +205,25 @@ def _find_monitor_port(pod: GatePod) -> int:
     return next((port.container_port for port in ports if port.name == _MONITOR_PORT_NAME), _MONITOR_PORT)
 
 
-def _probe_replica(name: str, send: _Send) -> Replica:
+def _probe_replica(name: str, send: _Send) -> facts.Replica:
     health_response = send("/readyz")
     readiness = _parse_readiness(health_response)
-    if isinstance(readiness, Unavailable):  # a silent replica costs half a minute: no second request
-        return Replica(name, readiness, readiness)
-    clock_offset = None if isinstance(health_response, Unavailable) else health_response.clock_offset
-    return Replica(name, readiness, _parse_metrics(send("/metrics")), clock_offset)
+    if isinstance(readiness, facts.Unavailable):  # a silent replica costs half a minute: no second request
+        return facts.Replica(name, readiness, readiness)
+    clock_offset = None if isinstance(health_response, facts.Unavailable) else health_response.clock_offset
+    return facts.Replica(name, readiness, _parse_metrics(send("/metrics")), clock_offset)
 
 
 def _is_health_response(response: ApiResponse) -> bool:
     return response.is_ok or response.status == _NOT_READY
 
 
-def _parse_readiness(response: ApiResponse | Unavailable) -> dict[str, Any] | Unavailable:
+def _parse_readiness(response: ApiResponse | facts.Unavailable) -> dict[str, Any] | facts.Unavailable:
     """Return the content of `/readyz`, ready or not.
 
     An API server that cannot reach a pod answers 503 too, but with a Status object.
     """
-    if isinstance(response, Unavailable):
+    if isinstance(response, facts.Unavailable):
         return response
     try:
         content = msgspec.json.decode(response.body)
@@ -241,19 +234,19 @@ def _parse_readiness(response: ApiResponse | Unavailable) -> dict[str, Any] | Un
     return response.create_unavailable()
 
 
-def _parse_metrics(response: ApiResponse | Unavailable) -> ReplicaMetrics | Unavailable:
-    if isinstance(response, Unavailable):
+def _parse_metrics(response: ApiResponse | facts.Unavailable) -> facts.ReplicaMetrics | facts.Unavailable:
+    if isinstance(response, facts.Unavailable):
         return response
     if not response.is_ok:
         return response.create_unavailable()
-    samples_by_name = defaultdict[str, list[MetricSample]](list)
+    samples_by_name = defaultdict[str, list[facts.MetricSample]](list)
     try:
         for family in text_string_to_metric_families(response.body.decode()):
             for sample in family.samples:
-                samples_by_name[sample.name].append(MetricSample(sample.labels, sample.value))
+                samples_by_name[sample.name].append(facts.MetricSample(sample.labels, sample.value))
     except (ValueError, KeyError, IndexError) as error:
-        return Unavailable(f"what /metrics answers are no metrics: {error}"[:_MAX_MESSAGE_CHARACTERS])
-    return ReplicaMetrics({name: tuple(samples) for name, samples in samples_by_name.items()})
+        return facts.Unavailable(f"what /metrics answers are no metrics: {error}"[:_MAX_MESSAGE_CHARACTERS])
+    return facts.ReplicaMetrics({name: tuple(samples) for name, samples in samples_by_name.items()})
 
 
 def _create_anonymous_config(server: str) -> ClientConfig:

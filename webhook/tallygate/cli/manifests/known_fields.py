@@ -14,7 +14,7 @@ import msgspec
 
 from tallygate.admission.kinds import ReviewTargets
 from tallygate.cli.manifests.manifest_objects import Manifest
-from tallygate.documents.syntax_tree import Entry, Node, Position, Sequence, join_path, truncate_text
+from tallygate.documents import syntax_tree
 from tallygate.documents.syntax_tree import Mapping as MappingNode
 from tallygate.policy.suggest import find_nearest
 from tallygate.policy.workload_kinds import PathStep, PodForm, Wildcard
@@ -41,7 +41,7 @@ class UnknownField:
     """A field that its kind does not have: the path as the API server prints it, and the advice."""
 
     field: str
-    position: Position
+    position: syntax_tree.Position
     message: str
 
 
@@ -49,7 +49,7 @@ class UnknownField:
 class _TypedNode:
     """A node, the type that the API has there, its path, and the node around it."""
 
-    node: Node
+    node: syntax_tree.Node
     type_name: str
     path: str
     parent: "_TypedNode | None" = None
@@ -73,7 +73,7 @@ def find_unknown_fields(manifest: Manifest, targets: ReviewTargets) -> Iterator[
                 yield _create_unknown_field(typed, entry, types)
 
 
-def _is_directive(typed: _TypedNode, entry: Entry) -> bool:
+def _is_directive(typed: _TypedNode, entry: syntax_tree.Entry) -> bool:
     """Return whether a field is a directive of a patch, as `$patch: delete`, in a field that has patches."""
     return entry.name.startswith("$") and "patch" in typed.path.lower()
 
@@ -91,21 +91,21 @@ def _expand(typed: _TypedNode, steps: tuple[PathStep, ...]) -> Iterator[_TypedNo
     node = typed.node
     if not steps:
         yield typed
-    elif isinstance(node, Sequence) and steps[0] is Wildcard.ITEMS:
+    elif isinstance(node, syntax_tree.Sequence) and steps[0] is Wildcard.ITEMS:
         for index, item in enumerate(node.items):
-            yield from _expand(_TypedNode(item, typed.type_name, join_path(typed.path, index)), steps[1:])
+            yield from _expand(_TypedNode(item, typed.type_name, syntax_tree.join_path(typed.path, index)), steps[1:])
     elif isinstance(node, MappingNode):
         for entry in node.entries:
             if entry.name == steps[0] or steps[0] is Wildcard.VALUES:
-                child = _TypedNode(entry.value, typed.type_name, join_path(typed.path, entry.name))
+                child = _TypedNode(entry.value, typed.type_name, syntax_tree.join_path(typed.path, entry.name))
                 yield from _expand(child, steps[1:])
 
 
 def _list_children(typed: _TypedNode, types: Mapping[str, _Fields]) -> list[_TypedNode]:
     """Return the items of a list, or the values of a mapping that have fields of their own."""
-    if isinstance(typed.node, Sequence):
+    if isinstance(typed.node, syntax_tree.Sequence):
         return [
-            _TypedNode(item, typed.type_name, join_path(typed.path, index), typed.parent)
+            _TypedNode(item, typed.type_name, syntax_tree.join_path(typed.path, index), typed.parent)
             for index, item in enumerate(typed.node.items)
         ]
     children: list[_TypedNode] = []
@@ -116,13 +116,13 @@ def _list_children(typed: _TypedNode, types: Mapping[str, _Fields]) -> list[_Typ
     return children
 
 
-def _create_child(typed: _TypedNode, entry: Entry, child_type: str) -> _TypedNode:
+def _create_child(typed: _TypedNode, entry: syntax_tree.Entry, child_type: str) -> _TypedNode:
     if entry.is_merge:
         return _TypedNode(entry.value, child_type, typed.path, typed.parent)
-    return _TypedNode(entry.value, child_type, join_path(typed.path, entry.name), typed)
+    return _TypedNode(entry.value, child_type, syntax_tree.join_path(typed.path, entry.name), typed)
 
 
-def _create_unknown_field(typed: _TypedNode, entry: Entry, types: Mapping[str, _Fields]) -> UnknownField:
+def _create_unknown_field(typed: _TypedNode, entry: syntax_tree.Entry, types: Mapping[str, _Fields]) -> UnknownField:
     fields, name = types[typed.type_name], entry.name
     nearest = find_nearest(name, fields, _CUTOFF)
     if nearest:
@@ -131,14 +131,14 @@ def _create_unknown_field(typed: _TypedNode, entry: Entry, types: Mapping[str, _
         advice = f"it belongs in {place}"
     else:
         advice = "remove it"
-    field = join_path(typed.path, truncate_text(name))
+    field = syntax_tree.join_path(typed.path, syntax_tree.truncate_text(name))
     return UnknownField(field, entry.key.position, f"there is no such field here; {advice}")
 
 
 def _find_place(typed: _TypedNode, name: str, types: Mapping[str, _Fields]) -> str:
     """Return the nearest place that has a field of this name, below the node or around it, or an empty text."""
     below = (field for field, child in types[typed.type_name].items() if child and name in types[child])
-    place = next((join_path(typed.path, field) for field in below), "")
+    place = next((syntax_tree.join_path(typed.path, field) for field in below), "")
     around = typed.parent
     while not place and around is not None:
         place = (around.path or "the top level") if name in types[around.type_name] else ""

@@ -12,25 +12,19 @@ from typing import BinaryIO
 
 from tallygate.cli.manifests.manifest_objects import Manifest, ManifestError, NotAnObject, list_objects
 from tallygate.cli.output.findings import STDIN_NAME, Finding, FindingSeverity, FindingSubject
+from tallygate.documents import syntax_tree
 from tallygate.documents.reader import read_documents
-from tallygate.documents.syntax_tree import (
-    START,
-    DocumentError,
-    ErrorKind,
-    Limits,
-    Mapping,
-    Node,
-    Position,
-    Scalar,
-    Sequence,
-)
 from tallygate.policy.load import walk_files
 
 UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
 """Codes of files that could not be read: usage errors, not findings."""
 
 STDIN = "-"
-_CODES = {ErrorKind.SYNTAX: "TG401", ErrorKind.TOO_LARGE: "TG402", ErrorKind.CONTENT: "TG403"}
+_CODES = {
+    syntax_tree.ErrorKind.SYNTAX: "TG401",
+    syntax_tree.ErrorKind.TOO_LARGE: "TG402",
+    syntax_tree.ErrorKind.CONTENT: "TG403",
+}
 _NO_OBJECT = FindingSubject()
 _KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml"})
 _PATCH_LISTS = ("patches", "patchesStrategicMerge", "patchesJson6902")
@@ -63,7 +57,11 @@ class LoadedManifests:
 
 
 def load_manifests(
-    arguments: tuple[str, ...], stdin: BinaryIO, limits: Limits, track: FileTracker, excluded: Collection[str] = ()
+    arguments: tuple[str, ...],
+    stdin: BinaryIO,
+    limits: syntax_tree.Limits,
+    track: FileTracker,
+    excluded: Collection[str] = (),
 ) -> LoadedManifests:
     """Read every file that the arguments name; an invalid file does not hide the others.
 
@@ -94,7 +92,9 @@ def _is_excluded(argument: str, name: str, patterns: Collection[str]) -> bool:
     return any(fnmatchcase(path, pattern.rstrip("/")) for pattern in patterns for path in (*paths, *parts))
 
 
-def _read_file(name: str, stdin: BinaryIO, limits: Limits, loaded: LoadedManifests, *, needs_object: bool) -> bool:
+def _read_file(
+    name: str, stdin: BinaryIO, limits: syntax_tree.Limits, loaded: LoadedManifests, *, needs_object: bool
+) -> bool:
     """Read one file, and return whether it has an error, an object, or, unless it `needs_object`, a document."""
     shown_name = format_argument(name)
     loaded.file_names.append(shown_name)
@@ -108,13 +108,13 @@ def _read_file(name: str, stdin: BinaryIO, limits: Limits, loaded: LoadedManifes
                 else:
                     loaded.manifests.append(item)
                     has_content = True
-    except DocumentError as error:
+    except syntax_tree.DocumentError as error:
         loaded.findings.append(create_document_finding(shown_name, error))
         has_content = True
     return has_content
 
 
-def _find_patch_files(files: Iterable[str], limits: Limits) -> frozenset[str]:
+def _find_patch_files(files: Iterable[str], limits: syntax_tree.Limits) -> frozenset[str]:
     """Return the real paths of the files that the kustomizations among the files name as patches.
 
     A kustomization that cannot be read names none: its own error is reported when it is read as a manifest. Source:
@@ -128,24 +128,29 @@ def _find_patch_files(files: Iterable[str], limits: Limits) -> frozenset[str]:
     return frozenset(found)
 
 
-def _read_patch_paths(name: str, limits: Limits) -> Iterator[str]:
+def _read_patch_paths(name: str, limits: syntax_tree.Limits) -> Iterator[str]:
     try:
         with Path(name).open("rb") as file:
             text = file.read(limits.size).decode("utf-8", "replace")
         documents = list(read_documents(text, limits))
-    except (OSError, DocumentError):
+    except (OSError, syntax_tree.DocumentError):
         return
     for document in documents:
-        if isinstance(document.root, Mapping):
+        if isinstance(document.root, syntax_tree.Mapping):
             for list_name in _PATCH_LISTS:
                 yield from _list_paths(document.root.get(list_name))
 
 
-def _list_paths(node: Node | None) -> Iterator[str]:
+def _list_paths(node: syntax_tree.Node | None) -> Iterator[str]:
     """Yield the paths in a list of patches; a patch may also be written in its place, as a text of several lines."""
-    for item in node.items if isinstance(node, Sequence) else ():
-        path = item.get(_PATCH_PATH) if isinstance(item, Mapping) else item
-        if isinstance(path, Scalar) and isinstance(path.value, str) and path.value and "\n" not in path.value:
+    for item in node.items if isinstance(node, syntax_tree.Sequence) else ():
+        path = item.get(_PATCH_PATH) if isinstance(item, syntax_tree.Mapping) else item
+        if (
+            isinstance(path, syntax_tree.Scalar)
+            and isinstance(path.value, str)
+            and path.value
+            and "\n" not in path.value
+        ):
             yield path.value
 
 
@@ -154,14 +159,14 @@ def format_argument(argument: str) -> str:
     return STDIN_NAME if argument == STDIN else format_file_name(argument)
 
 
-def get_code(error: DocumentError) -> str:
+def get_code(error: syntax_tree.DocumentError) -> str:
     """Return the code of the finding of an error."""
     return error.code if isinstance(error, ManifestError) else _CODES[error.kind]
 
 
 def create_document_finding(
     file: str,
-    error: DocumentError,
+    error: syntax_tree.DocumentError,
     subject: FindingSubject = _NO_OBJECT,
     severity: FindingSeverity = FindingSeverity.ERROR,
 ) -> Finding:
@@ -192,7 +197,7 @@ def _list_files(argument: str) -> Iterator[str]:
         yield str(error.filename or argument)  # the finding is that it cannot be read
 
 
-def read_text(name: str, stdin: BinaryIO, limits: Limits) -> str:
+def read_text(name: str, stdin: BinaryIO, limits: syntax_tree.Limits) -> str:
     """Return the text of a file.
 
     Raises:
@@ -201,17 +206,19 @@ def read_text(name: str, stdin: BinaryIO, limits: Limits) -> str:
     try:
         data = _read_bytes(name, stdin, limits.size + 1)
     except OSError as error:
-        raise ManifestError("TG406", START, f"cannot be read: {error.strerror or error}") from error
+        raise ManifestError("TG406", syntax_tree.START, f"cannot be read: {error.strerror or error}") from error
     if len(data) > limits.size:
-        raise DocumentError(ErrorKind.TOO_LARGE, START, f"larger than {limits.size / 1024**2:g} MiB")
+        raise syntax_tree.DocumentError(
+            syntax_tree.ErrorKind.TOO_LARGE, syntax_tree.START, f"larger than {limits.size / 1024**2:g} MiB"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         start = data.rfind(b"\n", 0, error.start) + 1
         column = len(data[start : error.start].decode("utf-8", "replace")) + 1
-        position = Position(data.count(b"\n", 0, error.start) + 1, column)
+        position = syntax_tree.Position(data.count(b"\n", 0, error.start) + 1, column)
         message = f"this is not UTF-8 text: byte 0x{data[error.start]:02x}"
-        raise DocumentError(ErrorKind.SYNTAX, position, message) from error
+        raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, position, message) from error
 
 
 def _read_bytes(name: str, stdin: BinaryIO, max_size: int) -> bytes:

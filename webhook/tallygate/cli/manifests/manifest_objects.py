@@ -3,17 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tallygate.documents import syntax_tree
 from tallygate.documents.reader import Document
-from tallygate.documents.syntax_tree import (
-    DocumentError,
-    Entry,
-    ErrorKind,
-    Mapping,
-    Node,
-    Position,
-    Scalar,
-    Sequence,
-)
 
 _LIST = "List"
 _TYPE_FIELDS = frozenset({"apiVersion", "kind"})
@@ -25,11 +16,11 @@ _PATCH_FIELD = "patch"
 """A part of the name of a field with a patch in an object, as in `templateRef.patch`: its directives are its own."""
 
 
-class ManifestError(DocumentError):
+class ManifestError(syntax_tree.DocumentError):
     """A document that can be read, but has a mistake as a manifest; `code` is the code of its finding."""
 
-    def __init__(self, code: str, position: Position, message: str) -> None:
-        super().__init__(ErrorKind.CONTENT, position, message)
+    def __init__(self, code: str, position: syntax_tree.Position, message: str) -> None:
+        super().__init__(syntax_tree.ErrorKind.CONTENT, position, message)
         self.code = code
 
 
@@ -48,7 +39,7 @@ class Manifest:
     kind: str
     name: str
     namespace: str
-    node: Mapping
+    node: syntax_tree.Mapping
 
     @property
     def group(self) -> str:
@@ -78,10 +69,10 @@ def list_objects(file: str, document: Document) -> Iterator[Manifest | NotAnObje
         ManifestError: if an object has a kind but no API version, or the reverse, or a list has an item of another
             type.
     """
-    waiting: list[tuple[Node, str, str]] = [(document.root, "", "")]
+    waiting: list[tuple[syntax_tree.Node, str, str]] = [(document.root, "", "")]
     while waiting:
         node, api_version, kind = waiting.pop()
-        if not isinstance(node, Mapping) or not (node.get("kind") or node.get("apiVersion") or kind):
+        if not isinstance(node, syntax_tree.Mapping) or not (node.get("kind") or node.get("apiVersion") or kind):
             if kind:
                 raise ManifestError("TG403", node.position, f"an item of a {kind}List must be an object")
             yield NotAnObject(document)
@@ -99,41 +90,43 @@ def list_objects(file: str, document: Document) -> Iterator[Manifest | NotAnObje
             waiting.extend((item, *defaults) for item in reversed(items))
 
 
-def _is_of_other_tool(node: Mapping) -> bool:
+def _is_of_other_tool(node: syntax_tree.Mapping) -> bool:
     """Return whether a document has one of apiVersion and kind, further fields, and none of those of objects."""
     names = {entry.name for entry in node.entries}
     return len(names & _TYPE_FIELDS) == 1 and not names <= _TYPE_FIELDS and not names & _OBJECT_FIELDS
 
 
-def _is_patch(root: Node) -> bool:
+def _is_patch(root: syntax_tree.Node) -> bool:
     """Return whether a value at any depth has a directive of a strategic merge patch."""
     waiting, visited = [root], {id(root)}
     while waiting:
         node = waiting.pop()
-        if isinstance(node, Mapping):
+        if isinstance(node, syntax_tree.Mapping):
             if node.get(_DIRECTIVE) is not None:
                 return True
             children = [entry.value for entry in node.entries if _PATCH_FIELD not in entry.name.lower()]
         else:
-            children = node.items if isinstance(node, Sequence) else []
-        waiting.extend(child for child in children if id(child) not in visited and not isinstance(child, Scalar))
+            children = node.items if isinstance(node, syntax_tree.Sequence) else []
+        waiting.extend(
+            child for child in children if id(child) not in visited and not isinstance(child, syntax_tree.Scalar)
+        )
         visited.update(map(id, children))
     return False
 
 
-def _get_items(manifest: Manifest) -> list[Node] | None:
+def _get_items(manifest: Manifest) -> list[syntax_tree.Node] | None:
     """Return the items of a list, or None; a custom kind that only ends in List and has no items is an object."""
     items = manifest.node.get("items")
     if not manifest.kind.endswith(_LIST) or (items is None and manifest.kind != _LIST):
         return None
-    if isinstance(items, Sequence):
+    if isinstance(items, syntax_tree.Sequence):
         return items.items
-    if items is None or (isinstance(items, Scalar) and items.value is None):
+    if items is None or (isinstance(items, syntax_tree.Scalar) and items.value is None):
         return []
     raise ManifestError("TG403", items.position, f"the items of a {manifest.kind} must be a list")
 
 
-def _create_manifest(file: str, document: Document, node: Mapping, api_version: str, kind: str) -> Manifest:
+def _create_manifest(file: str, document: Document, node: syntax_tree.Mapping, api_version: str, kind: str) -> Manifest:
     metadata = node.get("metadata")
     return Manifest(
         file,
@@ -147,7 +140,7 @@ def _create_manifest(file: str, document: Document, node: Mapping, api_version: 
     )
 
 
-def _get_required(node: Mapping, name: str, default: str) -> str:
+def _get_required(node: syntax_tree.Mapping, name: str, default: str) -> str:
     """Return the API version or kind of an object; an item of a typed list has the default of the list."""
     if node.get(name) is None and default:
         return default
@@ -162,26 +155,28 @@ def _get_required(node: Mapping, name: str, default: str) -> str:
     return text
 
 
-def _get_text(node: Node | None, name: str) -> str:
-    value = node.get(name) if isinstance(node, Mapping) else None
-    return value.value if isinstance(value, Scalar) and isinstance(value.value, str) else ""
+def _get_text(node: syntax_tree.Node | None, name: str) -> str:
+    value = node.get(name) if isinstance(node, syntax_tree.Mapping) else None
+    return value.value if isinstance(value, syntax_tree.Scalar) and isinstance(value.value, str) else ""
 
 
-def find_duplicates(node: Node) -> Iterator[Entry]:
+def find_duplicates(node: syntax_tree.Node) -> Iterator[syntax_tree.Entry]:
     """Yield every entry whose key its mapping has already: kubectl keeps the last and does not report it."""
     waiting, visited = [node], {id(node)}
     while waiting:
         current = waiting.pop()
-        if isinstance(current, Mapping):
+        if isinstance(current, syntax_tree.Mapping):
             yield from _find_repeated(current)
             children = [entry.value for entry in current.entries]
         else:
-            children = current.items if isinstance(current, Sequence) else []
-        waiting.extend(child for child in children if id(child) not in visited and not isinstance(child, Scalar))
+            children = current.items if isinstance(current, syntax_tree.Sequence) else []
+        waiting.extend(
+            child for child in children if id(child) not in visited and not isinstance(child, syntax_tree.Scalar)
+        )
         visited.update(map(id, children))
 
 
-def _find_repeated(mapping: Mapping) -> Iterator[Entry]:
+def _find_repeated(mapping: syntax_tree.Mapping) -> Iterator[syntax_tree.Entry]:
     names: set[str] = set()
     for entry in mapping.entries:
         if entry.name in names and entry.name != "<<":

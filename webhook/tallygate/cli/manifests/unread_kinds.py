@@ -12,16 +12,7 @@ from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.cli.manifests.manifest_objects import Manifest, ManifestError
-from tallygate.documents.syntax_tree import (
-    Entry,
-    Mapping,
-    Node,
-    Position,
-    Scalar,
-    Sequence,
-    join_path,
-    locate,
-)
+from tallygate.documents import syntax_tree
 from tallygate.policy.model import POLICY_GROUP
 
 _VERSION = "v1"
@@ -85,7 +76,7 @@ def _find_wrong_case(manifest: Manifest, targets: ReviewTargets) -> ManifestErro
     return ManifestError("TG411", _find_position(manifest, "kind"), message)
 
 
-def _find_position(manifest: Manifest, name: str) -> Position:
+def _find_position(manifest: Manifest, name: str) -> syntax_tree.Position:
     node = manifest.node.get(name)
     return node.position if node is not None else manifest.node.position
 
@@ -123,7 +114,7 @@ def find_unread_pods(manifest: Manifest, targets: ReviewTargets) -> ManifestErro
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    node: Node
+    node: syntax_tree.Node
     path: str
 
 
@@ -132,7 +123,11 @@ def find_unread_texts(manifest: Manifest) -> Iterator[ManifestError]:
     if manifest.group != _ARGO:
         return
     for place, _ in _walk(manifest.node):
-        if place.path.endswith(_MANIFEST) and isinstance(place.node, Scalar) and _POD_FIELD.search(place.node.text):
+        if (
+            place.path.endswith(_MANIFEST)
+            and isinstance(place.node, syntax_tree.Scalar)
+            and _POD_FIELD.search(place.node.text)
+        ):
             message = (
                 f"{place.path} has an object with pods as a text, which is not read: they are not checked before "
                 "Argo creates the object"
@@ -146,24 +141,28 @@ def find_unread_amounts(manifest: Manifest, read_paths: Iterable[str]) -> Iterat
     They may be those of a container that a controller adds to the pods, or of other pods. The second value is whether
     they name an extended resource: amounts of cpu and memory beside the pods stand in examples of many projects.
     """
-    read = {id(location.node) for path in read_paths if (location := locate(manifest.node, path)).exact}
+    read = {id(location.node) for path in read_paths if (location := syntax_tree.locate(manifest.node, path)).exact}
     for place, parent in _walk(manifest.node):
         if id(place.node) not in read and _has_amounts(place, parent) and not place.path.startswith("status."):
             message = (
                 f"{place.path} of {manifest.kind} is not read: a controller may give it to pods, in which it is "
                 "neither checked nor counted here"
             )
-            names = [str(entry.key.value) for entry in place.node.entries] if isinstance(place.node, Mapping) else []
+            names = (
+                [str(entry.key.value) for entry in place.node.entries]
+                if isinstance(place.node, syntax_tree.Mapping)
+                else []
+            )
             yield ManifestError("TG410", place.node.position, message), not all(map(is_native, names))
 
 
-def _find_pods(root: Node) -> str:
+def _find_pods(root: syntax_tree.Node) -> str:
     """Return the path of the first containers, requests or limits in an object, at any depth, or an empty text."""
     found = (child.path for child, parent in _walk(root) if _has_containers(child) or _has_resources(child, parent))
     return next(found, "")
 
 
-def _walk(root: Node) -> Iterator[tuple[_Place, Node]]:
+def _walk(root: syntax_tree.Node) -> Iterator[tuple[_Place, syntax_tree.Node]]:
     """Yield every place below a node with its parent; what aliases share is visited once."""
     waiting, visited = [_Place(root, "")], {id(root)}
     while waiting:
@@ -171,17 +170,21 @@ def _walk(root: Node) -> Iterator[tuple[_Place, Node]]:
         children = _list_children(place)
         for child in children:
             yield child, place.node
-        new = [child for child in children if id(child.node) not in visited and not isinstance(child.node, Scalar)]
+        new = [
+            child
+            for child in children
+            if id(child.node) not in visited and not isinstance(child.node, syntax_tree.Scalar)
+        ]
         visited.update(id(child.node) for child in new)
         waiting += reversed(new)
 
 
 def _list_children(place: _Place) -> list[_Place]:
-    if isinstance(place.node, Mapping):
+    if isinstance(place.node, syntax_tree.Mapping):
         entries = (entry for entry in place.node.entries if entry.name != _SCHEMA_FIELD)
-        return [_Place(entry.value, join_path(place.path, entry.name)) for entry in entries]
-    if isinstance(place.node, Sequence):
-        return [_Place(item, join_path(place.path, index)) for index, item in enumerate(place.node.items)]
+        return [_Place(entry.value, syntax_tree.join_path(place.path, entry.name)) for entry in entries]
+    if isinstance(place.node, syntax_tree.Sequence):
+        return [_Place(item, syntax_tree.join_path(place.path, index)) for index, item in enumerate(place.node.items)]
     return []
 
 
@@ -189,37 +192,45 @@ def _has_containers(place: _Place) -> bool:
     """Return whether a place is a list of containers, as in a pod, or one container, as in an Argo workflow."""
     name = place.path.rpartition(".")[2]
     if name == "container":
-        return isinstance(place.node, Mapping) and place.node.get("image") is not None
+        return isinstance(place.node, syntax_tree.Mapping) and place.node.get("image") is not None
     return (
         name == "containers"
-        and isinstance(place.node, Sequence)
-        and any(isinstance(item, Mapping) and (item.get("name") or item.get("image")) for item in place.node.items)
+        and isinstance(place.node, syntax_tree.Sequence)
+        and any(
+            isinstance(item, syntax_tree.Mapping) and (item.get("name") or item.get("image"))
+            for item in place.node.items
+        )
     )
 
 
-def _has_resources(place: _Place, parent: Node) -> bool:
+def _has_resources(place: _Place, parent: syntax_tree.Node) -> bool:
     """Return whether a place has requests or limits, or the resources of a container whose image is beside it."""
-    if not isinstance(place.node, Mapping) or not isinstance(parent, Mapping):
+    if not isinstance(place.node, syntax_tree.Mapping) or not isinstance(parent, syntax_tree.Mapping):
         return False
     if place.path.rpartition(".")[2] == "resources":
         return parent.get("image") is not None
     return _has_amounts(place, parent)
 
 
-def _has_amounts(place: _Place, parent: Node) -> bool:
+def _has_amounts(place: _Place, parent: syntax_tree.Node) -> bool:
     """Return whether a place has requests or limits."""
-    if not isinstance(place.node, Mapping) or not isinstance(parent, Mapping):
+    if not isinstance(place.node, syntax_tree.Mapping) or not isinstance(parent, syntax_tree.Mapping):
         return False
     return place.path.rpartition(".")[2] in {"limits", "requests"} and any(map(_is_amount, place.node.entries))
 
 
-def _is_amount(entry: Entry) -> bool:
+def _is_amount(entry: syntax_tree.Entry) -> bool:
     """Return whether an entry is the amount of a resource; that of a volume is not one of pods.
 
     An extended resource is one by its name: its amount may be a parameter.
     """
     node = entry.value
-    if entry.name == _VOLUME_SIZE or not isinstance(node, Scalar) or node.value is None or isinstance(node.value, bool):
+    if (
+        entry.name == _VOLUME_SIZE
+        or not isinstance(node, syntax_tree.Scalar)
+        or node.value is None
+        or isinstance(node.value, bool)
+    ):
         return False
     try:
         Quantity.parse(node.text)

@@ -21,29 +21,13 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
+from tallygate.cli import framework
 from tallygate.cli.completions import complete_pod
 from tallygate.cli.connection import Connection
-from tallygate.cli.framework import (
-    DATA_FORMATS,
-    EXIT_FINDINGS,
-    Command,
-    UsageError,
-    all_namespaces_option,
-    connection_options,
-    namespace_option,
-)
 from tallygate.cli.manifests.applied_objects import list_applied_objects
 from tallygate.cli.manifests.manifest_files import STDIN
 from tallygate.cli.output import tables
-from tallygate.cli.predict import prediction_json, prediction_text
-from tallygate.cli.predict.cluster_input import (
-    PodQuery,
-    find_pending_pods,
-    parse_label_selector,
-    read_cluster_input,
-    read_prediction_policies,
-    split_pod_names,
-)
+from tallygate.cli.predict import cluster_input, prediction_json, prediction_text
 from tallygate.cli.predict.new_node_lines import add_new_nodes, format_shape_rows
 from tallygate.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, read_pods_to_place
 from tallygate.cli.predict.prediction_details import PredictionDetails, predict_pods
@@ -103,12 +87,12 @@ def parse_scoring(option_value: str | None, limits: Limits) -> Scoring:
     if option_value in set(ScoringStrategy) - {ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO}:
         return Scoring(ScoringStrategy(option_value))
     if re.fullmatch(r"\w*", option_value):
-        raise UsageError(f"--scoring {option_value}: {_explain_strategy(option_value)}; {_SYNTAX}")
+        raise framework.UsageError(f"--scoring {option_value}: {_explain_strategy(option_value)}; {_SYNTAX}")
     try:
         (document,) = read_documents(option_value, limits)
         config = msgspec.json.decode(to_json(document.root, limits.expanded), type=_ScoringConfig)
     except (DocumentError, ValueError) as error:
-        raise UsageError(f"--scoring {option_value}: {error}; {_SYNTAX}") from error
+        raise framework.UsageError(f"--scoring {option_value}: {error}; {_SYNTAX}") from error
     weights = {resource.name: resource.weight for resource in config.resources}
     return Scoring(config.type, weights or DEFAULT_SCORING.weights, _parse_shape(option_value, config))
 
@@ -125,20 +109,20 @@ def _explain_strategy(word: str) -> str:
 def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, int], ...]:
     ratio = config.requested_to_capacity_ratio
     if (config.type is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO) is (ratio is None):
-        raise UsageError(
+        raise framework.UsageError(
             f"--scoring {option_value}: requestedToCapacityRatio, with a shape, belongs to the type of that name"
         )
     points = tuple((point.utilization, point.score) for point in ratio.shape) if ratio else tuple(DEFAULT_SCORING.shape)
     utilizations = [utilization for utilization, _ in points]
     if utilizations != sorted(set(utilizations)):
-        raise UsageError(
+        raise framework.UsageError(
             f"--scoring {option_value}: the utilization of each point must be above that of the one before it"
         )
     return points
 
 
 @click.command(
-    cls=Command,
+    cls=framework.Command,
     examples=(
         (
             "tallygate predict pod/train-0 -n team-a",
@@ -161,14 +145,14 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     "earlier ones in place.",
     complete_pod,
 )
-@namespace_option(
+@framework.namespace_option(
     "For pods, and for objects without a namespace. Default: that of the kubeconfig's context, else default."
 )
-@all_namespaces_option("With `pods`: those of all namespaces.")
+@framework.all_namespaces_option("With `pods`: those of all namespaces.")
 @click.option(
     "-l",
     "--selector",
-    callback=parse_label_selector,
+    callback=cluster_input.parse_label_selector,
     metavar="SELECTOR",
     help="With `pods`: those with matching labels; with files: the objects with matching labels. As in kubectl.",
 )
@@ -178,7 +162,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     type=click.IntRange(0, 100_000),
     help="The number of copies of each, instead of the number in the manifests.",
 )
-@connection_options
+@framework.connection_options
 @snapshot_option(
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with "
     "-o json or -o yaml, instead of a cluster."
@@ -208,7 +192,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     '{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}".',
 )
 @click.option("-v", "--verbose", is_flag=True, help="List every node: its answer, scores, utilization and reasons.")
-@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.option("-o", "--output", type=click.Choice(framework.DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def predict(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
@@ -254,35 +238,35 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
     Pods of a kind that is not read are unknown: the command reports them on stderr.
     """
-    names, files = split_pod_names(paths)
+    names, files = cluster_input.split_pod_names(paths)
     source = ClusterSource(connection, snapshot)
     _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.connection.choose_namespace(namespace)
-    in_files, policy_set = PodsInFiles(), read_prediction_policies(source, policies)
+    in_files, policy_set = PodsInFiles(), cluster_input.read_prediction_policies(source, policies)
     all_pods: Sequence[tuple[PodsToPlace, Rejection | None]]
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
         default_namespace = chosen_namespace or ""
         in_files = read_pods_to_place(manifests, default_namespace, policy_set, replicas, selector)
         applied = tuple(list_applied_objects(in_files.manifests, default_namespace, DEFAULT_LIMITS))
-        state = read_cluster_input(source, nodes, added, applied)
+        state = cluster_input.read_cluster_input(source, nodes, added, applied)
         all_pods = review_pods(in_files, policy_set, state, default_namespace, replicas)
     else:
-        state = read_cluster_input(source, nodes, added)
-        all_pods = _find_pending(PodQuery(names, chosen_namespace, selector), state)
+        state = cluster_input.read_cluster_input(source, nodes, added)
+        all_pods = _find_pending(cluster_input.PodQuery(names, chosen_namespace, selector), state)
     cluster = state.require_columns()
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
     shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster.pools.list_shapes())
     predictions = list(_predict_all(all_pods, cluster, parsed_scoring, shapes, with_node_lines=with_node_lines))
     _print_predictions(predictions, cluster, output, verbose=verbose)
     all_fit = all(prediction.feasibility is Feasibility.NOW for prediction in predictions)
-    ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
+    ctx.exit(0 if all_fit and not in_files.unread_count else framework.EXIT_FINDINGS)
 
 
-def _find_pending(query: PodQuery, state: ClusterState) -> list[tuple[PodsToPlace, None]]:
+def _find_pending(query: cluster_input.PodQuery, state: ClusterState) -> list[tuple[PodsToPlace, None]]:
     """Return the pending pods, and report on stderr if there are none."""
-    found = find_pending_pods(query, state)
+    found = cluster_input.find_pending_pods(query, state)
     if not found:
         place = f" in namespace {query.namespace}" if query.namespace else ""
         click.echo(f"no such pod is pending{place}", err=True)
@@ -302,14 +286,14 @@ def _check_arguments(
         UsageError: if they name both pods and files or neither, or an option does not belong to them.
     """
     if (names is None) is not bool(files):
-        raise UsageError("name one of both: pending pods as pod/NAME or pods, or files of manifests")
+        raise framework.UsageError("name one of both: pending pods as pod/NAME or pods, or files of manifests")
     missing = next((file for file in files if file != STDIN and not Path(file).exists()), None)
     if missing is not None:
-        raise UsageError(f"{missing}: there is no such file; a pending pod is named as in pod/NAME")
+        raise framework.UsageError(f"{missing}: there is no such file; a pending pod is named as in pod/NAME")
     if all_namespaces and names != ():
-        raise UsageError("-A belongs to `tallygate predict pods -A`")
+        raise framework.UsageError("-A belongs to `tallygate predict pods -A`")
     if names is not None and replicas is not None:
-        raise UsageError("--replicas belongs to files of manifests: a pending pod is one pod")
+        raise framework.UsageError("--replicas belongs to files of manifests: a pending pod is one pod")
 
 
 def _predict_all(
@@ -338,9 +322,9 @@ def _predict_all(
                 details = replace(details, rejection=rejection)
                 yield add_new_nodes(details, cluster, scoring, shapes) if shapes else details
             except QuantityError as error:
-                raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
+                raise framework.UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
             except TallygateError as error:
-                raise UsageError(f"{pods.subject}: {error}") from error
+                raise framework.UsageError(f"{pods.subject}: {error}") from error
 
 
 def _print_predictions(

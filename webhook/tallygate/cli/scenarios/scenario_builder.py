@@ -21,6 +21,7 @@ from tallygate.cli.manifests.manifest_files import get_code, load_manifests
 from tallygate.cli.manifests.manifest_objects import Manifest
 from tallygate.cli.manifests.typed_objects import is_read
 from tallygate.cli.manifests.unread_kinds import find_wrong_kind
+from tallygate.cli.scenarios import scenario_document
 from tallygate.cli.scenarios.scenario import (
     Action,
     Allocate,
@@ -41,39 +42,15 @@ from tallygate.cli.scenarios.scenario import (
     Update,
     Wait,
 )
-from tallygate.cli.scenarios.scenario_document import (
-    ACTIONS,
-    AllocateStep,
-    AnnotateStep,
-    DeleteStep,
-    ExpectedLedger,
-    LabelStep,
-    PodEnd,
-    ResizeStep,
-    ScaleStep,
-    ScenarioDocument,
-    ScenarioNamespace,
-    Step,
-    StepExpectation,
-    StepObject,
-)
 from tallygate.documents.syntax_tree import DocumentError, Limits, Mapping, Node, Scalar
 from tallygate.documents.to_json import to_json, to_plain
 from tallygate.errors import TallygateError
+from tallygate.policy import policy_codes
 from tallygate.policy.formats import quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.load import SHIPPED_POLICIES, load_policies
 from tallygate.policy.model import NamespaceCap, PolicySet, SourceLocation
 from tallygate.policy.policy_builder import Fields
-from tallygate.policy.policy_codes import (
-    BAD_LENGTH,
-    BAD_NAME,
-    MISSING_FIELD,
-    UNKNOWN_FIELD,
-    UNKNOWN_VALUE,
-    UNREADABLE,
-    WRONG_TYPE,
-)
 from tallygate.policy.suggest import format_suggestion
 from tallygate.policy.times import parse_time
 from tallygate.policy.written import Written, convert
@@ -103,7 +80,9 @@ class StepObjectError(TallygateError):
         super().__init__(str(finding))
 
 
-def build_object(written: StepObject, node: Node | None, source: SourceLocation, targets: ReviewTargets) -> JsonObject:
+def build_object(
+    written: scenario_document.StepObject, node: Node | None, source: SourceLocation, targets: ReviewTargets
+) -> JsonObject:
     """Return the object of a step, whose manifest is sent as its node is written.
 
     Raises:
@@ -113,19 +92,23 @@ def build_object(written: StepObject, node: Node | None, source: SourceLocation,
     forms = [name for name in (*SHORT_FORMS, "manifest", "file") if fields.get_node(name) is not None]
     if not forms:
         raise _create_error(
-            source, MISSING_FIELD, f"which object? name one by {', '.join(SHORT_FORMS)}, manifest or file"
+            source, policy_codes.MISSING_FIELD, f"which object? name one by {', '.join(SHORT_FORMS)}, manifest or file"
         )
     if len(forms) > 1:
-        raise _create_error(source, UNKNOWN_FIELD, f"{forms[0]} and {forms[1]} are two objects; write two steps")
+        raise _create_error(
+            source, policy_codes.UNKNOWN_FIELD, f"{forms[0]} and {forms[1]} are two objects; write two steps"
+        )
     (form,) = forms
     extra = [name for name in _SHORT_FIELDS if fields.get_node(name) is not None]
     if form not in SHORT_FORMS and extra:
         raise _create_error(
-            source, UNKNOWN_FIELD, f"{extra[0]} is given beside {form}, which is the whole object; write it there"
+            source,
+            policy_codes.UNKNOWN_FIELD,
+            f"{extra[0]} is given beside {form}, which is the whole object; write it there",
         )
     if form == "pod" and fields.get_node("replicas") is not None:
         raise _create_error(
-            source, UNKNOWN_FIELD, "replicas: a pod is one; name a deployment, statefulset or job instead"
+            source, policy_codes.UNKNOWN_FIELD, "replicas: a pod is one; name a deployment, statefulset or job instead"
         )
     manifest_node = fields.get_node("manifest")
     if written.manifest is not None and isinstance(manifest_node, Mapping):
@@ -138,12 +121,14 @@ def build_object(written: StepObject, node: Node | None, source: SourceLocation,
     return _build_short_form(form, written)
 
 
-def get_requests_and_limits(written: StepObject | ResizeStep) -> tuple[JsonObject, JsonObject]:
+def get_requests_and_limits(
+    written: scenario_document.StepObject | scenario_document.ResizeStep,
+) -> tuple[JsonObject, JsonObject]:
     """Return the written requests and limits; `resources` sets both."""
     return {**written.resources, **written.requests}, {**written.resources, **written.limits}
 
 
-def _build_short_form(form: str, written: StepObject) -> JsonObject:
+def _build_short_form(form: str, written: scenario_document.StepObject) -> JsonObject:
     version, kind = SHORT_FORMS[form]
     name = getattr(written, form)
     labels, spec = written.labels, _build_pod_spec(written)
@@ -159,7 +144,7 @@ def _build_short_form(form: str, written: StepObject) -> JsonObject:
     return {**head, "metadata": {"name": name}, "spec": {**replica_fields, "selector": selector, "template": template}}
 
 
-def _build_pod_spec(written: StepObject) -> JsonObject:
+def _build_pod_spec(written: scenario_document.StepObject) -> JsonObject:
     requests, limits = get_requests_and_limits(written)
     resources = {name: amounts for name, amounts in (("requests", requests), ("limits", limits)) if amounts}
     spec: JsonObject = {"containers": [{"name": "main", "resources": resources}]}
@@ -179,7 +164,7 @@ def _read_object(path: str, source: SourceLocation, targets: ReviewTargets) -> J
         )
     if len(intake.manifests) != 1:
         raise _create_error(
-            source, UNREADABLE, f"{full_path} contains {len(intake.manifests)} objects; a step sends one"
+            source, policy_codes.UNREADABLE, f"{full_path} contains {len(intake.manifests)} objects; a step sends one"
         )
     (manifest,) = intake.manifests
     _check_fields(manifest, targets)
@@ -194,7 +179,7 @@ def _read_object(path: str, source: SourceLocation, targets: ReviewTargets) -> J
     metadata = typed_body.get("metadata")
     if not isinstance(metadata, dict | None):
         position = SourceLocation(full_path, *manifest.node.position)
-        raise _create_error(position, WRONG_TYPE, "metadata: must be a mapping")
+        raise _create_error(position, policy_codes.WRONG_TYPE, "metadata: must be a mapping")
     return typed_body
 
 
@@ -206,11 +191,11 @@ def _check_fields(manifest: Manifest, targets: ReviewTargets) -> None:
     """
     if wrong_kind := find_wrong_kind(manifest, targets):
         position = SourceLocation(manifest.file, *wrong_kind.position)
-        raise _create_error(position, UNKNOWN_VALUE, wrong_kind.message)
+        raise _create_error(position, policy_codes.UNKNOWN_VALUE, wrong_kind.message)
     unknown_fields = find_unknown_fields(manifest, targets) if is_read(manifest, targets) else ()
     for unknown in sorted(unknown_fields, key=lambda each: each.position):
         position = SourceLocation(manifest.file, *unknown.position)
-        raise _create_error(position, UNKNOWN_FIELD, f"{unknown.field}: {unknown.message}")
+        raise _create_error(position, policy_codes.UNKNOWN_FIELD, f"{unknown.field}: {unknown.message}")
 
 
 def _parse_integer(text: str) -> int | str:
@@ -239,35 +224,35 @@ _DEFAULT: Final = "default"
 _AMOUNT_KINDS: Final = ("used", "reserved", "free")
 
 
-def build_action(step: Step, node: Node, source: SourceLocation, targets: ReviewTargets) -> Action:
+def build_action(step: scenario_document.Step, node: Node, source: SourceLocation, targets: ReviewTargets) -> Action:
     """Build the action of a step.
 
     Raises:
         StepObjectError: if the step has no action or several, or does not name its object.
     """
     fields = Fields(node)
-    names = [name for name in ACTIONS if fields.get_node(name) is not None]
+    names = [name for name in scenario_document.ACTIONS if fields.get_node(name) is not None]
     value = fields.get_node(names[0]) if len(names) == 1 else None
     if value is None:
         raise _create_error(source, *_describe_action_count(names))
     location = SourceLocation(source.file, *value.position)
     match getattr(step, names[0]):
-        case StepObject() as written:
+        case scenario_document.StepObject() as written:
             body = build_object(written, value, location, targets)
             return Create(body) if step.create is not None else Update(body)
-        case DeleteStep() as deleted:
+        case scenario_document.DeleteStep() as deleted:
             return Delete(_build_deleted_target(deleted, location, targets))
-        case PodEnd(pod):
+        case scenario_document.PodEnd(pod):
             return End(StepTarget("Pod", pod), "Succeeded" if step.finish is not None else "Failed")
-        case ResizeStep(pod, container) as resize:
+        case scenario_document.ResizeStep(pod, container) as resize:
             return Resize(StepTarget("Pod", pod), container, *get_requests_and_limits(resize))
-        case ScaleStep(replicas=replicas) as scale:
+        case scenario_document.ScaleStep(replicas=replicas) as scale:
             return Scale(_build_target(scale, location), replicas)
-        case LabelStep(labels=labels) as label:
+        case scenario_document.LabelStep(labels=labels) as label:
             return Label(_build_target(label, location), labels)
-        case AnnotateStep(annotations=annotations) as annotate:
+        case scenario_document.AnnotateStep(annotations=annotations) as annotate:
             return Annotate(_build_target(annotate, location), annotations)
-        case AllocateStep() as allocation:
+        case scenario_document.AllocateStep() as allocation:
             return _build_allocation(allocation, location)
         case text:
             return Wait(parse_duration(text), text)
@@ -276,8 +261,13 @@ def build_action(step: Step, node: Node, source: SourceLocation, targets: Review
 def _describe_action_count(names: list[str]) -> tuple[str, str]:
     """Return the code and the message for a step with no action or several."""
     if not names:
-        return MISSING_FIELD, (f"a step does one thing, and this one does nothing; write one of {', '.join(ACTIONS)}")
-    return UNKNOWN_FIELD, f"a step does one thing, and this one does {' and '.join(names)}; write {len(names)} steps"
+        return policy_codes.MISSING_FIELD, (
+            f"a step does one thing, and this one does nothing; write one of {', '.join(scenario_document.ACTIONS)}"
+        )
+    return (
+        policy_codes.UNKNOWN_FIELD,
+        f"a step does one thing, and this one does {' and '.join(names)}; write {len(names)} steps",
+    )
 
 
 def _build_target(written: Written, source: SourceLocation) -> StepTarget:
@@ -286,33 +276,39 @@ def _build_target(written: Written, source: SourceLocation) -> StepTarget:
     if len(names) != 1:
         if names:
             first, second, *_ = names
-            raise _create_error(source, UNKNOWN_FIELD, f"{first} and {second} are two objects; name one")
-        raise _create_error(source, MISSING_FIELD, "which object? name one by its kind, as in pod: trainer")
+            raise _create_error(source, policy_codes.UNKNOWN_FIELD, f"{first} and {second} are two objects; name one")
+        raise _create_error(
+            source, policy_codes.MISSING_FIELD, "which object? name one by its kind, as in pod: trainer"
+        )
     ((kind, name),) = names.items()
     return StepTarget(_KINDS[kind], name)
 
 
-def _build_deleted_target(written: DeleteStep, source: SourceLocation, targets: ReviewTargets) -> StepTarget:
+def _build_deleted_target(
+    written: scenario_document.DeleteStep, source: SourceLocation, targets: ReviewTargets
+) -> StepTarget:
     """Build the target from the one object that the step names, which may be of a kind of another project."""
     text = written.object
     if not text:
         return _build_target(written, source)
-    if written != DeleteStep(object=text):
-        raise _create_error(source, UNKNOWN_FIELD, "object is given beside another object; name one")
+    if written != scenario_document.DeleteStep(object=text):
+        raise _create_error(source, policy_codes.UNKNOWN_FIELD, "object is given beside another object; name one")
     kind, _, name = text.partition("/")
     found = [f"{each}.{group}" for (group, each), target in targets.items() if target.definition is not None]
     matching = [kind] if "." in kind else [each for each in found if each.partition(".")[0] == kind]
     if len(matching) != 1 or not name:
         advice = f"write KIND/NAME, as in {matching[-1] if matching else 'GangJob.batch.example.com'}/{name or 'small'}"
         problem = "several groups have this kind" if len(matching) > 1 else "no kind of another project is named so"
-        raise _create_error(source, UNKNOWN_VALUE, f"object {quote_text(text)}: {problem}; {advice}")
+        raise _create_error(source, policy_codes.UNKNOWN_VALUE, f"object {quote_text(text)}: {problem}; {advice}")
     return StepTarget(matching[0], name)
 
 
-def _build_allocation(written: AllocateStep, source: SourceLocation) -> Action:
+def _build_allocation(written: scenario_document.AllocateStep, source: SourceLocation) -> Action:
     names, total = written.names, sum(written.devices.values())
     if names and len(names) != total:
-        raise _create_error(source, BAD_LENGTH, f"names has {len(names)} entries for {total} devices; name each device")
+        raise _create_error(
+            source, policy_codes.BAD_LENGTH, f"names has {len(names)} entries for {total} devices; name each device"
+        )
     ids = tuple(_parse_device(name, source) for name in names) or tuple(_simulate_devices(written.devices))
     return Allocate(StepTarget("ResourceClaim", written.resourceclaim), written.devices, ids)
 
@@ -321,7 +317,9 @@ def _parse_device(name: str, source: SourceLocation) -> DeviceId:
     driver, _, rest = name.partition("/")
     pool, _, device = rest.rpartition("/")
     if not (driver and pool and device):
-        raise _create_error(source, BAD_NAME, f"{name} is no device; write DRIVER/POOL/DEVICE, as in a ResourceSlice")
+        raise _create_error(
+            source, policy_codes.BAD_NAME, f"{name} is no device; write DRIVER/POOL/DEVICE, as in a ResourceSlice"
+        )
     return DeviceId(driver, pool, device)
 
 
@@ -342,14 +340,14 @@ class _ScenarioBuilder:
         self.file = file
         self.document = document
         self.fields = Fields(document)
-        self.written = convert(to_plain(document), ScenarioDocument)
+        self.written = convert(to_plain(document), scenario_document.ScenarioDocument)
         self.findings: list[LintFinding] = []
         self.usable = False
 
     def build(self) -> Scenario | None:
         """Return the scenario; None if it has a problem."""
         policies, written = self._read_policies(), self.written
-        namespaces = written.namespaces or {_DEFAULT: ScenarioNamespace()}
+        namespaces = written.namespaces or {_DEFAULT: scenario_document.ScenarioNamespace()}
         steps: list[ScenarioStep | None] = []
         known_namespaces = list(namespaces)
         for step, node in zip(written.steps, self.fields.get_items("steps"), strict=True):
@@ -381,7 +379,9 @@ class _ScenarioBuilder:
         self.findings += [finding for finding in parsed.findings if finding.severity is Severity.ERROR]
         return parsed.policies
 
-    def _build_step(self, step: Step, node: Node, policies: PolicySet, namespaces: list[str]) -> ScenarioStep | None:
+    def _build_step(
+        self, step: scenario_document.Step, node: Node, policies: PolicySet, namespaces: list[str]
+    ) -> ScenarioStep | None:
         fields = Fields(node)
         namespace = namespaces[0] if step.namespace is None else step.namespace
         self._check_known(fields.get_node("namespace"), namespace, namespaces, "namespace")
@@ -392,7 +392,7 @@ class _ScenarioBuilder:
         user = UserInfo(step.user.user, (*step.user.groups, _AUTHENTICATED))
         return ScenarioStep(action, namespace, user, expectation, self._create_source(node), step.dry_run)
 
-    def _build_action(self, step: Step, node: Node, targets: ReviewTargets) -> Action | None:
+    def _build_action(self, step: scenario_document.Step, node: Node, targets: ReviewTargets) -> Action | None:
         try:
             return build_action(step, node, self._create_source(node), targets)
         except StepObjectError as error:
@@ -400,7 +400,12 @@ class _ScenarioBuilder:
             return None
 
     def _build_expectation(
-        self, written: StepExpectation, fields: Fields, policies: PolicySet, namespaces: list[str], namespace: str
+        self,
+        written: scenario_document.StepExpectation,
+        fields: Fields,
+        policies: PolicySet,
+        namespaces: list[str],
+        namespace: str,
     ) -> Expectation:
         for entry in fields.list_entries("nodes"):
             self._check_known(entry.key, entry.name, list(self.written.nodes), "node")
@@ -420,7 +425,12 @@ class _ScenarioBuilder:
         )
 
     def _build_ledger_expectation(
-        self, written: ExpectedLedger, node: Node, policies: PolicySet, namespaces: list[str], namespace: str
+        self,
+        written: scenario_document.ExpectedLedger,
+        node: Node,
+        policies: PolicySet,
+        namespaces: list[str],
+        namespace: str,
     ) -> LedgerExpectation:
         fields = Fields(node)
         caps = {cap.name: cap for cap in policies.caps}
@@ -450,7 +460,7 @@ class _ScenarioBuilder:
             hint = format_suggestion(name, known_names) or (
                 f"; there is {', '.join(known_names[:5])}" if known_names else ""
             )
-            self._report(node, UNKNOWN_VALUE, f"{quote_text(name)} is no {noun} here{hint}")
+            self._report(node, policy_codes.UNKNOWN_VALUE, f"{quote_text(name)} is no {noun} here{hint}")
 
     def _report(self, node: Node, code: str, message: str) -> None:
         self.findings.append(LintFinding.create(self._create_source(node), code, Severity.ERROR, message))

@@ -16,22 +16,9 @@ from rich.text import Text
 
 from tallygate.accounting.amounts import format_amount
 from tallygate.cli.output.tables import create_table, escape_control
+from tallygate.cli.scenarios import scenario
 from tallygate.cli.scenarios.compare import Difference, format_verdict
 from tallygate.cli.scenarios.run import ScenarioResult, StepResult
-from tallygate.cli.scenarios.scenario import (
-    Allocate,
-    Annotate,
-    Create,
-    Delete,
-    End,
-    JsonObject,
-    Label,
-    Resize,
-    Scale,
-    ScenarioStep,
-    Update,
-    Wait,
-)
 from tallygate.cli.scenarios.simulated_cluster import CapUsage
 from tallygate.policy.model import SourceLocation
 
@@ -39,25 +26,31 @@ _STYLES = {"ok": "green", "FAILED": "bold red"}
 _INVALID_XML_CHARACTERS = dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd")
 
 
-def format_action(step: ScenarioStep) -> str:
+def format_action(step: scenario.ScenarioStep) -> str:
     """Return the action of a step as text, for example `create pod trainer`."""
     match step.action:
-        case Create(body):
+        case scenario.Create(body):
             phrase = f"create {_format_object(body)}"
-        case Update(body):
+        case scenario.Update(body):
             phrase = f"update {_format_object(body)}"
-        case Scale(target, replicas):
+        case scenario.Scale(target, replicas):
             phrase = f"scale {target} to {replicas}"
-        case Wait(_, text):
+        case scenario.Wait(_, text):
             phrase = f"wait {text}"
-        case End(target, phase):
+        case scenario.End(target, phase):
             phrase = f"{'finish' if phase == 'Succeeded' else 'fail'} {target}"
-        case Resize(target) | Delete(target) | Label(target) | Annotate(target) | Allocate(target):
+        case (
+            scenario.Resize(target)
+            | scenario.Delete(target)
+            | scenario.Label(target)
+            | scenario.Annotate(target)
+            | scenario.Allocate(target)
+        ):
             phrase = f"{type(step.action).__name__.lower()} {target}"
     return f"{phrase} (dry run)" if step.dry_run else phrase
 
 
-def _format_object(body: JsonObject) -> str:
+def _format_object(body: scenario.JsonObject) -> str:
     metadata = body.get("metadata") or {}
     return f"{str(body['kind']).lower()} {metadata.get('name') or metadata.get('generateName') or ''}".rstrip()
 

@@ -14,33 +14,15 @@ from tallygate.cli.connection import DEFAULT_CONNECTION, Connection
 from tallygate.cli.sources.options import require_one_source
 from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.cli.sources.snapshot_file import read_snapshot
+from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import LEDGER_PAGE_SIZE, LEDGER_RECORD_CODEC, CapLedgerList, create_ledger_list
 from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.kinds import (
-    CLAIMS,
-    CLASSES,
-    COLUMN_RESOURCES,
-    KINDS_BY_RESOURCE,
-    LIMIT_RANGES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    QUOTAS,
-    RUNTIME_CLASSES,
-    SLICES,
-    TAINT_RULES,
-    TEMPLATES,
-    VOLUME_RESOURCES,
-    KindProblem,
-    UnknownReason,
-)
 from tallygate.cluster.state_builder import StateBuilder
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.kube.resource_codec import Replaced, ResourceCodec
 
-_REQUIRED: Final = frozenset({NAMESPACES, PODS})
+_REQUIRED: Final = frozenset({kinds.NAMESPACES, kinds.PODS})
 
 
 class StateNeeds(NamedTuple):
@@ -139,7 +121,7 @@ class _Lister:
             builder.set_ledgers(list_cap_ledgers(self._client))
         if needs.columns and (git_version := read_git_version(self._client)) is not None:
             builder.set_version(git_version)
-        self._list(NAMESPACES)
+        self._list(kinds.NAMESPACES)
         if needs.columns:
             self._list_columns()
         for resource in self._list_other_resources():
@@ -157,29 +139,35 @@ class _Lister:
         """Yield the resources that are listed after the namespaces, and after the nodes of columns."""
         needs = self._needs
         if needs.columns:
-            yield from (PODS, CLAIMS, TEMPLATES, SLICES, TAINT_RULES)
+            yield from (kinds.PODS, kinds.CLAIMS, kinds.TEMPLATES, kinds.SLICES, kinds.TAINT_RULES)
             return
-        yield from (PODS, CLASSES, CLAIMS)
+        yield from (kinds.PODS, kinds.CLASSES, kinds.CLAIMS)
         if needs.slices:
-            yield SLICES
+            yield kinds.SLICES
         if needs.nodes:
-            yield NODES
+            yield kinds.NODES
         if needs.defaults:
-            yield from (LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES)
+            yield from (kinds.LIMIT_RANGES, kinds.PRIORITY_CLASSES, kinds.RUNTIME_CLASSES)
 
     def _list_columns(self) -> None:
         """List what scheduling depends on, besides pods and what devices need."""
-        self._list(NODES)
-        volumes = [self._list_column(*resource) for resource in VOLUME_RESOURCES]
+        self._list(kinds.NODES)
+        volumes = [self._list_column(*resource) for resource in kinds.VOLUME_RESOURCES]
         self._builder.settle_volumes(are_known=all(volumes))
-        for resource in (PRIORITY_CLASSES, LIMIT_RANGES, RUNTIME_CLASSES, QUOTAS, CLASSES):
+        for resource in (
+            kinds.PRIORITY_CLASSES,
+            kinds.LIMIT_RANGES,
+            kinds.RUNTIME_CLASSES,
+            kinds.QUOTAS,
+            kinds.CLASSES,
+        ):
             self._list(resource)
-        for version, resource, kind in COLUMN_RESOURCES:
+        for version, resource, kind in kinds.COLUMN_RESOURCES:
             self._list_column(version, resource, kind)
 
     def _list(self, resource: str) -> None:
         """Add the objects of a resource in all requested namespaces, or the reason why they are not known."""
-        kind = KINDS_BY_RESOURCE[resource]
+        kind = kinds.KINDS_BY_RESOURCE[resource]
         namespaces = self._needs.namespaces if kind.is_namespaced else ("",)
         for namespace in namespaces:
             listed = self._list_if_allowed(self._builder.create_codec(kind.kind, namespace))
@@ -192,7 +180,7 @@ class _Lister:
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         codec = self._builder.create_column_codec(resource, f"{base}/{resource}", kind)
         listed = self._list_if_allowed(codec)
-        return listed is not None or self._builder.state.problems[resource].reason is UnknownReason.UNSERVED
+        return listed is not None or self._builder.state.problems[resource].reason is kinds.UnknownReason.UNSERVED
 
     def _list_if_allowed(self, codec: ResourceCodec[Any, Any]) -> Replaced[Any] | None:
         """Return a list; None, with the problem in the state, if it is not served or not allowed.
@@ -203,11 +191,11 @@ class _Lister:
         try:
             return list_resource(self._client, codec)
         except UnknownResourceError:
-            problem = KindProblem(UnknownReason.UNSERVED)
+            problem = kinds.KindProblem(kinds.UnknownReason.UNSERVED)
         except ListError as error:
-            is_required = codec.name in _REQUIRED or (codec.name == NODES and self._needs.columns)
+            is_required = codec.name in _REQUIRED or (codec.name == kinds.NODES and self._needs.columns)
             if error.cause.reason is not ApiErrorReason.FORBIDDEN or is_required:
                 raise
-            problem = KindProblem(UnknownReason.FORBIDDEN, str(error.cause))
+            problem = kinds.KindProblem(kinds.UnknownReason.FORBIDDEN, str(error.cause))
         self._builder.add_problem(codec.name, problem)
         return None

@@ -12,27 +12,18 @@ from typing import Generic, NamedTuple, TypeVar
 import click
 
 from tallygate.admission.cap_index import CapIndex
-from tallygate.cli import progress
+from tallygate.cli import framework, progress
 from tallygate.cli.completions import complete_cap
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
-from tallygate.cli.framework import (
-    DATA_FORMATS,
-    EXIT_FINDINGS,
-    Command,
-    UsageError,
-    all_namespaces_option,
-    connection_options,
-    namespace_option,
-)
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import escape_control
 from tallygate.cli.sources.cluster_source import ClusterSource, StateNeeds
 from tallygate.cli.sources.options import load_usable_policies, snapshot_option
 from tallygate.cli.sources.snapshot_file import create_no_namespaces_error, format_snapshot_name
 from tallygate.cli.sources.state_watch import watch_state
-from tallygate.cli.usage import usage_table
+from tallygate.cli.usage import usage_report, usage_table
 from tallygate.cli.usage.consumers import (
     ResourceConsumers,
     convert_consumers,
@@ -41,19 +32,6 @@ from tallygate.cli.usage.consumers import (
     list_consumers,
 )
 from tallygate.cli.usage.unhealthy_usage import format_by_resource, may_count_devices
-from tallygate.cli.usage.usage_report import (
-    ChosenLedger,
-    LedgerChoice,
-    SortKey,
-    UsageLine,
-    UsageReport,
-    arrange_lines,
-    compute_usage,
-    format_first_names,
-    list_uncertain_devices,
-    list_ungrouped_namespaces,
-    sum_lines,
-)
 from tallygate.cli.usage.verify import (
     Drift,
     convert_drift,
@@ -86,10 +64,10 @@ class UsageQuery:
 
     source: ClusterSource
     policies: PolicySet
-    choice: LedgerChoice
+    choice: usage_report.LedgerChoice
     output: str
     policies_note: str = ""
-    sort_key: SortKey = SortKey.CAP
+    sort_key: usage_report.SortKey = usage_report.SortKey.CAP
     min_percent: int | None = None
     has_total: bool = False
 
@@ -106,20 +84,20 @@ def _index_caps(query: UsageQuery, cluster: ClusterState) -> CapIndex:
     return cluster.index_caps(query.policies, datetime.now(UTC))
 
 
-def _compute_usage(query: UsageQuery, cluster: ClusterState) -> UsageReport:
+def _compute_usage(query: UsageQuery, cluster: ClusterState) -> usage_report.UsageReport:
     caps = _index_caps(query, cluster)
     if not caps and cluster.ledgers.missing_reason:
         reason = cluster.ledgers.missing_reason
         advice = query.policies_note or "name their policy files with --policies"
-        raise UsageError(f"no caps are known: {advice} ({reason})")
-    report = compute_usage(cluster, caps, query.choice)
-    lines = tuple(arrange_lines(report.lines, query.sort_key, query.min_percent))
+        raise framework.UsageError(f"no caps are known: {advice} ({reason})")
+    report = usage_report.compute_usage(cluster, caps, query.choice)
+    lines = tuple(usage_report.arrange_lines(report.lines, query.sort_key, query.min_percent))
     notes = (query.policies_note, *report.notes) if query.policies_note else report.notes
-    totals = tuple(sum_lines(lines)) if query.has_total else ()
+    totals = tuple(usage_report.sum_lines(lines)) if query.has_total else ()
     return replace(report, lines=lines, notes=notes, totals=totals, is_narrowed=len(lines) < len(report.lines))
 
 
-def _print_usage(report: UsageReport, output: str) -> None:
+def _print_usage(report: usage_report.UsageReport, output: str) -> None:
     if output != "table":
         unhealthy = [devices.to_dict() for devices in report.unhealthy]
         items = usage_table.convert_lines(report.lines)
@@ -137,7 +115,7 @@ def _print_usage(report: UsageReport, output: str) -> None:
     _print_notes((*report.notes, *format_by_resource(report.unhealthy)))
 
 
-def _print_lines(lines: Sequence[UsageLine]) -> None:
+def _print_lines(lines: Sequence[usage_report.UsageLine]) -> None:
     if tables.create_console(sys.stdout).is_terminal:
         tables.print_content(usage_table.render_lines(lines))
     else:
@@ -158,8 +136,8 @@ def _compute_consumers(query: UsageQuery, cluster: ClusterState) -> _ConsumersRe
         consumers for chosen in chosen_ledgers for consumers in list_consumers(cluster, chosen, query.choice.namespace)
     )
     caps = _index_caps(query, cluster)
-    notes = [*list_ungrouped_namespaces(cluster, caps, query.choice), *cluster.list_unread(caps)]
-    return _ConsumersReport(resources, (*notes, *list_uncertain_devices(cluster, chosen_ledgers)))
+    notes = [*usage_report.list_ungrouped_namespaces(cluster, caps, query.choice), *cluster.list_unread(caps)]
+    return _ConsumersReport(resources, (*notes, *usage_report.list_uncertain_devices(cluster, chosen_ledgers)))
 
 
 def _print_consumers(report: _ConsumersReport, output: str) -> None:
@@ -203,7 +181,7 @@ def _read_cluster(query: UsageQuery) -> ClusterState:
     if name is not None and cluster.namespaces.find(name) is None:
         known = [namespace.name for namespace in cluster.namespaces.list_records()]
         place = format_snapshot_name(query.source.snapshot) if query.source.snapshot else "the cluster"
-        raise UsageError(f"namespace {name} does not exist in {place}{format_suggestion(name, known)}")
+        raise framework.UsageError(f"namespace {name} does not exist in {place}{format_suggestion(name, known)}")
     return cluster
 
 
@@ -281,13 +259,13 @@ def _find_lasting_drift(query: UsageQuery) -> _Comparison:
 def _compare_once(query: UsageQuery) -> _Comparison:
     cluster = _read_cluster(query)
     if cluster.ledgers.missing_reason:
-        raise UsageError(f"there are no ledgers to compare with the pods: {cluster.ledgers.missing_reason}")
+        raise framework.UsageError(f"there are no ledgers to compare with the pods: {cluster.ledgers.missing_reason}")
     chosen = [ledger for ledger in _choose_ledgers(query, cluster) if find_comparable_ledger(cluster, ledger)]
     drifts = [drift for ledger in progress.track("comparing ledgers", chosen) for drift in find_drift(cluster, ledger)]
     return _Comparison(drifts, len(chosen), list(_describe_incomparable(cluster, chosen)))
 
 
-def _describe_incomparable(cluster: ClusterState, chosen: Sequence[ChosenLedger]) -> Iterator[str]:
+def _describe_incomparable(cluster: ClusterState, chosen: Sequence[usage_report.ChosenLedger]) -> Iterator[str]:
     scopes: dict[tuple[str, str, str], list[str]] = {}
     for ledger in chosen:
         names_by_reason: dict[str, list[str]] = {}
@@ -300,21 +278,23 @@ def _describe_incomparable(cluster: ClusterState, chosen: Sequence[ChosenLedger]
     ledger_counts = Counter(ledger.active_cap.definition.name for ledger in chosen)
     for (cap, counted, reason), namespaces in scopes.items():
         is_partial = len(namespaces) < ledger_counts[cap]
-        scope = f" in namespace {format_first_names(sorted(namespaces))}" if is_partial else ""
+        scope = f" in namespace {usage_report.format_first_names(sorted(namespaces))}" if is_partial else ""
         yield f"{counted} of cap {cap} was not compared{scope}: {reason}"
-    yield from list_uncertain_devices(cluster, chosen)
+    yield from usage_report.list_uncertain_devices(cluster, chosen)
 
 
-def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[ChosenLedger]:
+def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_report.ChosenLedger]:
     chosen = list(query.choice.list_ledgers(cluster, _index_caps(query, cluster)))
     if not chosen:
         scope = f"namespace {query.choice.namespace}" if query.choice.namespace else "any existing namespace"
-        raise UsageError(f"{f'cap {query.choice.cap} does not count' if query.choice.cap else 'no cap counts'} {scope}")
+        raise framework.UsageError(
+            f"{f'cap {query.choice.cap} does not count' if query.choice.cap else 'no cap counts'} {scope}"
+        )
     return chosen
 
 
 @click.command(
-    cls=Command,
+    cls=framework.Command,
     examples=(
         ("tallygate usage --policies policies/", "every cap of these policies, in the cluster of your kubeconfig"),
         ("tallygate usage --policies policies/ -n team-a -w", "one namespace, and again after each change"),
@@ -334,8 +314,8 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[ChosenLedg
 )
 @click.option("--cap", metavar="NAME", shell_complete=complete_cap, help="Only this cap.")
 @click.option("--group", metavar="VALUE", help="Only this group: the namespaces with this value of the label of a cap.")
-@namespace_option("Only the caps over this namespace. Default: all namespaces.")
-@all_namespaces_option("All namespaces, whatever -n names. This is the default.")
+@framework.namespace_option("Only the caps over this namespace. Default: all namespaces.")
+@framework.all_namespaces_option("All namespaces, whatever -n names. This is the default.")
 @click.option(
     "--explain",
     metavar="CAP",
@@ -347,17 +327,17 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[ChosenLedg
 @click.option(
     "--sort",
     "sort_key",
-    type=click.Choice([each.value for each in SortKey]),
-    default=SortKey.CAP.value,
+    type=click.Choice([each.value for each in usage_report.SortKey]),
+    default=usage_report.SortKey.CAP.value,
     help="The order of the lines; used and utilization: the largest first, free: the smallest first.",
 )
 @click.option("--over", metavar="PERCENT", help="Only lines that are charged at least this share of hard, as in 80%.")
 @click.option("--total", is_flag=True, help="Add the sums of each cap and resource over the lines.")
-@connection_options
+@framework.connection_options
 @snapshot_option(
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces -A -o json`, instead of a cluster."
 )
-@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.option("-o", "--output", type=click.Choice(framework.DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def usage(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
@@ -398,15 +378,15 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     query = UsageQuery(
         source,
         policy_set,
-        LedgerChoice(explain or cap, None if all_namespaces else namespace, group),
+        usage_report.LedgerChoice(explain or cap, None if all_namespaces else namespace, group),
         output,
         policies_note,
-        SortKey(sort_key),
+        usage_report.SortKey(sort_key),
         _parse_percent(over),
         total,
     )
     if verify:
-        ctx.exit(EXIT_FINDINGS if print_drift(query) else 0)
+        ctx.exit(framework.EXIT_FINDINGS if print_drift(query) else 0)
     show = show_changes if watch else show_once
     if explain:
         show(query, CONSUMERS_VIEW)
@@ -424,7 +404,7 @@ def _parse_percent(text: str | None) -> int | None:
         return None
     digits = text.removesuffix("%")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(_MAX_PERCENT))):
-        raise UsageError(f"--over {text}: write a whole number of percent, as in 80%")
+        raise framework.UsageError(f"--over {text}: write a whole number of percent, as in 80%")
     return int(digits)
 
 
@@ -436,7 +416,7 @@ def _load_caps(policies: tuple[Path, ...]) -> PolicySet:
     """
     policy_set = load_usable_policies(policies)
     if not policy_set.caps:
-        raise UsageError(
+        raise framework.UsageError(
             f"{', '.join(map(str, policies))}: there is no NamespaceCap; name files of caps with --policies, or "
             "leave it out to see the caps of the cluster"
         )
@@ -464,11 +444,11 @@ def _check_options(modes: Mapping[str, bool], *, cap: bool, snapshot: bool) -> N
         UsageError: if options contradict each other.
     """
     if modes["--verify"] and (modes["--explain"] or modes["--watch"]):
-        raise UsageError("--verify cannot be combined with --explain or --watch")
+        raise framework.UsageError("--verify cannot be combined with --explain or --watch")
     if modes["--explain"] and cap:
-        raise UsageError("--explain already names the cap: remove --cap")
+        raise framework.UsageError("--explain already names the cap: remove --cap")
     if modes["--watch"] and snapshot:
-        raise UsageError("--watch needs a cluster: a snapshot does not change")
+        raise framework.UsageError("--watch needs a cluster: a snapshot does not change")
 
 
 def _check_without_caps(options: Mapping[str, bool], reason: str) -> None:
@@ -480,4 +460,4 @@ def _check_without_caps(options: Mapping[str, bool], reason: str) -> None:
     for option, is_given in options.items():
         if option != "--watch" and is_given:
             suffix = f" ({reason})" if reason else ""
-            raise UsageError(f"{option} needs caps: name their policy files with --policies{suffix}")
+            raise framework.UsageError(f"{option} needs caps: name their policy files with --policies{suffix}")

@@ -16,8 +16,8 @@ from typing import Any, Final
 from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.pod_defaults import PodDefaults
+from tallygate.cluster import kinds
 from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.kinds import CLAIMS, CLASSES, NAMESPACES, NODES, SLICES, TAINT_RULES
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.kube.config import load_in_cluster_config, load_kubeconfig
@@ -30,29 +30,21 @@ from tallygate.review.cluster_snapshot import ClusterSnapshot
 from tallygate.server.interfaces import ReadinessStatus
 from tallygate.server.settings.table import Settings
 from tallygate.server.telemetry.json_log import FailureLog, Logger
+from tallygate.state.informers import namespaced_stores
 from tallygate.state.informers.device_cache import DeviceCache
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.state.informers.live_reader import LiveReader
 from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, DEVICE_TAINT_RULE_CODEC, NamespaceStore
-from tallygate.state.informers.namespaced_stores import (
-    LIMIT_RANGE_CODEC,
-    PRIORITY_CLASS_CODEC,
-    QUOTA_CODEC,
-    RUNTIME_CLASS_CODEC,
-    ClaimTemplateStore,
-    PodDefaultsStore,
-    QuotaStore,
-)
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
 from tallygate.state.informers.scheduler_cache import SchedulerCache
 
 _WATCHED_RESOURCES: Final = (
-    NODES,
-    CLAIMS,
-    SLICES,
-    TAINT_RULES,
-    CLASSES,
+    kinds.NODES,
+    kinds.CLAIMS,
+    kinds.SLICES,
+    kinds.TAINT_RULES,
+    kinds.CLASSES,
     NODE_POOL_CODEC.name,
     NODE_CLAIM_CODEC.name,
 )
@@ -79,7 +71,7 @@ class ClusterInformers:
 
         pods = self.scheduler_cache.create_pod_codec(state.pods)
         self._informers = (
-            watch(NAMESPACES),
+            watch(kinds.NAMESPACES),
             Informer(pods, client_config, self._apply_pod_event, state.pods.__len__, timeouts),
             *map(watch, _WATCHED_RESOURCES),
         )
@@ -147,7 +139,7 @@ class WaitingNamespaceLister:
 class InformerQuotaLister:
     """An informer of the ResourceQuotas of a cluster. While it is stale it returns none, and logs that once."""
 
-    def __init__(self, client_config: ClientConfig, log: Logger, store: QuotaStore) -> None:
+    def __init__(self, client_config: ClientConfig, log: Logger, store: namespaced_stores.QuotaStore) -> None:
         self._store = store
         again = "pods and workloads get forecasts of ResourceQuotas again"
         self._unsynced_log = FailureLog(
@@ -155,7 +147,7 @@ class InformerQuotaLister:
             partial(log.info, "quotas-evaluated", message=again),
             each_change=False,
         )
-        self._informer = Informer(QUOTA_CODEC, client_config, self._store.apply, self._store.__len__)
+        self._informer = Informer(namespaced_stores.QUOTA_CODEC, client_config, self._store.apply, self._store.__len__)
         self.start, self.stop = self._informer.start, self._informer.stop
 
     def get_status(self) -> InformerStatus:
@@ -172,7 +164,7 @@ class InformerQuotaLister:
 class InformerPodDefaults:
     """The informers of all that gives new pods values; while one is stale, its defaults are unknown, logged once."""
 
-    def __init__(self, client_config: ClientConfig, log: Logger, store: PodDefaultsStore) -> None:
+    def __init__(self, client_config: ClientConfig, log: Logger, store: namespaced_stores.PodDefaultsStore) -> None:
         self._store = store
         again = "forecasts have the defaults of LimitRanges, PriorityClasses and RuntimeClasses again"
         self._unsynced_log = FailureLog(
@@ -181,13 +173,19 @@ class InformerPodDefaults:
             each_change=False,
         )
         self._limit_ranges = Informer(
-            LIMIT_RANGE_CODEC, client_config, store.limit_ranges.apply, store.limit_ranges.__len__
+            namespaced_stores.LIMIT_RANGE_CODEC, client_config, store.limit_ranges.apply, store.limit_ranges.__len__
         )
         self._priority_classes = Informer(
-            PRIORITY_CLASS_CODEC, client_config, store.priority_classes.apply, store.priority_classes.__len__
+            namespaced_stores.PRIORITY_CLASS_CODEC,
+            client_config,
+            store.priority_classes.apply,
+            store.priority_classes.__len__,
         )
         self._runtime_classes = Informer(
-            RUNTIME_CLASS_CODEC, client_config, store.runtime_classes.apply, store.runtime_classes.__len__
+            namespaced_stores.RUNTIME_CLASS_CODEC,
+            client_config,
+            store.runtime_classes.apply,
+            store.runtime_classes.__len__,
         )
 
     def start(self) -> None:
@@ -235,7 +233,7 @@ class InformerClaimTemplateLister:
         self,
         client_config: ClientConfig,
         log: Logger,
-        store: ClaimTemplateStore,
+        store: namespaced_stores.ClaimTemplateStore,
         timeout: float = _TEMPLATE_TIMEOUT_SECONDS,
     ) -> None:
         self.store = store

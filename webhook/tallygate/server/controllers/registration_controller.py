@@ -26,14 +26,7 @@ from functools import partial
 from threading import Event
 from typing import Final, Protocol
 
-from tallygate.admission.self_registration import (
-    RegistrationChoices,
-    RegistrationError,
-    RegistrationState,
-    create_webhooks,
-    is_left_to_gate,
-    parse_choices,
-)
+from tallygate.admission import self_registration
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.admission.workload_resources import (
     GroupVersionResource,
@@ -126,7 +119,7 @@ class RegistrationController:
         self._ca_source = ca_source
         self._log = log
         self._monotonic = monotonic
-        self._state = RegistrationState.WAITING
+        self._state = self_registration.RegistrationState.WAITING
         self._reason = "this replica has just started"
         self._ready_since: float | None = None
         self._deployment_uid = ""
@@ -170,7 +163,7 @@ class RegistrationController:
             registered = [
                 configuration
                 for configuration in stored
-                if is_left_to_gate(configuration.typed) and configuration.typed.webhooks
+                if self_registration.is_left_to_gate(configuration.typed) and configuration.typed.webhooks
             ]
             if not registered:
                 return
@@ -180,15 +173,19 @@ class RegistrationController:
 
     def _describe(self) -> dict[str, object]:
         details: dict[str, object] = {"reason": self._reason}
-        if self._state is RegistrationState.COMPLETE:
+        if self._state is self_registration.RegistrationState.COMPLETE:
             details["workloads"] = [str(resource) for resource in self._resources]
             details["discovery"] = self._discovery_failures.failure
         return {"state": self._state, **{name: detail for name, detail in details.items() if detail}}
 
     def _choose_interval(self) -> float:
-        return _PENDING_INTERVAL_SECONDS if self._state is RegistrationState.WAITING else _INTERVAL_SECONDS
+        return (
+            _PENDING_INTERVAL_SECONDS
+            if self._state is self_registration.RegistrationState.WAITING
+            else _INTERVAL_SECONDS
+        )
 
-    def _set_state(self, state: RegistrationState, reason: str = "") -> None:
+    def _set_state(self, state: self_registration.RegistrationState, reason: str = "") -> None:
         self._state, self._reason = state, reason
 
     def _reconcile(self) -> bool:
@@ -198,30 +195,35 @@ class RegistrationController:
         installation = self._store.read_installation(_TIMEOUT_SECONDS)
         self._deployment_uid = installation.deployment_uid or self._deployment_uid
         if not self._parts.is_leader():
-            self._set_state(RegistrationState.STANDBY, "the leader registers the gate")
+            self._set_state(self_registration.RegistrationState.STANDBY, "the leader registers the gate")
             return True
         stored = self._store.read_configurations(_TIMEOUT_SECONDS)
-        ours = [configuration for configuration in stored if is_left_to_gate(configuration.typed)]
+        ours = [configuration for configuration in stored if self_registration.is_left_to_gate(configuration.typed)]
         if not ours:
-            self._set_state(RegistrationState.NOT_OURS if stored else RegistrationState.ABSENT)
+            self._set_state(
+                self_registration.RegistrationState.NOT_OURS if stored else self_registration.RegistrationState.ABSENT
+            )
             return True
         try:
             if obstacle := self._find_obstacle(ours, installation):
-                self._set_state(RegistrationState.WAITING, obstacle)
+                self._set_state(self_registration.RegistrationState.WAITING, obstacle)
                 return True
             served = self._read_served(ours)
             completed = {our.typed.kind: self._complete(our, stored, installation, served) for our in ours}
         except TallygateError as error:
-            self._set_state(RegistrationState.WAITING, str(error))
+            self._set_state(self_registration.RegistrationState.WAITING, str(error))
             raise
         incomplete = [kind for kind, resources in completed.items() if resources is None]
         if incomplete:
-            self._set_state(RegistrationState.WAITING, f"another client has changed the {' and the '.join(incomplete)}")
+            self._set_state(
+                self_registration.RegistrationState.WAITING,
+                f"another client has changed the {' and the '.join(incomplete)}",
+            )
         else:
             self._resources = tuple(
                 dict.fromkeys(resource for resources in completed.values() for resource in resources or ())
             )
-            self._set_state(RegistrationState.COMPLETE)
+            self._set_state(self_registration.RegistrationState.COMPLETE)
         return True
 
     def _find_obstacle(self, ours: list[StoredConfiguration], installation: Installation) -> str:
@@ -231,7 +233,7 @@ class RegistrationController:
             return f"this replica is not ready: {', '.join(unready)}"
         if self._is_removed(installation):
             return "the gate is being removed"
-        if all(our.typed.webhooks or parse_choices(our.typed).url for our in ours):
+        if all(our.typed.webhooks or self_registration.parse_choices(our.typed).url for our in ours):
             return ""
         if not installation.ready_replicas:
             self._ready_since = None
@@ -275,12 +277,12 @@ class RegistrationController:
         Return the resources of other projects in them; None if they could not be written. If the served resources are
         unknown, those that are registered stay.
         """
-        choices = parse_choices(configuration.typed)
+        choices = self_registration.parse_choices(configuration.typed)
         tokens = self._parts.get_tokens()
         known_bundles = list(dict.fromkeys(_list_bundles([configuration, *stored])))
         registered = read_registered(configuration.typed)
         resources = select_resources(self._parts.list_workload_kinds(), registered if served is None else served)
-        webhooks = create_webhooks(
+        webhooks = self_registration.create_webhooks(
             configuration.typed,
             choices,
             namespace=self._parts.namespace,
@@ -316,7 +318,7 @@ class _BundleChoice:
         self,
         parts: RegistrationParts,
         ca_source: CaSource,
-        choices: RegistrationChoices,
+        choices: self_registration.RegistrationChoices,
         known_bundles: list[bytes],
     ) -> None:
         self._parts = parts
@@ -339,7 +341,7 @@ class _BundleChoice:
             if bundle and not self._find_problem(bundle):
                 return bundle
         problem = self._find_problem(own_bundle) if own_bundle else "no CA is known for the served certificate"
-        raise RegistrationError(f"{problem}: {self._ca_source.remedy}")
+        raise self_registration.RegistrationError(f"{problem}: {self._ca_source.remedy}")
 
     def _find_problem(self, bundle: bytes) -> str:
         if bundle not in self._problems:

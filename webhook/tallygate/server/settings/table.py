@@ -5,19 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tallygate.server.settings.value_types import (
-    ADDRESS,
-    COUNT,
-    DURATION,
-    NAMES,
-    PATH,
-    PATHS,
-    SIZE,
-    TEXT,
-    Address,
-    ValueType,
-    create_choice,
-)
+from tallygate.server.settings import value_types
 
 ENVIRONMENT_PREFIX = "TALLYGATE_"
 
@@ -29,7 +17,7 @@ class Option:
     """One setting: its name, type, default as text ("": no default) and description."""
 
     name: str
-    value_type: ValueType[Any]
+    value_type: value_types.ValueType[Any]
     default: str
     description: str
 
@@ -44,7 +32,7 @@ class Option:
         return ENVIRONMENT_PREFIX + self.name.upper()
 
 
-def _create_field(value_type: ValueType[T], default: str, description: str, unset_value: Any = None) -> Any:
+def _create_field(value_type: value_types.ValueType[T], default: str, description: str, unset_value: Any = None) -> Any:
     """Return a field of `Settings` with the data of its `Option`; its default is `unset_value` if `default` is ""."""
     value = value_type.parse(default) if default else unset_value
     return field(default=value, metadata={"value_type": value_type, "default": default, "description": description})
@@ -55,22 +43,26 @@ class Settings:
     """The settings of a server. Durations are in seconds, sizes in bytes."""
 
     policies: tuple[Path, ...] = _create_field(
-        PATHS,
+        value_types.PATHS,
         "",
         "Policy files, and folders at any depth, read again when they change. Without any, the shipped policies are "
         "active.",
         unset_value=(),
     )
-    listen: Address = _create_field(ADDRESS, "0.0.0.0:8443", "Where the API server reaches the gate, by HTTPS.")
-    monitor: Address = _create_field(
-        ADDRESS, "0.0.0.0:9090", "Where metrics and health are served, by plain HTTP. Keep it inside the cluster."
+    listen: value_types.Address = _create_field(
+        value_types.ADDRESS, "0.0.0.0:8443", "Where the API server reaches the gate, by HTTPS."
+    )
+    monitor: value_types.Address = _create_field(
+        value_types.ADDRESS,
+        "0.0.0.0:9090",
+        "Where metrics and health are served, by plain HTTP. Keep it inside the cluster.",
     )
     tls_cert: Path | None = _create_field(
-        PATH, "", "The serving certificate and its chain, PEM. The server reloads it when the file changes."
+        value_types.PATH, "", "The serving certificate and its chain, PEM. The server reloads it when the file changes."
     )
-    tls_key: Path | None = _create_field(PATH, "", "The private key of the serving certificate, PEM.")
+    tls_key: Path | None = _create_field(value_types.PATH, "", "The private key of the serving certificate, PEM.")
     tls_secret: str = _create_field(
-        TEXT,
+        value_types.TEXT,
         "",
         "In place of both: a Secret, as NAMESPACE/NAME. The gate creates it if it is missing, serves its certificate, "
         "renews it in time, and publishes its CAs in caBundle, in the cluster that it watches or else runs in. Any "
@@ -78,154 +70,164 @@ class Settings:
         unset_value="",
     )
     tls_dir: Path | None = _create_field(
-        PATH,
+        value_types.PATH,
         "",
         "The directory for the certificate and key of tls_secret: a volume in memory that outlives the container, so "
         "that the server can start while the API server is away. Without it, a directory that is deleted at exit.",
     )
     relay_dir: Path | None = _create_field(
-        PATH,
+        value_types.PATH,
         "",
         "The directory that the gate shares with a relay in its pod (docs/operate/install.md): the gate writes its "
         "certificate and its CAs there, and sends the relay each new one.",
     )
     ca_propagation_delay: float = _create_field(
-        DURATION,
+        value_types.DURATION,
         "1h",
         "How long a new CA of tls_secret is published before it signs a serving certificate: longer than any API "
         "server takes to learn of it. Less is for tests only.",
     )
     tls_min_version: str = _create_field(
-        create_choice("1.2", "1.3"), "1.3", "The oldest version of TLS that is spoken."
+        value_types.create_choice("1.2", "1.3"), "1.3", "The oldest version of TLS that is spoken."
     )
     client_ca_file: Path | None = _create_field(
-        PATH,
+        value_types.PATH,
         "",
         "CA certificates, PEM. Only a client with a certificate that one of these CAs signed is served; with relay_dir "
         "the relay verifies it. Without client_names every certificate of such a CA is accepted, so use one that signs "
         "for the API server only.",
     )
     client_names: tuple[str, ...] = _create_field(
-        NAMES,
+        value_types.NAMES,
         "",
         "Common names (CN) of clients' certificates; with them no other client is served. Needs client_ca_file, and a "
         "relay (relay_dir), which checks them: the HTTP library of the gate does not pass certificates on.",
         unset_value=(),
     )
     token_file: Path | None = _create_field(
-        PATH,
+        value_types.PATH,
         "",
         "Secret path segments, one a line. With it the gate answers under /v1/admit/TOKEN/ only. Several lines are all "
         "valid, so that a token can be changed without a gap. Read again when the file changes.",
     )
     namespaces_file: Path | None = _create_field(
-        PATH,
+        value_types.PATH,
         "",
         "Namespaces with their labels (kubectl get namespaces -o json), for policies that select by label. Without it "
         "labels are unknown, and decisions that depend on them fail.",
     )
     cluster: str = _create_field(
-        create_choice("none", "in-cluster", "kubeconfig"),
+        value_types.create_choice("none", "in-cluster", "kubeconfig"),
         "none",
         "The cluster whose namespaces and pods are watched: none, that of the pod this runs in, or that of a "
         "kubeconfig. With it labels are known, stored pods are counted in place of their reservations, and after a "
         "start nothing is reserved under a cap until in_flight_bound has passed.",
     )
     kubeconfig: Path | None = _create_field(
-        PATH, "", "The kubeconfig of that cluster. Without it, the one that kubectl would use ($KUBECONFIG)."
+        value_types.PATH,
+        "",
+        "The kubeconfig of that cluster. Without it, the one that kubectl would use ($KUBECONFIG).",
     )
-    context: str = _create_field(TEXT, "", "The context in it. Without it, the current one.", unset_value="")
+    context: str = _create_field(
+        value_types.TEXT, "", "The context in it. Without it, the current one.", unset_value=""
+    )
     ledgers: str = _create_field(
-        create_choice("memory", "kubernetes"),
+        value_types.create_choice("memory", "kubernetes"),
         "memory",
         "Where ledgers are stored: in this process's memory, for one replica, or in the cluster as CapLedgers, for any "
         "number of them.",
     )
-    namespace: str = _create_field(TEXT, "tallygate-system", "The gate's own namespace, where CapLedgers are stored.")
+    namespace: str = _create_field(
+        value_types.TEXT, "tallygate-system", "The gate's own namespace, where CapLedgers are stored."
+    )
     in_flight_bound: float = _create_field(
-        DURATION,
+        value_types.DURATION,
         "40s",
         "How long after it was asked about a pod the API server may still store it. Below 34s caps may be exceeded: "
         "that is for tests only.",
     )
     events: str = _create_field(
-        create_choice("on", "off"),
+        value_types.create_choice("on", "off"),
         "on",
         "Whether the gate writes an Event on the owner of a pod that is rejected, or admitted with a warning. It needs "
         "a cluster.",
     )
     decision_timeout: float = _create_field(
-        DURATION, "10s", "The longest that one decision may take. The API server's own ?timeout= counts when shorter."
+        value_types.DURATION,
+        "10s",
+        "The longest that one decision may take. The API server's own ?timeout= counts when shorter.",
     )
-    body_limit: int = _create_field(SIZE, "8Mi", "The largest request body. A larger one is answered with 413.")
+    body_limit: int = _create_field(
+        value_types.SIZE, "8Mi", "The largest request body. A larger one is answered with 413."
+    )
     body_timeout: float = _create_field(
-        DURATION,
+        value_types.DURATION,
         "10s",
         "How long one request may take to arrive. A connection on which one takes longer is closed.",
     )
     idle_timeout: float = _create_field(
-        DURATION,
+        value_types.DURATION,
         "2m",
         "How long a connection may stand idle. The API server gives one up after 90 s; closing it earlier than that "
         "would fail a request that is just being sent.",
     )
     first_request_timeout: float = _create_field(
-        DURATION,
+        value_types.DURATION,
         "10s",
         "How long a connection may stand before its first request has begun, and how long the header of a later "
         "request may take. idle_timeout counts only after a review was answered.",
     )
     connections: int = _create_field(
-        COUNT,
+        value_types.COUNT,
         "1024",
         "The most connections at a time. For one more the oldest that has sent nothing is closed, else another one "
         "without an answer, else one that is idle.",
     )
     connections_per_address: int = _create_field(
-        COUNT,
+        value_types.COUNT,
         "256",
         "The most of them that one address may have. An API server has at most as many as it sends reviews at a time, "
         "and 25 that are idle; those with a review are never closed.",
     )
     threads: int = _create_field(
-        COUNT,
+        value_types.COUNT,
         "256",
         "The most requests answered at a time, slow ones included. Threads are started when they are needed, and a "
         "thread that waits costs little.",
     )
     audit_interval: float | None = _create_field(
-        DURATION,
+        value_types.DURATION,
         "",
         "Time between two audits, which evaluate the stored objects, and write policy reports where the cluster has "
         "them (docs/operate/audit.md). One of several replicas audits. Without it, or with 0, nothing is audited. "
         "It needs a cluster.",
     )
     publish_nodes: str = _create_field(
-        create_choice("on", "off"),
+        value_types.create_choice("on", "off"),
         "off",
         "Whether the leading replica publishes the amounts of every NodeResource in the status of nodes "
         "(docs/tasks/publish-on-nodes.md). It needs a cluster, and the right to patch nodes/status.",
     )
     new_caps: str = _create_field(
-        create_choice("admit", "wait"),
+        value_types.create_choice("admit", "wait"),
         "admit",
         "What happens under a cap that was never active until it is counted: admit counts first and enforces later, "
         "with a warning; wait answers 429, "
         "so that its limit applies from its first request on (docs/concepts/caps.md).",
     )
     drain_delay: float = _create_field(
-        DURATION,
+        value_types.DURATION,
         "3s",
         "After SIGTERM: how long to go on answering while not ready, so that the endpoint is taken out of the service.",
     )
     drain_timeout: float = _create_field(
-        DURATION,
+        value_types.DURATION,
         "25s",
         "After that: how long to wait for requests that have begun. Then they are given up, and the exit code is 1. "
         "A second signal gives them up at once. Let it be longer than body_timeout and decision_timeout together.",
     )
     log_level: str = _create_field(
-        create_choice("debug", "info", "warning", "error"),
+        value_types.create_choice("debug", "info", "warning", "error"),
         "info",
         "The least that is logged. Requests that are allowed without a warning are debug, all other decisions info.",
     )

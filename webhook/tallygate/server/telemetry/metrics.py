@@ -21,29 +21,14 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from tallygate.admission import rule_codes
 from tallygate.admission.kinds import KIND_NAMES
 from tallygate.admission.request import Phase
-from tallygate.admission.rule_codes import (
-    NO_LIMIT_UNDER_CAP,
-    OVER_CAP,
-    WORKLOAD_AUTOSCALED_OVER_CAP,
-    WORKLOAD_NOT_WHOLE,
-    WORKLOAD_OVER_CAP,
-    WORKLOAD_OVER_FREE,
-    WORKLOAD_ROLLOUT,
-)
 from tallygate.gate.decisions import DecisionRecord
 from tallygate.review.cap_charge import CapObstacle
 from tallygate.server.telemetry.json_log import LineWriter, Logger, create_logger, open_standard_error
+from tallygate.state import ports
 from tallygate.state.ledger.reserve import Prerequisite
-from tallygate.state.ports import (
-    LedgerFullError,
-    RetryLaterError,
-    StoreUnavailableError,
-    UnknownDeviceError,
-    UnseenClassError,
-    UnseenTemplateError,
-)
 
 OTHER: Final = "other"
 MAX_CAPS: Final = 500
@@ -68,13 +53,13 @@ class CapLabels:
 
 
 _REASON_BY_CODE: Final[Mapping[str, str]] = {
-    OVER_CAP.number: "excess",
-    NO_LIMIT_UNDER_CAP.number: "no-limit",
-    WORKLOAD_OVER_CAP.number: "workload",
-    WORKLOAD_OVER_FREE.number: "workload",
-    WORKLOAD_ROLLOUT.number: "workload",
-    WORKLOAD_AUTOSCALED_OVER_CAP.number: "workload",
-    WORKLOAD_NOT_WHOLE.number: "excess",
+    rule_codes.OVER_CAP.number: "excess",
+    rule_codes.NO_LIMIT_UNDER_CAP.number: "no-limit",
+    rule_codes.WORKLOAD_OVER_CAP.number: "workload",
+    rule_codes.WORKLOAD_OVER_FREE.number: "workload",
+    rule_codes.WORKLOAD_ROLLOUT.number: "workload",
+    rule_codes.WORKLOAD_AUTOSCALED_OVER_CAP.number: "workload",
+    rule_codes.WORKLOAD_NOT_WHOLE.number: "excess",
 }
 _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.ACTIVATE: "initializing",
@@ -92,12 +77,12 @@ _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.SETTLE_RESERVATIONS: "too-many-reservations",
 }
 _REASON_BY_ERROR: Final = (
-    (LedgerFullError, "object-too-large"),
-    (UnseenClassError, "unseen-class"),
-    (UnseenTemplateError, "unseen-template"),
-    (UnknownDeviceError, "unknown-device"),
-    (RetryLaterError, "contention"),
-    (StoreUnavailableError, "unavailable"),
+    (ports.LedgerFullError, "object-too-large"),
+    (ports.UnseenClassError, "unseen-class"),
+    (ports.UnseenTemplateError, "unseen-template"),
+    (ports.UnknownDeviceError, "unknown-device"),
+    (ports.RetryLaterError, "contention"),
+    (ports.StoreUnavailableError, "unavailable"),
 )
 
 REASONS: Final = frozenset(

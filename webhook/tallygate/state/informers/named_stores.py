@@ -18,25 +18,9 @@ import msgspec
 
 from tallygate.accounting.claim_charge import UNSERVED_CLASSES
 from tallygate.accounting.cluster.node_pools import keep_pool_fields
-from tallygate.kube.resource_codec import (
-    Changed,
-    Deleted,
-    Replaced,
-    ResourceCodec,
-    ResourceRecord,
-    WatchEvent,
-    parse_revision,
-)
+from tallygate.kube import resource_codec
+from tallygate.objects import devices
 from tallygate.objects.core import Namespace
-from tallygate.objects.devices import (
-    CelSelector,
-    DeviceClass,
-    DeviceClassSpec,
-    DeviceSelector,
-    DeviceTaintRule,
-    DeviceTaintRuleSpec,
-    list_expressions,
-)
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import NodeSpec, SchedulingNode, SchedulingNodeStatus
 from tallygate.policy.limit_annotations import (
@@ -47,7 +31,7 @@ from tallygate.policy.limit_annotations import (
 )
 
 
-class ComparableRecord(ResourceRecord, Protocol):
+class ComparableRecord(resource_codec.ResourceRecord, Protocol):
     """A record with a compared value. A change of other fields notifies no listener."""
 
     @property
@@ -105,31 +89,33 @@ class ObjectStore(Generic[R]):
         """Add a listener. The thread that applies an event calls it."""
         self._listeners.append(listener)
 
-    def apply(self, event: WatchEvent[R]) -> None:
+    def apply(self, event: resource_codec.WatchEvent[R]) -> None:
         """Apply an event; ignore an event that is not newer than `revision`."""
         with self._lock:
-            changed_names = self._replace(event) if isinstance(event, Replaced) else self._apply_change(event)
+            changed_names = (
+                self._replace(event) if isinstance(event, resource_codec.Replaced) else self._apply_change(event)
+            )
             self._generation += bool(changed_names)
-            if self._revision is not None and (changed_names or isinstance(event, Replaced)):
+            if self._revision is not None and (changed_names or isinstance(event, resource_codec.Replaced)):
                 self._unchanged_since = event.revision
         if changed_names:
             for listener in self._listeners:
                 listener(changed_names)
 
-    def _replace(self, event: Replaced[R]) -> frozenset[str]:
+    def _replace(self, event: resource_codec.Replaced[R]) -> frozenset[str]:
         before, self._records = self._records, {record.name: record for record in event.items}
         self._revision = event.revision
         names = before.keys() | self._records.keys()
         return frozenset(name for name in names if _is_different(before.get(name), self._records.get(name)))
 
-    def _apply_change(self, event: WatchEvent[R]) -> frozenset[str]:
+    def _apply_change(self, event: resource_codec.WatchEvent[R]) -> frozenset[str]:
         if self._revision is None or event.revision <= self._revision:
             return frozenset()
         self._revision = event.revision
-        if isinstance(event, Changed):
+        if isinstance(event, resource_codec.Changed):
             before, self._records[event.item.name] = self._records.get(event.item.name), event.item
             return frozenset({event.item.name} if _is_different(before, event.item) else ())
-        if isinstance(event, Deleted) and self._records.pop(event.item.name, None) is not None:
+        if isinstance(event, resource_codec.Deleted) and self._records.pop(event.item.name, None) is not None:
             return frozenset({event.item.name})
         return frozenset()
 
@@ -191,12 +177,12 @@ class NamespaceStore(ObjectStore[NamespaceRecord]):
         """Return the annotations that set limits, by namespace and cap: the same object until one changes."""
         return self._limit_annotations
 
-    def _replace(self, event: Replaced[NamespaceRecord]) -> frozenset[str]:
+    def _replace(self, event: resource_codec.Replaced[NamespaceRecord]) -> frozenset[str]:
         changed_names = super()._replace(event)
         self._update_limit_annotations(changed_names)
         return changed_names
 
-    def _apply_change(self, event: WatchEvent[NamespaceRecord]) -> frozenset[str]:
+    def _apply_change(self, event: resource_codec.WatchEvent[NamespaceRecord]) -> frozenset[str]:
         changed_names = super()._apply_change(event)
         self._update_limit_annotations(changed_names)
         return changed_names
@@ -266,11 +252,11 @@ def create_namespace_record(namespace: Namespace) -> NamespaceRecord:
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a namespace without uid or name")
     labels, limit_texts = MappingProxyType(meta.labels or {}), select_texts(meta.annotations)
-    revision = parse_revision(meta.resource_version or "")
+    revision = resource_codec.parse_revision(meta.resource_version or "")
     return NamespaceRecord(meta.uid, meta.name, revision, labels, limit_texts=limit_texts)
 
 
-NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, create_namespace_record)
+NAMESPACE_CODEC = resource_codec.ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, create_namespace_record)
 
 
 class NodeRecord(msgspec.Struct, frozen=True):
@@ -316,14 +302,17 @@ def create_node_record(node: SchedulingNode) -> NodeRecord:
         status=SchedulingNodeStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
     )
     return NodeRecord(
-        meta.uid, meta.name, parse_revision(meta.resource_version or ""), _NODE_ENCODER.encode(stored_node)
+        meta.uid,
+        meta.name,
+        resource_codec.parse_revision(meta.resource_version or ""),
+        _NODE_ENCODER.encode(stored_node),
     )
 
 
 _NODE_ENCODER = msgspec.json.Encoder(order="deterministic")
 _NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
 
-NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, create_node_record)
+NODE_CODEC = resource_codec.ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, create_node_record)
 
 
 class DeviceClassRecord(msgspec.Struct, frozen=True):
@@ -346,11 +335,13 @@ class DeviceClassRecord(msgspec.Struct, frozen=True):
         """All stored fields."""
         return self.resource, self.selectors, self.creation_timestamp
 
-    def to_device_class(self) -> DeviceClass:
+    def to_device_class(self) -> devices.DeviceClass:
         """Create a device class from the stored fields."""
         meta = ObjectMeta(name=self.name, creation_timestamp=self.creation_timestamp)
-        selectors = [DeviceSelector(CelSelector(selector) if selector else None) for selector in self.selectors]
-        return DeviceClass(meta, DeviceClassSpec(self.resource or None, selectors or None))
+        selectors = [
+            devices.DeviceSelector(devices.CelSelector(selector) if selector else None) for selector in self.selectors
+        ]
+        return devices.DeviceClass(meta, devices.DeviceClassSpec(self.resource or None, selectors or None))
 
 
 class DeviceClassStore(ObjectStore[DeviceClassRecord]):
@@ -377,7 +368,7 @@ class DeviceClassStore(ObjectStore[DeviceClassRecord]):
         return None if record is None else record.selectors
 
 
-def create_device_class_record(device_class: DeviceClass) -> DeviceClassRecord:
+def create_device_class_record(device_class: devices.DeviceClass) -> DeviceClassRecord:
     """Create the record of a stored device class.
 
     Raises:
@@ -386,19 +377,23 @@ def create_device_class_record(device_class: DeviceClass) -> DeviceClassRecord:
     meta = device_class.metadata
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a device class without uid or name")
-    spec = device_class.spec or DeviceClassSpec()
+    spec = device_class.spec or devices.DeviceClassSpec()
     return DeviceClassRecord(
         meta.uid,
         meta.name,
-        parse_revision(meta.resource_version or ""),
+        resource_codec.parse_revision(meta.resource_version or ""),
         spec.extended_resource_name or "",
-        selectors=list_expressions(spec.selectors),
+        selectors=devices.list_expressions(spec.selectors),
         creation_timestamp=meta.creation_timestamp,
     )
 
 
-DEVICE_CLASS_CODEC = ResourceCodec(
-    "deviceclasses", "/apis/resource.k8s.io/v1/deviceclasses", DeviceClass, create_device_class_record, is_optional=True
+DEVICE_CLASS_CODEC = resource_codec.ResourceCodec(
+    "deviceclasses",
+    "/apis/resource.k8s.io/v1/deviceclasses",
+    devices.DeviceClass,
+    create_device_class_record,
+    is_optional=True,
 )
 """The API group is stable since 1.34 (k8s.io/api/resource/v1); an older API server does not have it."""
 
@@ -409,7 +404,7 @@ class DeviceTaintRuleRecord(msgspec.Struct, frozen=True):
     uid: str
     name: str
     revision: int
-    spec: DeviceTaintRuleSpec
+    spec: devices.DeviceTaintRuleSpec
     namespace: str = ""
 
     @property
@@ -417,16 +412,16 @@ class DeviceTaintRuleRecord(msgspec.Struct, frozen=True):
         """All stored fields."""
         return self.spec
 
-    def to_taint_rule(self) -> DeviceTaintRule:
+    def to_taint_rule(self) -> devices.DeviceTaintRule:
         """Create a taint rule from the stored fields."""
-        return DeviceTaintRule(ObjectMeta(name=self.name), self.spec)
+        return devices.DeviceTaintRule(ObjectMeta(name=self.name), self.spec)
 
 
 DeviceTaintRuleStore = ObjectStore[DeviceTaintRuleRecord]
 """All DeviceTaintRules as of its revision."""
 
 
-def create_taint_rule_record(rule: DeviceTaintRule) -> DeviceTaintRuleRecord:
+def create_taint_rule_record(rule: devices.DeviceTaintRule) -> DeviceTaintRuleRecord:
     """Create the record of a stored DeviceTaintRule.
 
     Raises:
@@ -435,14 +430,14 @@ def create_taint_rule_record(rule: DeviceTaintRule) -> DeviceTaintRuleRecord:
     meta = rule.metadata
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a device taint rule without uid or name")
-    revision = parse_revision(meta.resource_version or "")
-    return DeviceTaintRuleRecord(meta.uid, meta.name, revision, rule.spec or DeviceTaintRuleSpec())
+    revision = resource_codec.parse_revision(meta.resource_version or "")
+    return DeviceTaintRuleRecord(meta.uid, meta.name, revision, rule.spec or devices.DeviceTaintRuleSpec())
 
 
-DEVICE_TAINT_RULE_CODEC = ResourceCodec(
+DEVICE_TAINT_RULE_CODEC = resource_codec.ResourceCodec(
     "devicetaintrules",
     "/apis/resource.k8s.io/v1/devicetaintrules",
-    DeviceTaintRule,
+    devices.DeviceTaintRule,
     create_taint_rule_record,
     is_optional=True,
 )

@@ -12,15 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from tallygate.accounting.pod_defaults import PodDefaults, create_pod_defaults
-from tallygate.kube.resource_codec import (
-    Changed,
-    Deleted,
-    Replaced,
-    ResourceCodec,
-    ResourceRecord,
-    WatchEvent,
-    parse_revision,
-)
+from tallygate.kube import resource_codec
 from tallygate.objects.core import LimitRange, ResourceQuota
 from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
 from tallygate.objects.meta import ObjectMeta
@@ -28,7 +20,7 @@ from tallygate.objects.scheduling import PriorityClass, RuntimeClass
 from tallygate.state.informers.claim_records import ClaimGroup, intern_template
 from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupInterner
 
-R = TypeVar("R", bound=ResourceRecord)
+R = TypeVar("R", bound=resource_codec.ResourceRecord)
 
 
 class NamespacedStore(Generic[R]):
@@ -58,18 +50,18 @@ class NamespacedStore(Generic[R]):
         with self._changed:
             return tuple(self._records_by_namespace.get(namespace, {}).values())
 
-    def apply(self, event: WatchEvent[R]) -> None:
+    def apply(self, event: resource_codec.WatchEvent[R]) -> None:
         """Apply an event; ignore an event that is not newer than `revision`."""
         with self._changed:
-            if isinstance(event, Replaced):
+            if isinstance(event, resource_codec.Replaced):
                 self._records_by_namespace.clear()
                 for record in event.items:
                     self._put(record)
             elif self._revision is None or event.revision <= self._revision:
                 return
-            elif isinstance(event, Changed):
+            elif isinstance(event, resource_codec.Changed):
                 self._put(event.item)
-            elif isinstance(event, Deleted):
+            elif isinstance(event, resource_codec.Deleted):
                 self._remove(event.item)
             self._revision = event.revision
             self._changed.notify_all()
@@ -116,14 +108,16 @@ def create_quota_record(quota: ResourceQuota) -> QuotaRecord:
     if meta is None or not meta.uid or not meta.namespace or not meta.name:
         raise ValueError("a quota without uid, namespace or name")
     stored_quota = ResourceQuota(ObjectMeta(name=meta.name), quota.spec, quota.status)
-    revision = parse_revision(meta.resource_version or "")
+    revision = resource_codec.parse_revision(meta.resource_version or "")
     return QuotaRecord(meta.uid, meta.namespace, meta.name, revision, _QUOTA_ENCODER.encode(stored_quota))
 
 
 _QUOTA_ENCODER = msgspec.json.Encoder()
 _QUOTA_DECODER = msgspec.json.Decoder(ResourceQuota)
 
-QUOTA_CODEC = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, create_quota_record)
+QUOTA_CODEC = resource_codec.ResourceCodec(
+    "resourcequotas", "/api/v1/resourcequotas", ResourceQuota, create_quota_record
+)
 
 
 class LimitRangeRecord(msgspec.Struct, frozen=True):
@@ -200,7 +194,9 @@ def create_limit_range_record(limit_range: LimitRange) -> LimitRangeRecord:
     if meta is None or not meta.uid or not meta.namespace or not meta.name:
         raise ValueError("a limit range without uid, namespace or name")
     stored = LimitRange(ObjectMeta(name=meta.name), limit_range.spec)
-    return LimitRangeRecord(meta.uid, meta.namespace, meta.name, parse_revision(meta.resource_version or ""), stored)
+    return LimitRangeRecord(
+        meta.uid, meta.namespace, meta.name, resource_codec.parse_revision(meta.resource_version or ""), stored
+    )
 
 
 def create_priority_class_record(priority_class: PriorityClass) -> PriorityClassRecord:
@@ -213,7 +209,7 @@ def create_priority_class_record(priority_class: PriorityClass) -> PriorityClass
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a priority class without uid or name")
     stored = msgspec.structs.replace(priority_class, metadata=ObjectMeta(name=meta.name))
-    return PriorityClassRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), stored)
+    return PriorityClassRecord(meta.uid, meta.name, resource_codec.parse_revision(meta.resource_version or ""), stored)
 
 
 def create_runtime_class_record(runtime_class: RuntimeClass) -> RuntimeClassRecord:
@@ -226,17 +222,19 @@ def create_runtime_class_record(runtime_class: RuntimeClass) -> RuntimeClassReco
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a runtime class without uid or name")
     stored = msgspec.structs.replace(runtime_class, metadata=ObjectMeta(name=meta.name))
-    return RuntimeClassRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), stored)
+    return RuntimeClassRecord(meta.uid, meta.name, resource_codec.parse_revision(meta.resource_version or ""), stored)
 
 
-LIMIT_RANGE_CODEC = ResourceCodec("limitranges", "/api/v1/limitranges", LimitRange, create_limit_range_record)
-PRIORITY_CLASS_CODEC = ResourceCodec(
+LIMIT_RANGE_CODEC = resource_codec.ResourceCodec(
+    "limitranges", "/api/v1/limitranges", LimitRange, create_limit_range_record
+)
+PRIORITY_CLASS_CODEC = resource_codec.ResourceCodec(
     "priorityclasses",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     PriorityClass,
     create_priority_class_record,
 )
-RUNTIME_CLASS_CODEC = ResourceCodec(
+RUNTIME_CLASS_CODEC = resource_codec.ResourceCodec(
     "runtimeclasses", "/apis/node.k8s.io/v1/runtimeclasses", RuntimeClass, create_runtime_class_record
 )
 
@@ -257,7 +255,7 @@ class ClaimTemplateStore(NamespacedStore[ClaimTemplateRecord]):
     def __init__(self) -> None:
         super().__init__()
         self._interner = ChargeGroupInterner(ClaimGroup)
-        self.codec = ResourceCodec(
+        self.codec = resource_codec.ResourceCodec(
             "resourceclaimtemplates",
             "/apis/resource.k8s.io/v1/resourceclaimtemplates",
             ResourceClaimTemplate,
@@ -291,4 +289,6 @@ def _create_claim_template_record(
     if meta is None or not meta.uid or not meta.namespace or not meta.name:
         raise ValueError("a template of claims without uid, namespace or name")
     group = intern_template(ResourceClaim(spec.metadata, spec.spec), interner)
-    return ClaimTemplateRecord(meta.uid, meta.namespace, meta.name, parse_revision(meta.resource_version or ""), group)
+    return ClaimTemplateRecord(
+        meta.uid, meta.namespace, meta.name, resource_codec.parse_revision(meta.resource_version or ""), group
+    )

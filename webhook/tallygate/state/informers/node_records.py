@@ -6,15 +6,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tallygate.kube.resource_codec import (
-    Bookmark,
-    Changed,
-    Deleted,
-    Replaced,
-    ResourceCodec,
-    WatchEvent,
-    parse_revision,
-)
+from tallygate.kube import resource_codec
 from tallygate.objects.owned_nodes import OwnedNode
 
 
@@ -37,10 +29,12 @@ def create_owned_node_record(node: OwnedNode) -> OwnedNodeRecord:
     metadata = node.metadata
     if not metadata.name or not metadata.uid:
         raise ValueError("a node without name or uid")
-    return OwnedNodeRecord(metadata.uid, "", metadata.name, parse_revision(metadata.resource_version), node)
+    return OwnedNodeRecord(
+        metadata.uid, "", metadata.name, resource_codec.parse_revision(metadata.resource_version), node
+    )
 
 
-OWNED_NODE_CODEC: ResourceCodec[OwnedNode, OwnedNodeRecord] = ResourceCodec(
+OWNED_NODE_CODEC: resource_codec.ResourceCodec[OwnedNode, OwnedNodeRecord] = resource_codec.ResourceCodec(
     "nodes", "/api/v1/nodes", OwnedNode, create_owned_node_record
 )
 """The codec of nodes with their managers."""
@@ -63,18 +57,18 @@ class OwnedNodeStore:
         """Return the number of nodes."""
         return len(self._nodes)
 
-    def apply(self, event: WatchEvent[OwnedNodeRecord]) -> None:
+    def apply(self, event: resource_codec.WatchEvent[OwnedNodeRecord]) -> None:
         """Apply an event of the watch."""
         with self._lock:
             match event:
-                case Replaced(items, _):
+                case resource_codec.Replaced(items, _):
                     missing = self._nodes.keys() - {item.name for item in items}
                     has_changed = any([*map(self._put, items), *map(self._delete, missing)])
-                case Changed(item, _):
+                case resource_codec.Changed(item, _):
                     has_changed = self._put(item)
-                case Deleted(item, _):
+                case resource_codec.Deleted(item, _):
                     has_changed = self._delete(item.name)
-                case Bookmark():
+                case resource_codec.Bookmark():
                     return
         if has_changed:
             self._on_change()

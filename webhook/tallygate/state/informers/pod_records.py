@@ -15,10 +15,10 @@ import msgspec
 from tallygate.accounting.charge import has_ended
 from tallygate.accounting.gpu_annotations import select_gpu_annotations
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
-from tallygate.objects.core import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
+from tallygate.objects import core
 from tallygate.objects.meta import ObjectMeta, OwnerReference
 
-_POD_DECODER = msgspec.json.Decoder(Pod)
+_POD_DECODER = msgspec.json.Decoder(core.Pod)
 _COMPRESSION_LEVEL = 3
 
 
@@ -33,7 +33,7 @@ class ChargeGroup:
     def __init__(self, content: bytes) -> None:
         self._compressed = zlib.compress(content, _COMPRESSION_LEVEL)
 
-    def to_pod(self) -> Pod:
+    def to_pod(self) -> core.Pod:
         """Decode the common fields of the pods: labels, annotations that request GPUs, requests, allocated resources.
 
         They have no name and no phase.
@@ -87,18 +87,18 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
     claim_name: str = ""
 
 
-def create_pod_codec(interner: ChargeGroupInterner) -> ResourceCodec[Pod, PodRecord]:
+def create_pod_codec(interner: ChargeGroupInterner) -> ResourceCodec[core.Pod, PodRecord]:
     """Create the codec of pods. It interns charge groups, so a long list contains each group once."""
-    return ResourceCodec("pods", "/api/v1/pods", Pod, lambda pod: create_pod_record(pod, interner))
+    return ResourceCodec("pods", "/api/v1/pods", core.Pod, lambda pod: create_pod_record(pod, interner))
 
 
-def create_pod_record(pod: Pod, interner: ChargeGroupInterner) -> PodRecord:
+def create_pod_record(pod: core.Pod, interner: ChargeGroupInterner) -> PodRecord:
     """Create the record of a stored pod.
 
     Raises:
         ValueError: if the pod lacks a field that every stored pod has.
     """
-    meta, spec = pod.metadata, pod.spec or PodSpec()
+    meta, spec = pod.metadata, pod.spec or core.PodSpec()
     if meta is None or not meta.uid or not meta.namespace or not meta.name:
         raise ValueError("a pod without uid, namespace or name")
     return PodRecord(
@@ -114,18 +114,18 @@ def create_pod_record(pod: Pod, interner: ChargeGroupInterner) -> PodRecord:
     )
 
 
-def _get_claim_name(status: PodStatus | None) -> str:
+def _get_claim_name(status: core.PodStatus | None) -> str:
     claim_status = status.extended_resource_claim_status if status is not None else None
     return (claim_status.resource_claim_name if claim_status is not None else None) or ""
 
 
-def _create_group_pod(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None) -> Pod:
+def _create_group_pod(meta: ObjectMeta, spec: core.PodSpec, status: core.PodStatus | None) -> core.Pod:
     owners, annotations = _find_controllers(meta), select_gpu_annotations(meta.annotations) or None
-    return Pod(
+    return core.Pod(
         metadata=ObjectMeta(labels=meta.labels, annotations=annotations, owner_references=owners)
         if meta.labels or annotations or owners
         else None,
-        spec=PodSpec(
+        spec=core.PodSpec(
             containers=spec.containers,
             init_containers=spec.init_containers,
             overhead=spec.overhead,
@@ -148,7 +148,7 @@ def _find_controllers(meta: ObjectMeta) -> list[OwnerReference] | None:
     ] or None
 
 
-def _create_resize_status(status: PodStatus) -> PodStatus | None:
+def _create_resize_status(status: core.PodStatus) -> core.PodStatus | None:
     """Create the status fields that a resize changes; None if there was no resize and no allocation."""
     conditions = [condition for condition in status.conditions or () if condition.type == _RESIZE_CONDITION]
     container_statuses, init_statuses = (
@@ -157,8 +157,8 @@ def _create_resize_status(status: PodStatus) -> PodStatus | None:
     )
     if not (conditions or container_statuses or init_statuses or status.resources or status.allocated_resources):
         return None
-    return PodStatus(
-        conditions=[PodCondition(condition.type, condition.status, condition.reason) for condition in conditions]
+    return core.PodStatus(
+        conditions=[core.PodCondition(condition.type, condition.status, condition.reason) for condition in conditions]
         or None,
         container_statuses=container_statuses,
         init_container_statuses=init_statuses,
@@ -167,7 +167,7 @@ def _create_resize_status(status: PodStatus) -> PodStatus | None:
     )
 
 
-def _select_allocated(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:
+def _select_allocated(statuses: list[core.ContainerStatus] | None) -> list[core.ContainerStatus] | None:
     """Select the statuses with allocated resources, sorted by name, because the kubelet has no fixed order."""
     allocated = [status for status in statuses or () if status.resources is not None or status.allocated_resources]
     if len(allocated) > 1:
@@ -175,5 +175,5 @@ def _select_allocated(statuses: list[ContainerStatus] | None) -> list[ContainerS
     return allocated or None
 
 
-def _get_name(container: Container | ContainerStatus) -> str:
+def _get_name(container: core.Container | core.ContainerStatus) -> str:
     return container.name or ""

@@ -16,18 +16,10 @@ from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import OBJECT_LIMITS, OBJECT_METADATA, ApiClient, ClientConfig
 from tallygate.kube.resource_codec import create_response_error
 from tallygate.kube.transport import Response
+from tallygate.state import ports
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.cap_ledger import StoredVersion
 from tallygate.state.ledger.ledger import Ledger
-from tallygate.state.ports import (
-    LedgerFullError,
-    LedgerKey,
-    RetryLaterError,
-    StoreUnavailableError,
-    StoreUnreachableError,
-    UnknownOutcomeError,
-    VersionedLedger,
-)
 
 _PERMANENT_REASONS = frozenset({ApiErrorReason.UNAUTHORIZED, ApiErrorReason.REFUSED})  # no token, no valid request
 _STRICT = {"fieldValidation": "Strict"}  # otherwise an older definition would drop a field of ours without an error
@@ -60,7 +52,7 @@ class KubernetesLedgerStore:
         self._now = now
         self._path = f"/apis/{cap_ledger.GROUP}/{cap_ledger.VERSION}/namespaces/{namespace}/{cap_ledger.PLURAL}"
 
-    def read(self, key: LedgerKey, timeout: float) -> VersionedLedger | None:
+    def read(self, key: ports.LedgerKey, timeout: float) -> ports.VersionedLedger | None:
         """Return the ledger as it is after this call began, by a quorum read; None if it does not exist.
 
         Raises:
@@ -76,7 +68,7 @@ class KubernetesLedgerStore:
             return None
         raise self._create_error(response)
 
-    def write(self, key: LedgerKey, ledger: Ledger, version: str | None, timeout: float) -> str | None:
+    def write(self, key: ports.LedgerKey, ledger: Ledger, version: str | None, timeout: float) -> str | None:
         """Store the ledger if it is still at `version` (None: if it does not exist).
 
         Return its new version, or None if the ledger has changed.
@@ -105,7 +97,7 @@ class KubernetesLedgerStore:
             return None
         raise self._create_error(response)
 
-    def remove(self, key: LedgerKey, expected: VersionedLedger, timeout: float) -> bool:
+    def remove(self, key: ports.LedgerKey, expected: ports.VersionedLedger, timeout: float) -> bool:
         """Remove the ledger if it is unchanged, and return whether it is deleted, by this call or before.
 
         Raises:
@@ -120,7 +112,7 @@ class KubernetesLedgerStore:
             return response.status != HTTPStatus.CONFLICT
         raise self._create_error(response)
 
-    def _get_path(self, key: LedgerKey) -> str:
+    def _get_path(self, key: ports.LedgerKey) -> str:
         return f"{self._path}/{cap_ledger.get_object_name(key)}"
 
     def _get(self, path: str, timeout: float) -> Response:
@@ -135,25 +127,25 @@ class KubernetesLedgerStore:
                     raise
                 return self._client.get(path, timeout=remaining)
 
-    def _create_error(self, response: Response) -> RetryLaterError | StoreUnavailableError:
+    def _create_error(self, response: Response) -> ports.RetryLaterError | ports.StoreUnavailableError:
         """Return the error for an unexpected response; its type tells whether the request may have been applied."""
         message = str(create_response_error(response))
         resource = f"{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
         match response.status:
             case HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-                return LedgerFullError(message)
+                return ports.LedgerFullError(message)
             case HTTPStatus.TOO_MANY_REQUESTS:
-                return RetryLaterError(message)
+                return ports.RetryLaterError(message)
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
                 may = f"get, create, update and delete {resource} in namespace {self._namespace}"
-                return StoreUnavailableError(f"{message}; the gate must be allowed to {may}")
+                return ports.StoreUnavailableError(f"{message}; the gate must be allowed to {may}")
             case HTTPStatus.NOT_FOUND:
                 needed = f"a namespace {self._namespace} and this version's CustomResourceDefinition {resource}"
-                return StoreUnavailableError(f"{message}; there must be {needed}")
+                return ports.StoreUnavailableError(f"{message}; there must be {needed}")
             case status if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                return UnknownOutcomeError(message)
+                return ports.UnknownOutcomeError(message)
             case _:
-                return StoreUnavailableError(message)
+                return ports.StoreUnavailableError(message)
 
 
 @contextmanager
@@ -163,8 +155,8 @@ def _convert_errors() -> Iterator[None]:
         yield
     except ApiError as error:
         if error.may_be_applied:
-            raise UnknownOutcomeError(str(error)) from error
-        error_type = StoreUnavailableError if error.reason in _PERMANENT_REASONS else StoreUnreachableError
+            raise ports.UnknownOutcomeError(str(error)) from error
+        error_type = ports.StoreUnavailableError if error.reason in _PERMANENT_REASONS else ports.StoreUnreachableError
         raise error_type(str(error)) from error
 
 
@@ -172,7 +164,7 @@ def _decode_metadata(response: Response) -> cap_ledger.CapLedgerMetadata:
     try:
         return _METADATA_DECODER.decode(response.body).metadata
     except ValueError as error:
-        raise UnknownOutcomeError(f"the API server's answer is no object: {error}") from None
+        raise ports.UnknownOutcomeError(f"the API server's answer is no object: {error}") from None
 
 
 def _decode_missing_name(response: Response) -> str:

@@ -36,18 +36,9 @@ from tallygate.accounting.scheduling.diagnosis import (
     mark_unresolvable,
 )
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.plugins import resource_claims
 from tallygate.accounting.scheduling.plugins.node_eligibility import match_selector
 from tallygate.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
-from tallygate.accounting.scheduling.plugins.resource_claims import (
-    ClaimNotReadyError,
-    DevicesOfPod,
-    find_devices_of_pod,
-    find_hold_reason,
-    get_allocation,
-    is_idle_claim,
-    list_requests,
-    needs_devices,
-)
 from tallygate.accounting.scheduling.plugins.special_claim import create_special_claim
 from tallygate.objects.devices import AllocatedDeviceStatus, DeviceClass, DeviceRequest, DeviceResult, ResourceClaim
 from tallygate.objects.meta import NodeSelector, ObjectMeta
@@ -65,16 +56,16 @@ _OLD_SPECIAL_CLAIM = "cannot schedule extended resource claim"
 def pre_filter_dynamic_resources(pod: IncomingPod, cluster: Cluster) -> PreFilterStatus | None:
     """Return the reason why a pod fits no node: a request that names no class, or one that is missing."""
     devices = cluster.devices
-    if devices is None or not needs_devices(pod, cluster):
+    if devices is None or not resource_claims.needs_devices(pod, cluster):
         return None
     try:
-        of_pod = find_devices_of_pod(pod, cluster, devices)
-    except ClaimNotReadyError as error:
+        of_pod = resource_claims.find_devices_of_pod(pod, cluster, devices)
+    except resource_claims.ClaimNotReadyError as error:
         return PreFilterStatus(str(error), is_by_devices=True)
     for claim in of_pod.claims:
-        if get_allocation(claim) is not None:
+        if resource_claims.get_allocation(claim) is not None:
             continue
-        for request in list_requests(claim):
+        for request in resource_claims.list_requests(claim):
             status = _check_request(claim, request, cluster.device_classes.by_name)
             if status is not None:
                 return status
@@ -84,11 +75,11 @@ def pre_filter_dynamic_resources(pod: IncomingPod, cluster: Cluster) -> PreFilte
 def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Reject nodes from which allocated devices cannot be reached, and nodes whose devices do not suffice."""
     devices = cluster.devices
-    if devices is None or not needs_devices(pod, cluster):
+    if devices is None or not resource_claims.needs_devices(pod, cluster):
         return
     try:
-        of_pod = find_devices_of_pod(pod, cluster, devices)
-    except ClaimNotReadyError:
+        of_pod = resource_claims.find_devices_of_pod(pod, cluster, devices)
+    except resource_claims.ClaimNotReadyError:
         return
     if of_pod.special is not None:
         yield mark_unresolvable(_OLD_SPECIAL_CLAIM, np.ones(len(nodes), dtype=np.bool_))
@@ -111,9 +102,13 @@ def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
 def filter_published_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
     """Reject nodes whose devices do not suffice for the claims without devices, even if no other claim had any."""
     devices = cluster.devices
-    if devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
+    if (
+        devices is None
+        or not resource_claims.needs_devices(pod, cluster)
+        or resource_claims.find_hold_reason(pod, cluster)
+    ):
         return
-    of_pod = find_devices_of_pod(pod, cluster, devices)
+    of_pod = resource_claims.find_devices_of_pod(pod, cluster, devices)
     if of_pod.special is None:
         rejections = _find_rejections(pod, cluster, nodes, of_pod, is_idle=True)
         is_short = [
@@ -138,7 +133,7 @@ _TOO_MUCH_WORK = NodeRejection(f"devices: {TOO_MUCH_WORK}", is_undecided=True)
 
 
 def allocate_on_node(
-    pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod, *, is_idle: bool = False
+    pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: resource_claims.DevicesOfPod, *, is_idle: bool = False
 ) -> Sequence[Allocation] | NodeRejection:
     """Return the allocations of the claims without devices on a node, or the reason why there are none.
 
@@ -162,7 +157,7 @@ def allocate_on_node(
 
 
 def list_claims_on_node(
-    pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod
+    pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: resource_claims.DevicesOfPod
 ) -> tuple[ResourceClaim, ...]:
     """Return the claims that need devices on a node, with the one for extended resources that the node lacks."""
     classes = _list_backed_resources(cluster, node_index, of_pod.classes)
@@ -177,7 +172,12 @@ def _list_backed_resources(cluster: Cluster, node_index: int, classes: Mapping[s
 
 
 def _find_rejections(
-    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod, *, is_idle: bool = False
+    pod: IncomingPod,
+    cluster: Cluster,
+    nodes: NodeIndices,
+    of_pod: resource_claims.DevicesOfPod,
+    *,
+    is_idle: bool = False,
 ) -> list[NodeRejection | None]:
     """Return for each node the reason why devices do not suffice; None if they do."""
     assert cluster.devices is not None  # noqa: S101  # the callers have asked
@@ -198,7 +198,7 @@ def _find_rejections(
 
 
 def _group_by_claims(
-    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: resource_claims.DevicesOfPod
 ) -> Iterator[tuple[NodeIndices, tuple[ResourceClaim, ...]]]:
     """Yield the positions of nodes on which the same claims need devices, and these claims."""
     is_backed = [mask_device_backed(cluster, nodes, name) for name in of_pod.classes]
@@ -254,9 +254,9 @@ def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosi
     """Return the message of the post-filter for a pod that fits no node: it may free the devices of an idle claim."""
     is_reported, devices, nodes = cluster.scheduler_version.reports_claims, cluster.devices, diagnosis.nodes
     nothing = "no new claims to deallocate" if is_reported else ""
-    if devices is None or diagnosis.pre_filter_status is not None or not needs_devices(pod, cluster):
+    if devices is None or diagnosis.pre_filter_status is not None or not resource_claims.needs_devices(pod, cluster):
         return nothing
-    of_pod = find_devices_of_pod(pod, cluster, devices)
+    of_pod = resource_claims.find_devices_of_pod(pod, cluster, devices)
     if not of_pod.claims and not of_pod.classes:
         return nothing
     is_unavailable = np.zeros(len(nodes), dtype=np.bool_)
@@ -264,7 +264,8 @@ def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosi
         if status.reason == NOT_AVAILABLE:
             is_unavailable |= status.rejected
     if any(
-        is_idle_claim(claim, pod.uid) and _mask_unavailable((claim,), cluster, nodes[is_unavailable]).any()
+        resource_claims.is_idle_claim(claim, pod.uid)
+        and _mask_unavailable((claim,), cluster, nodes[is_unavailable]).any()
         for claim in of_pod.claims
     ):
         return "deallocation of ResourceClaim completed"
@@ -300,7 +301,7 @@ def _mask_unavailable(claims: Iterable[ResourceClaim], cluster: Cluster, nodes: 
     """
     unavailable = np.zeros(len(nodes), dtype=np.bool_)
     for claim in claims:
-        allocation = get_allocation(claim)
+        allocation = resource_claims.get_allocation(claim)
         if find_binding_state(claim, cluster.now) is BindingState.FAILED:
             return np.ones(len(nodes), dtype=np.bool_)
         if allocation is not None and allocation.node_selector is not None:

@@ -21,14 +21,7 @@ from tallygate.accounting.cluster.columns import NodeIndices
 from tallygate.accounting.cluster.storage_index import StorageIndex, get_claim_class
 from tallygate.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable, mark_unschedulable
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.scheduling.plugins.pod_claims import (
-    ClaimRef,
-    find_ownership_error,
-    get_claim_ref,
-    get_claim_spec,
-    list_claim_refs_on_node,
-    list_existing_claims,
-)
+from tallygate.accounting.scheduling.plugins import pod_claims
 from tallygate.objects.scheduling import DiskReference, Volume
 from tallygate.objects.storage import CsiDriver, PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
 
@@ -119,7 +112,7 @@ def _find_volume_handles(
     """
     handles: _DriverByHandle = {}
     for volume in volumes:
-        ref = get_claim_ref(volume, pod)
+        ref = pod_claims.get_claim_ref(volume, pod)
         handle = (
             _get_inline_handle(volume, is_migrated=is_migrated)
             if ref is None
@@ -159,13 +152,13 @@ def get_disk_handle(volume: Volume) -> str:
 
 
 def _get_claim_handle(
-    ref: ClaimRef, namespace: str, storage: StorageIndex, *, is_migrated: bool
+    ref: pod_claims.ClaimRef, namespace: str, storage: StorageIndex, *, is_migrated: bool
 ) -> tuple[str, str] | None:
     """Return driver and handle of a claim's volume, existing or still to be provisioned (getCSIDriverInfo)."""
     claim = storage.claims.get((namespace, ref.name))
     if claim is None:
         return None
-    name = get_claim_spec(claim).volume_name or ""
+    name = pod_claims.get_claim_spec(claim).volume_name or ""
     volume = storage.volumes.get(name)
     if volume is None:
         return _create_unprovisioned_handle(claim, namespace, ref.name, storage, is_migrated=is_migrated)
@@ -192,9 +185,9 @@ def _find_node_error(cluster: Cluster, storage: StorageIndex, node_index: int) -
     if node_index not in cluster.get_ephemeral_volume_counts():
         return None
     for pod in cluster.get_node_pods(node_index).values():
-        for ref in list_claim_refs_on_node(pod):
+        for ref in pod_claims.list_claim_refs_on_node(pod):
             claim = storage.claims.get((pod.namespace, ref.name))
-            error = None if claim is None else find_ownership_error(ref, claim, pod)
+            error = None if claim is None else pod_claims.find_ownership_error(ref, claim, pod)
             if error is not None:
                 return error
     return None
@@ -241,6 +234,8 @@ def _find_mounted_handles(cluster: Cluster, storage: StorageIndex, node_index: i
 
 def has_migrated_volume(pod: IncomingPod, storage: StorageIndex) -> bool:
     """Return whether a claim of the pod has an in-tree volume while nodes may have migrated to its driver."""
-    volume_names = [get_claim_spec(claim).volume_name or "" for claim in list_existing_claims(pod, storage)]
+    volume_names = [
+        pod_claims.get_claim_spec(claim).volume_name or "" for claim in pod_claims.list_existing_claims(pod, storage)
+    ]
     volumes = [storage.volumes[name] for name in volume_names if name in storage.volumes]
     return bool(storage.attach_limits) and any(volume.spec and find_migrated_driver(volume.spec) for volume in volumes)

@@ -11,33 +11,11 @@ from cryptography import x509
 from tallygate.accounting.selectors import SelectorError, parse_selector
 from tallygate.admission.self_registration import FAILURE_POLICY_ANNOTATION, is_left_to_gate
 from tallygate.admission.webhook_configuration import LIMITS_WEBHOOK
+from tallygate.cli.doctor import check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateDeployment, GateDisruptionBudget, LabelledNamespace, TlsSecret
 from tallygate.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
-from tallygate.cli.doctor.check_result import (
-    CheckResult,
-    check,
-    combine_results,
-    create_failure,
-    create_pass,
-    create_unknown,
-    create_warning,
-    format_kubectl,
-    format_names,
-    format_namespaced_kubectl,
-    format_tallygate,
-    format_webhook_patch,
-)
 from tallygate.cli.doctor.facts import VALIDATING, GateFacts, ServedCertificate, Unavailable
 from tallygate.cli.doctor.permissions import Feature, parse_features
-from tallygate.cli.doctor.webhook_match import (
-    CREATE_POD,
-    UPDATE_POD,
-    ExpectedConfigurations,
-    RequestKind,
-    is_called_for,
-    is_called_for_pods,
-    is_namespace_selected,
-)
 from tallygate.objects.admission_registration import Webhook, WebhookConfiguration
 from tallygate_certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
 
@@ -79,14 +57,18 @@ def list_publish_commands(facts: GateFacts) -> tuple[str, ...]:
     match find_issuer(facts):
         case _Issuer.GATE:
             return (
-                format_namespaced_kubectl(
+                check_result.format_namespaced_kubectl(
                     facts.location, "logs", "--selector=app.kubernetes.io/component=gate", "--tail=50"
                 ),
             )
         case _Issuer.CERT_MANAGER:
-            return (format_namespaced_kubectl(facts.location, "describe", "certificates.cert-manager.io", "tallygate"),)
+            return (
+                check_result.format_namespaced_kubectl(
+                    facts.location, "describe", "certificates.cert-manager.io", "tallygate"
+                ),
+            )
         case _Issuer.MANUAL:
-            return (format_tallygate(facts.location, "certs", "publish", _CERTIFICATE_DIRECTORY),)
+            return (check_result.format_tallygate(facts.location, "certs", "publish", _CERTIFICATE_DIRECTORY),)
 
 
 def list_renew_commands(facts: GateFacts) -> tuple[str, ...]:
@@ -95,12 +77,14 @@ def list_renew_commands(facts: GateFacts) -> tuple[str, ...]:
         case _Issuer.GATE:
             annotation = "tallygate.dev/renew=certificate"
             return (
-                format_namespaced_kubectl(
+                check_result.format_namespaced_kubectl(
                     facts.location, "annotate", "secret", facts.location.secret_name, annotation, "--overwrite"
                 ),
             )
         case _Issuer.CERT_MANAGER:  # cert-manager recreates a deleted Secret
-            return (format_namespaced_kubectl(facts.location, "delete", "secret", facts.location.secret_name),)
+            return (
+                check_result.format_namespaced_kubectl(facts.location, "delete", "secret", facts.location.secret_name),
+            )
         case _Issuer.MANUAL:
             renew_command = f"tallygate certs renew {_CERTIFICATE_DIRECTORY}"
             return (
@@ -117,8 +101,10 @@ def _format_secret_update(facts: GateFacts) -> str:
     """
     files = (f"--from-file={_CERTIFICATE_DIRECTORY}{name}" for name in (CHAIN_FILE, KEY_FILE, CA_FILE))
     create_arguments = ("create", "secret", "generic", facts.location.secret_name, "--type=kubernetes.io/tls", *files)
-    create_command = format_namespaced_kubectl(facts.location, *create_arguments, "--dry-run=client", "--output=yaml")
-    return f"{create_command} | {format_kubectl(facts.location, 'apply', '--filename=-')}"
+    create_command = check_result.format_namespaced_kubectl(
+        facts.location, *create_arguments, "--dry-run=client", "--output=yaml"
+    )
+    return f"{create_command} | {check_result.format_kubectl(facts.location, 'apply', '--filename=-')}"
 
 
 def _list_webhooks(facts: GateFacts) -> list[_RegisteredWebhook]:
@@ -147,35 +133,35 @@ def _load_served_chain(facts: GateFacts) -> list[x509.Certificate] | Unavailable
         return Unavailable(f"what the gate should serve with is {error}")
 
 
-@check(
+@check_result.check(
     "trusted",
     "API servers trust the certificate of the gate",
     "FAIL: a webhook's caBundle is empty, or has not signed the gate's certificate, or not for its name",
 )
-def check_trust(facts: GateFacts) -> CheckResult:
+def check_trust(facts: GateFacts) -> check_result.CheckResult:
     webhooks = _list_webhooks(facts)
     if facts.registration_problem:
-        return create_unknown(facts.registration_problem)
+        return check_result.create_unknown(facts.registration_problem)
     chain = _load_served_chain(facts)
     if isinstance(chain, Unavailable):
         without_bundle = [webhook.name for _, _, webhook in webhooks if not webhook.client_config.ca_bundle]
         if without_bundle and not facts.is_called_by_url:
-            return create_failure(
-                f"no caBundle, so the API server trusts no gate: {format_names(without_bundle)}",
+            return check_result.create_failure(
+                f"no caBundle, so the API server trusts no gate: {check_result.format_names(without_bundle)}",
                 *list_publish_commands(facts),
             )
-        return create_unknown(f"the certificate that the gate serves cannot be read: {chain.reason}")
+        return check_result.create_unknown(f"the certificate that the gate serves cannot be read: {chain.reason}")
     distrusting = [
         (registered, reason)
         for registered in webhooks
         if (reason := _find_webhook_distrust(facts, registered[2], chain))
     ]
     results = [
-        create_failure(f"{registered[2].name}: {reason}", *_list_fix_commands(facts, registered, chain))
+        check_result.create_failure(f"{registered[2].name}: {reason}", *_list_fix_commands(facts, registered, chain))
         for registered, reason in distrusting
     ]
-    return combine_results(
-        results, create_pass(f"all {len(webhooks)} webhooks trust the certificate that the gate serves")
+    return check_result.combine_results(
+        results, check_result.create_pass(f"all {len(webhooks)} webhooks trust the certificate that the gate serves")
     )
 
 
@@ -215,26 +201,26 @@ def _list_fix_commands(
         if is_trusted:
             encoded_bundle = base64.b64encode(bundle).decode()
             return (
-                format_webhook_patch(
+                check_result.format_webhook_patch(
                     facts.location, kind, configuration, webhook, "clientConfig/caBundle", encoded_bundle
                 ),
             )
     return list_renew_commands(facts) if chain[0].not_valid_after_utc < facts.now else list_publish_commands(facts)
 
 
-@check(
+@check_result.check(
     "certificate",
     "The certificate lasts",
     f"FAIL: it has expired, or its authority; WARN: less than {WARN_BEFORE.days} days or a tenth of its life "
     "left, or a "
     "replica serves with another one",
 )
-def check_certificate(facts: GateFacts) -> CheckResult:
+def check_certificate(facts: GateFacts) -> check_result.CheckResult:
     chain = _load_served_chain(facts)
     if isinstance(chain, Unavailable):
-        return combine_results(
+        return check_result.combine_results(
             [*_check_replica_certificates(facts, chain)],
-            create_unknown(f"the certificate that the gate serves cannot be read: {chain.reason}"),
+            check_result.create_unknown(f"the certificate that the gate serves cannot be read: {chain.reason}"),
         )
     certificate = chain[0]
     results = [
@@ -243,12 +229,12 @@ def check_certificate(facts: GateFacts) -> CheckResult:
         *_check_replica_certificates(facts, chain),
     ]
     days = (certificate.not_valid_after_utc - facts.now) / timedelta(days=1)
-    return combine_results(
-        results, create_pass(f"{days:.0f} days left, until {certificate.not_valid_after_utc:%Y-%m-%d}")
+    return check_result.combine_results(
+        results, check_result.create_pass(f"{days:.0f} days left, until {certificate.not_valid_after_utc:%Y-%m-%d}")
     )
 
 
-def _check_ca_bundles(facts: GateFacts) -> Iterator[CheckResult]:
+def _check_ca_bundles(facts: GateFacts) -> Iterator[check_result.CheckResult]:
     """Check the certificate of each bundle that expires last: a bundle may also contain a replaced one."""
     for bundle in {webhook.client_config.ca_bundle for _, _, webhook in _list_webhooks(facts)} - {b""}:
         try:
@@ -258,14 +244,14 @@ def _check_ca_bundles(facts: GateFacts) -> Iterator[CheckResult]:
         yield from _check_lifetime(facts, "the authority in caBundle", longest_lived)
 
 
-def _check_lifetime(facts: GateFacts, noun: str, certificate: x509.Certificate) -> Iterator[CheckResult]:
+def _check_lifetime(facts: GateFacts, noun: str, certificate: x509.Certificate) -> Iterator[check_result.CheckResult]:
     remaining = certificate.not_valid_after_utc - facts.now
     until = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
     threshold = min(WARN_BEFORE, (certificate.not_valid_after_utc - certificate.not_valid_before_utc) / _LIFETIME_PARTS)
     if remaining < timedelta():
-        yield create_failure(f"{noun} has expired on {until}", *list_renew_commands(facts))
+        yield check_result.create_failure(f"{noun} has expired on {until}", *list_renew_commands(facts))
     elif remaining < threshold:
-        yield create_warning(
+        yield check_result.create_warning(
             f"{noun} expires on {until}, in {_format_remaining(remaining)}", *list_renew_commands(facts)
         )
 
@@ -275,7 +261,9 @@ def _format_remaining(remaining: timedelta) -> str:
     return f"{seconds / _DAY_SECONDS:.1f} days" if seconds >= _DAY_SECONDS else f"{seconds / 3600:.1f} hours"
 
 
-def _check_replica_certificates(facts: GateFacts, chain: list[x509.Certificate] | Unavailable) -> Iterator[CheckResult]:
+def _check_replica_certificates(
+    facts: GateFacts, chain: list[x509.Certificate] | Unavailable
+) -> Iterator[check_result.CheckResult]:
     """Check the expiry times that the replicas report."""
     if isinstance(facts.replicas, Unavailable):
         return
@@ -286,12 +274,12 @@ def _check_replica_certificates(facts: GateFacts, chain: list[x509.Certificate] 
         if not not_after or not 0 < not_after < _MAX_TIMESTAMP:
             continue
         if not_after < facts.now.timestamp():
-            yield create_failure(
+            yield check_result.create_failure(
                 f"replica {replica.name} serves with a certificate that has expired", *list_renew_commands(facts)
             )
         elif not isinstance(chain, Unavailable) and abs(not_after - _get_not_after(chain)) > _TOLERANCE_SECONDS:
             reason = f"replica {replica.name} serves with another certificate than it should, good until "
-            yield create_warning(
+            yield check_result.create_warning(
                 f"{reason}{datetime.fromtimestamp(not_after, facts.now.tzinfo):%Y-%m-%d}",
                 *_list_restart_commands(facts),
             )
@@ -305,7 +293,7 @@ def _list_restart_commands(facts: GateFacts) -> tuple[str, ...]:
     return (
         ()
         if facts.is_called_by_url
-        else (format_namespaced_kubectl(facts.location, "rollout", "restart", "deployment/tallygate"),)
+        else (check_result.format_namespaced_kubectl(facts.location, "rollout", "restart", "deployment/tallygate"),)
     )
 
 
@@ -313,22 +301,22 @@ _FAIL_POLICY = "Fail"
 _KUBE_SYSTEM = "kube-system"
 _MIN_REPLICAS = 2
 _VITAL_REQUESTS = (
-    RequestKind("", "nodes", "CREATE", "Cluster"),
-    RequestKind("", "nodes/status", "UPDATE", "Cluster"),
-    RequestKind("coordination.k8s.io", "leases", "UPDATE", "Namespaced"),
-    RequestKind("", "namespaces", "UPDATE", "Cluster"),
-    RequestKind("", "endpoints", "UPDATE", "Namespaced"),
-    RequestKind("discovery.k8s.io", "endpointslices", "UPDATE", "Namespaced"),
-    RequestKind("", "secrets", "UPDATE", "Namespaced"),
-    RequestKind("", "configmaps", "UPDATE", "Namespaced"),
-    RequestKind("", "serviceaccounts/token", "CREATE", "Namespaced"),
-    RequestKind("", "pods/status", "UPDATE", "Namespaced"),
-    RequestKind("", "pods/binding", "CREATE", "Namespaced"),
-    RequestKind("", "pods/eviction", "CREATE", "Namespaced"),
-    RequestKind("", "pods", "DELETE", "Namespaced"),
-    RequestKind("apiextensions.k8s.io", "customresourcedefinitions", "UPDATE", "Cluster"),
-    RequestKind("certificates.k8s.io", "certificatesigningrequests", "CREATE", "Cluster"),
-    RequestKind("rbac.authorization.k8s.io", "clusterroles", "UPDATE", "Cluster"),
+    webhook_match.RequestKind("", "nodes", "CREATE", "Cluster"),
+    webhook_match.RequestKind("", "nodes/status", "UPDATE", "Cluster"),
+    webhook_match.RequestKind("coordination.k8s.io", "leases", "UPDATE", "Namespaced"),
+    webhook_match.RequestKind("", "namespaces", "UPDATE", "Cluster"),
+    webhook_match.RequestKind("", "endpoints", "UPDATE", "Namespaced"),
+    webhook_match.RequestKind("discovery.k8s.io", "endpointslices", "UPDATE", "Namespaced"),
+    webhook_match.RequestKind("", "secrets", "UPDATE", "Namespaced"),
+    webhook_match.RequestKind("", "configmaps", "UPDATE", "Namespaced"),
+    webhook_match.RequestKind("", "serviceaccounts/token", "CREATE", "Namespaced"),
+    webhook_match.RequestKind("", "pods/status", "UPDATE", "Namespaced"),
+    webhook_match.RequestKind("", "pods/binding", "CREATE", "Namespaced"),
+    webhook_match.RequestKind("", "pods/eviction", "CREATE", "Namespaced"),
+    webhook_match.RequestKind("", "pods", "DELETE", "Namespaced"),
+    webhook_match.RequestKind("apiextensions.k8s.io", "customresourcedefinitions", "UPDATE", "Cluster"),
+    webhook_match.RequestKind("certificates.k8s.io", "certificatesigningrequests", "CREATE", "Cluster"),
+    webhook_match.RequestKind("rbac.authorization.k8s.io", "clusterroles", "UPDATE", "Cluster"),
 )
 """The requests that a cluster needs to recover while no gate responds. The gate evaluates none of them."""
 
@@ -341,42 +329,42 @@ def _list_failing_webhooks(facts: GateFacts) -> Iterator[_RegisteredWebhook]:
                 yield kind, configuration, webhook
 
 
-@check(
+@check_result.check(
     "failure-policy",
     "failurePolicy fits the number of replicas",
     "FAIL: Fail, and no replica is ready; WARN: Ignore, one replica, no PodDisruptionBudget, or one that blocks "
     "evictions",
 )
-def check_failure_policy(facts: GateFacts) -> CheckResult:
+def check_failure_policy(facts: GateFacts) -> check_result.CheckResult:
     if facts.registration_problem:
-        return create_unknown(facts.registration_problem)
+        return check_result.create_unknown(facts.registration_problem)
     results = list(_find_open_webhooks(facts))
-    if any(is_called_for_pods(webhook) for _, _, webhook in _list_failing_webhooks(facts)):
+    if any(webhook_match.is_called_for_pods(webhook) for _, _, webhook in _list_failing_webhooks(facts)):
         results += _check_availability(facts)
-    return combine_results(results, create_pass(_format_failure_policy(facts)))
+    return check_result.combine_results(results, check_result.create_pass(_format_failure_policy(facts)))
 
 
-def _find_open_webhooks(facts: GateFacts) -> Iterator[CheckResult]:
+def _find_open_webhooks(facts: GateFacts) -> Iterator[check_result.CheckResult]:
     for kind, configuration in facts.list_configurations():
         for webhook in configuration.webhooks:
-            if is_called_for_pods(webhook) and webhook.failure_policy != _FAIL_POLICY:
+            if webhook_match.is_called_for_pods(webhook) and webhook.failure_policy != _FAIL_POLICY:
                 reason = f"{webhook.name} has failurePolicy Ignore: all pods are accepted while no gate answers"
-                yield create_warning(reason, _format_policy_fix(facts, kind, configuration, webhook))
+                yield check_result.create_warning(reason, _format_policy_fix(facts, kind, configuration, webhook))
             elif webhook.name == LIMITS_WEBHOOK and webhook.failure_policy != _FAIL_POLICY:
                 reason = (
                     f"{webhook.name} has failurePolicy {webhook.failure_policy}: while no gate answers, annotations "
                     "that set limits are accepted from each user who may update namespaces"
                 )
-                patch = format_webhook_patch(
+                patch = check_result.format_webhook_patch(
                     facts.location, kind, configuration, webhook, "failurePolicy", _FAIL_POLICY
                 )
-                yield create_warning(reason, patch)
+                yield check_result.create_warning(reason, patch)
 
 
 def _format_policy_fix(facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook) -> str:
     """Return a command that sets the failure policy, or asks the gate to, which would restore its own otherwise."""
     if is_left_to_gate(configuration):
-        return format_kubectl(
+        return check_result.format_kubectl(
             facts.location,
             "annotate",
             kind,
@@ -384,39 +372,44 @@ def _format_policy_fix(facts: GateFacts, kind: str, configuration: WebhookConfig
             f"{FAILURE_POLICY_ANNOTATION}={_FAIL_POLICY}",
             "--overwrite",
         )
-    return format_webhook_patch(facts.location, kind, configuration, webhook, "failurePolicy", _FAIL_POLICY)
+    return check_result.format_webhook_patch(
+        facts.location, kind, configuration, webhook, "failurePolicy", _FAIL_POLICY
+    )
 
 
-def _check_availability(facts: GateFacts) -> Iterator[CheckResult]:
+def _check_availability(facts: GateFacts) -> Iterator[check_result.CheckResult]:
     """Check the availability that failurePolicy Fail requires."""
     if facts.is_called_by_url:
         return
     deployment = facts.deployment
     if isinstance(deployment, Unavailable):
-        yield create_unknown(f"the Deployment cannot be read: {deployment.reason}")
+        yield check_result.create_unknown(f"the Deployment cannot be read: {deployment.reason}")
     elif deployment is None:
-        yield create_failure(
+        yield check_result.create_failure(
             f"failurePolicy is Fail, and there is no Deployment {facts.location.namespace}/tallygate to answer"
         )
     elif deployment.status.ready_replicas == 0:
         yield _report_no_ready_replica(facts, deployment)
     elif deployment.spec.replicas < _MIN_REPLICAS:
         reason = "failurePolicy is Fail with one replica: while it restarts, no pod can be created"
-        yield create_warning(reason, *_list_scale_commands(facts, deployment))
+        yield check_result.create_warning(reason, *_list_scale_commands(facts, deployment))
     else:
         yield from _check_disruption_budgets(facts, deployment)
 
 
-def _report_no_ready_replica(facts: GateFacts, deployment: GateDeployment) -> CheckResult:
+def _report_no_ready_replica(facts: GateFacts, deployment: GateDeployment) -> check_result.CheckResult:
     desired = deployment.spec.replicas
     reason = f"failurePolicy is Fail and 0 of {desired} replicas are ready: no pod can be created outside kube-system"
     if desired == 0:
-        return create_failure(
-            reason, format_namespaced_kubectl(facts.location, "scale", "deployment/tallygate", "--replicas=1")
+        return check_result.create_failure(
+            reason,
+            check_result.format_namespaced_kubectl(facts.location, "scale", "deployment/tallygate", "--replicas=1"),
         )
-    return create_failure(
+    return check_result.create_failure(
         reason,
-        format_namespaced_kubectl(facts.location, "describe", "pods", "--selector=app.kubernetes.io/component=gate"),
+        check_result.format_namespaced_kubectl(
+            facts.location, "describe", "pods", "--selector=app.kubernetes.io/component=gate"
+        ),
     )
 
 
@@ -427,24 +420,27 @@ def _list_scale_commands(facts: GateFacts, deployment: GateDeployment) -> tuple[
     """
     if Feature.CLUSTER_LEDGERS not in parse_features(deployment.arguments):
         return ()
-    return (format_namespaced_kubectl(facts.location, "scale", "deployment/tallygate", "--replicas=2"),)
+    return (check_result.format_namespaced_kubectl(facts.location, "scale", "deployment/tallygate", "--replicas=2"),)
 
 
-def _check_disruption_budgets(facts: GateFacts, deployment: GateDeployment) -> Iterator[CheckResult]:
+def _check_disruption_budgets(facts: GateFacts, deployment: GateDeployment) -> Iterator[check_result.CheckResult]:
     if isinstance(facts.disruption_budgets, Unavailable):
-        yield create_unknown(f"PodDisruptionBudgets cannot be read: {facts.disruption_budgets.reason}")
+        yield check_result.create_unknown(f"PodDisruptionBudgets cannot be read: {facts.disruption_budgets.reason}")
         return
     matching = [budget for budget in facts.disruption_budgets if _is_budget_for(budget, deployment)]
     if not matching:
         replicas = deployment.spec.replicas
         reason = f"no PodDisruptionBudget protects the {replicas} replicas: a drain may end all of them at once"
         command = ("create", "poddisruptionbudget", "tallygate", "--min-available=1")
-        yield create_warning(
-            reason, format_namespaced_kubectl(facts.location, *command, "--selector=app.kubernetes.io/component=gate")
+        yield check_result.create_warning(
+            reason,
+            check_result.format_namespaced_kubectl(
+                facts.location, *command, "--selector=app.kubernetes.io/component=gate"
+            ),
         )
     for budget in matching:
         if budget.status.expected_pods > 0 and budget.status.disruptions_allowed == 0:
-            yield create_warning(
+            yield check_result.create_warning(
                 f"the PodDisruptionBudget {budget.metadata.name} allows no disruption: a drain of the node of a "
                 "replica never ends"
                 if deployment.status.ready_replicas >= deployment.spec.replicas
@@ -468,37 +464,42 @@ def _format_failure_policy(facts: GateFacts) -> str:
     return f"Fail, with {ready} ready replicas and a PodDisruptionBudget"
 
 
-@check(
+@check_result.check(
     "exempt",
     "kube-system and the gate's own namespace do not wait for it",
     "FAIL: Fail, and pods there are sent to the gate",
 )
-def check_exempt_namespaces(facts: GateFacts) -> CheckResult:
+def check_exempt_namespaces(facts: GateFacts) -> check_result.CheckResult:
     if facts.registration_problem:
-        return create_unknown(facts.registration_problem)
+        return check_result.create_unknown(facts.registration_problem)
     exempt = _list_exempt_namespaces(facts)
     results = [
-        create_failure(
-            f"{webhook.name} calls the gate for pods in {format_names(selected)} with failurePolicy Fail: "
+        check_result.create_failure(
+            f"{webhook.name} calls the gate for pods in {check_result.format_names(selected)} with failurePolicy Fail: "
             "while no gate answers, the pods that would start it again cannot be created",
             _format_selector_patch(facts, kind, configuration, webhook),
         )
         for kind, configuration, webhook in _list_failing_webhooks(facts)
-        if is_called_for_pods(webhook)
-        and (selected := [namespace.name for namespace in exempt if is_namespace_selected(webhook, namespace)])
+        if webhook_match.is_called_for_pods(webhook)
+        and (
+            selected := [
+                namespace.name for namespace in exempt if webhook_match.is_namespace_selected(webhook, namespace)
+            ]
+        )
     ]
-    return combine_results(
-        results, create_pass(f"the gate is not called for {' and '.join(namespace.name for namespace in exempt)}")
+    return check_result.combine_results(
+        results,
+        check_result.create_pass(f"the gate is not called for {' and '.join(namespace.name for namespace in exempt)}"),
     )
 
 
 def _format_selector_patch(facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook) -> str:
-    expected = ExpectedConfigurations(facts.location)
+    expected = webhook_match.ExpectedConfigurations(facts.location)
     name = (
         webhook.name if expected.find_webhook(kind, webhook.name) else expected.get_configuration(kind).webhooks[0].name
     )
     value = expected.get_field(kind, name, "namespaceSelector")
-    return format_webhook_patch(facts.location, kind, configuration, webhook, "namespaceSelector", value)
+    return check_result.format_webhook_patch(facts.location, kind, configuration, webhook, "namespaceSelector", value)
 
 
 def _list_exempt_namespaces(facts: GateFacts) -> list[LabelledNamespace]:
@@ -514,31 +515,34 @@ def _list_exempt_namespaces(facts: GateFacts) -> list[LabelledNamespace]:
     return [namespaces_by_name.get(name, LabelledNamespace(name, {})) for name in names]
 
 
-@check(
+@check_result.check(
     "lockout",
     "Nothing that brings the gate back waits for it",
     "FAIL: a webhook with Fail selects nodes, leases, secrets or the like",
 )
-def check_lockout(facts: GateFacts) -> CheckResult:
+def check_lockout(facts: GateFacts) -> check_result.CheckResult:
     if facts.registration_problem:
-        return create_unknown(facts.registration_problem)
+        return check_result.create_unknown(facts.registration_problem)
     results = []
     for kind, configuration, webhook in _list_failing_webhooks(facts):
-        vital = [str(request) for request in _VITAL_REQUESTS if is_called_for(webhook, request)]
+        vital = [str(request) for request in _VITAL_REQUESTS if webhook_match.is_called_for(webhook, request)]
         if vital and not _is_narrowed(facts, kind, webhook):
             reason = (
-                f"{webhook.name} has failurePolicy Fail and matches {format_names(vital)}: these requests "
+                f"{webhook.name} has failurePolicy Fail and matches {check_result.format_names(vital)}: these requests "
                 "fail while no gate answers"
             )
-            results.append(create_failure(reason, *_list_unlock_commands(facts, kind, configuration, webhook)))
-    return combine_results(
-        results, create_pass("nodes, leases and other requests that a restart needs do not wait for the gate")
+            results.append(
+                check_result.create_failure(reason, *_list_unlock_commands(facts, kind, configuration, webhook))
+            )
+    return check_result.combine_results(
+        results,
+        check_result.create_pass("nodes, leases and other requests that a restart needs do not wait for the gate"),
     )
 
 
 def _is_narrowed(facts: GateFacts, kind: str, webhook: Webhook) -> bool:
     """Return whether a webhook that is to fail closed has the match conditions that leave vital requests alone."""
-    expected = ExpectedConfigurations(facts.location).find_webhook(kind, webhook.name)
+    expected = webhook_match.ExpectedConfigurations(facts.location).find_webhook(kind, webhook.name)
     return (
         expected is not None
         and expected.failure_policy == _FAIL_POLICY
@@ -551,42 +555,46 @@ def _is_narrowed(facts: GateFacts, kind: str, webhook: Webhook) -> bool:
 def _list_unlock_commands(
     facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook
 ) -> Sequence[str]:
-    expected = ExpectedConfigurations(facts.location)
+    expected = webhook_match.ExpectedConfigurations(facts.location)
     expected_webhook = expected.find_webhook(kind, webhook.name)
     if expected_webhook is None or expected_webhook.failure_policy != _FAIL_POLICY:
-        return (format_webhook_patch(facts.location, kind, configuration, webhook, "failurePolicy", "Ignore"),)
+        return (
+            check_result.format_webhook_patch(facts.location, kind, configuration, webhook, "failurePolicy", "Ignore"),
+        )
     name = "rules" if webhook.rules != expected_webhook.rules else "matchConditions"
     value = expected.get_field(kind, webhook.name, name)
-    return (format_webhook_patch(facts.location, kind, configuration, webhook, name, value),)
+    return (check_result.format_webhook_patch(facts.location, kind, configuration, webhook, name, value),)
 
 
-@check(
+@check_result.check(
     "excluded-namespaces",
     "No other namespace is excluded",
     "WARN: a namespaceSelector excludes some",
 )
-def check_excluded_namespaces(facts: GateFacts) -> CheckResult:
+def check_excluded_namespaces(facts: GateFacts) -> check_result.CheckResult:
     if isinstance(facts.namespaces, Unavailable):
-        return create_unknown(f"namespaces cannot be listed: {facts.namespaces.reason}")
+        return check_result.create_unknown(f"namespaces cannot be listed: {facts.namespaces.reason}")
     if facts.registration_problem or not isinstance(facts.validating, WebhookConfiguration):
-        return create_unknown(facts.registration_problem or "the gate's validating configuration cannot be seen")
+        return check_result.create_unknown(
+            facts.registration_problem or "the gate's validating configuration cannot be seen"
+        )
     configuration = facts.validating
-    pod_webhooks = [webhook for webhook in configuration.webhooks if is_called_for_pods(webhook)]
+    pod_webhooks = [webhook for webhook in configuration.webhooks if webhook_match.is_called_for_pods(webhook)]
     exempt = {namespace.name for namespace in _list_exempt_namespaces(facts)}
     other_namespaces = [namespace for namespace in facts.namespaces if namespace.name not in exempt]
     excluded = sorted(namespace.name for namespace in other_namespaces if not _is_evaluated(pod_webhooks, namespace))
     if not excluded:
-        return create_pass(
+        return check_result.create_pass(
             f"all {len(other_namespaces)} namespaces except {' and '.join(sorted(exempt))} are evaluated"
         )
     fix_commands = [
         _format_selector_patch(facts, VALIDATING, configuration, webhook)
         for webhook in pod_webhooks
-        if not all(is_namespace_selected(webhook, namespace) for namespace in other_namespaces)
+        if not all(webhook_match.is_namespace_selected(webhook, namespace) for namespace in other_namespaces)
     ]
-    return create_warning(
+    return check_result.create_warning(
         f"{len(excluded)} of {len(other_namespaces)} namespaces are excluded by namespaceSelector: "
-        f"{format_names(excluded)}; no rule and no "
+        f"{check_result.format_names(excluded)}; no rule and no "
         "cap applies there",
         *fix_commands,
     )
@@ -595,6 +603,9 @@ def check_excluded_namespaces(facts: GateFacts) -> CheckResult:
 def _is_evaluated(pod_webhooks: Sequence[Webhook], namespace: LabelledNamespace) -> bool:
     """Return whether webhooks are called for creates and for updates of pods in the namespace."""
     return all(
-        any(is_called_for(webhook, request) and is_namespace_selected(webhook, namespace) for webhook in pod_webhooks)
-        for request in (CREATE_POD, UPDATE_POD)
+        any(
+            webhook_match.is_called_for(webhook, request) and webhook_match.is_namespace_selected(webhook, namespace)
+            for webhook in pod_webhooks
+        )
+        for request in (webhook_match.CREATE_POD, webhook_match.UPDATE_POD)
     )

@@ -7,21 +7,8 @@ from typing import Final
 from tallygate.accounting.selectors import SelectorError, parse_selector
 from tallygate.admission.request import Phase
 from tallygate.admission.self_registration import RegistrationState
+from tallygate.cli.doctor import check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateNetworkPolicy
-from tallygate.cli.doctor.check_result import (
-    CheckResult,
-    check,
-    combine_results,
-    create_failure,
-    create_pass,
-    create_unknown,
-    create_warning,
-    format_kubectl,
-    format_names,
-    format_namespaced_kubectl,
-    format_tallygate,
-    format_webhook_patch,
-)
 from tallygate.cli.doctor.facts import (
     MUTATING,
     VALIDATING,
@@ -29,17 +16,6 @@ from tallygate.cli.doctor.facts import (
     GateFacts,
     Unavailable,
     is_unregistered,
-)
-from tallygate.cli.doctor.webhook_match import (
-    CREATE_POD,
-    ExpectedConfigurations,
-    RequestKind,
-    has_webhook_for,
-    is_called_for,
-    is_called_for_pods,
-    is_restrictive,
-    list_registered_resources,
-    list_request_kinds,
 )
 from tallygate.objects.admission_registration import MatchCondition, Webhook, WebhookConfiguration
 
@@ -50,38 +26,43 @@ request waits for the whole timeout if the gate hangs.
 _PHASES = {MUTATING: Phase.MUTATING, VALIDATING: Phase.VALIDATING}
 
 
-@check(
+@check_result.check(
     "registered",
     "Both webhook configurations are there",
     "FAIL: one is missing, has no webhooks yet, or does not select pods",
 )
-def check_registered(facts: GateFacts) -> CheckResult:
+def check_registered(facts: GateFacts) -> check_result.CheckResult:
     results = []
     for kind, configuration in ((MUTATING, facts.mutating), (VALIDATING, facts.validating)):
         if isinstance(configuration, Unavailable):
-            results.append(create_unknown(f"the {kind} {facts.location.name} cannot be read: {configuration.reason}"))
+            results.append(
+                check_result.create_unknown(f"the {kind} {facts.location.name} cannot be read: {configuration.reason}")
+            )
         elif configuration is None:
             consequence = (
                 "requests are accepted without evaluation" if kind == VALIDATING else "no missing limit is filled in"
             )
             results.append(
-                create_failure(f"there is no {kind} {facts.location.name}: {consequence}", _format_register(facts))
+                check_result.create_failure(
+                    f"there is no {kind} {facts.location.name}: {consequence}", _format_register(facts)
+                )
             )
         elif is_unregistered(configuration):
             results.append(_report_unregistered(facts, kind))
-        elif not has_webhook_for(configuration, CREATE_POD):
+        elif not webhook_match.has_webhook_for(configuration, webhook_match.CREATE_POD):
             results.append(
-                create_failure(
+                check_result.create_failure(
                     f"the {kind} {facts.location.name} does not speak of pods",
                     *_list_rule_fixes(facts, kind, configuration),
                 )
             )
-    return combine_results(
-        results, create_pass(f"both are there: {', '.join(kind for kind, _ in facts.list_configurations())}")
+    return check_result.combine_results(
+        results,
+        check_result.create_pass(f"both are there: {', '.join(kind for kind, _ in facts.list_configurations())}"),
     )
 
 
-def _report_unregistered(facts: GateFacts, kind: str) -> CheckResult:
+def _report_unregistered(facts: GateFacts, kind: str) -> check_result.CheckResult:
     """Report the reason of the replica that would register the gate: its readiness check `registration`."""
     replicas = () if isinstance(facts.replicas, Unavailable) else facts.replicas
     details = [detail for replica in replicas if (detail := replica.find_check("registration"))]
@@ -89,36 +70,37 @@ def _report_unregistered(facts: GateFacts, kind: str) -> CheckResult:
     reasons = [str(detail.get("reason") or "no reason is known") for detail in active or details]
     reason = f"the {kind} {facts.location.name} has no webhooks yet: the gate has not registered itself"
     if reasons:
-        return create_failure(f"{reason}: {reasons[0]}")
+        return check_result.create_failure(f"{reason}: {reasons[0]}")
     if isinstance(facts.replicas, Unavailable) or not facts.replicas:
-        remedy = format_namespaced_kubectl(
+        remedy = check_result.format_namespaced_kubectl(
             facts.location, "describe", "pods", "--selector=app.kubernetes.io/component=gate"
         )
-        return create_failure(f"{reason}, and no replica can be asked why", remedy)
-    return create_failure(
+        return check_result.create_failure(f"{reason}, and no replica can be asked why", remedy)
+    return check_result.create_failure(
         f"{reason}: it has no access to the API server",
-        format_tallygate(facts.location, "certs", "publish", "certs.d/"),
+        check_result.format_tallygate(facts.location, "certs", "publish", "certs.d/"),
     )
 
 
-@check(
+@check_result.check(
     "rules",
     "They have every kind of request that the gate evaluates, resize and status included",
     "FAIL: one kind is not sent",
 )
-def check_rules(facts: GateFacts) -> CheckResult:
+def check_rules(facts: GateFacts) -> check_result.CheckResult:
     results = []
-    expected = ExpectedConfigurations(facts.location)
+    expected = webhook_match.ExpectedConfigurations(facts.location)
     for kind, configuration in facts.list_configurations():
         missing = [
             str(request)
             for request in _list_all_request_kinds(expected.get_configuration(kind))
-            if not has_webhook_for(configuration, request)
+            if not webhook_match.has_webhook_for(configuration, request)
         ]
         if missing:
             results.append(
-                create_failure(
-                    f"in the {_PHASES[kind]} phase the API server does not ask about {format_names(missing)}",
+                check_result.create_failure(
+                    f"in the {_PHASES[kind]} phase the API server does not ask about "
+                    f"{check_result.format_names(missing)}",
                     *_list_rule_fixes(facts, kind, configuration),
                 )
             )
@@ -127,16 +109,18 @@ def check_rules(facts: GateFacts) -> CheckResult:
     )
     return _require_registration(
         facts,
-        combine_results(results, create_pass(f"every kind of request that the gate evaluates is sent: {counts_text}")),
+        check_result.combine_results(
+            results, check_result.create_pass(f"every kind of request that the gate evaluates is sent: {counts_text}")
+        ),
     )
 
 
-@check(
+@check_result.check(
     "conditions",
     "No label of an object and no condition lets a request past",
     "FAIL: an objectSelector; WARN: conditions that are not ours, matchPolicy Exact",
 )
-def check_conditions(facts: GateFacts) -> CheckResult:
+def check_conditions(facts: GateFacts) -> check_result.CheckResult:
     results = [
         result
         for kind, configuration in facts.list_configurations()
@@ -144,25 +128,28 @@ def check_conditions(facts: GateFacts) -> CheckResult:
         for result in _find_bypasses(facts, kind, configuration, webhook)
     ]
     return _require_registration(
-        facts, combine_results(results, create_pass("nothing that a tenant writes decides whether we are asked"))
+        facts,
+        check_result.combine_results(
+            results, check_result.create_pass("nothing that a tenant writes decides whether we are asked")
+        ),
     )
 
 
 def _find_bypasses(
     facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook
-) -> Iterator[CheckResult]:
+) -> Iterator[check_result.CheckResult]:
     def format_fix(field: str, value: object) -> str:
-        return format_webhook_patch(facts.location, kind, configuration, webhook, field, value)
+        return check_result.format_webhook_patch(facts.location, kind, configuration, webhook, field, value)
 
-    if is_restrictive(webhook.object_selector):
+    if webhook_match.is_restrictive(webhook.object_selector):
         reason = f"{webhook.name} has an objectSelector: who labels his object gets past it"
-        yield create_failure(reason, format_fix("objectSelector", {}))
+        yield check_result.create_failure(reason, format_fix("objectSelector", {}))
     if webhook.match_policy != "Equivalent":
         reason = f"{webhook.name} has matchPolicy {webhook.match_policy}: another version of an API gets past it"
-        yield create_warning(reason, format_fix("matchPolicy", "Equivalent"))
-    resources = list_registered_resources(configuration, facts.workloads.known)
+        yield check_result.create_warning(reason, format_fix("matchPolicy", "Equivalent"))
+    resources = webhook_match.list_registered_resources(configuration, facts.workloads.known)
     implies_requests = not isinstance(facts.policies, Unavailable) and bool(facts.policies.implied_requests)
-    expected = ExpectedConfigurations(facts.location, resources, implies_requests=implies_requests)
+    expected = webhook_match.ExpectedConfigurations(facts.location, resources, implies_requests=implies_requests)
     expected_webhook = expected.find_webhook(kind, webhook.name)
     if expected_webhook is not None and (
         unexpected := _format_unexpected(expected_webhook.match_conditions, webhook.match_conditions)
@@ -171,21 +158,21 @@ def _find_bypasses(
             f"{webhook.name} has match conditions that the gate does not register and that may exclude requests: "
             f"{unexpected}"
         )
-        yield create_warning(
+        yield check_result.create_warning(
             reason, format_fix("matchConditions", expected.get_field(kind, webhook.name, "matchConditions") or [])
         )
 
 
 def _format_unexpected(expected: tuple[MatchCondition, ...], conditions: tuple[MatchCondition, ...]) -> str:
-    return format_names([condition.name for condition in conditions if condition not in expected])
+    return check_result.format_names([condition.name for condition in conditions if condition not in expected])
 
 
-@check(
+@check_result.check(
     "timeouts",
     "The time that is given fits",
     f"WARN: less than {MIN_TIMEOUT_SECONDS} s or more than {MAX_TIMEOUT_SECONDS} s",
 )
-def check_timeouts(facts: GateFacts) -> CheckResult:
+def check_timeouts(facts: GateFacts) -> check_result.CheckResult:
     results = []
     for kind, configuration in facts.list_configurations():
         for webhook in configuration.webhooks:
@@ -197,8 +184,11 @@ def check_timeouts(facts: GateFacts) -> CheckResult:
             else:
                 continue
             results.append(
-                create_warning(
-                    reason, format_webhook_patch(facts.location, kind, configuration, webhook, "timeoutSeconds", 5)
+                check_result.create_warning(
+                    reason,
+                    check_result.format_webhook_patch(
+                        facts.location, kind, configuration, webhook, "timeoutSeconds", 5
+                    ),
                 )
             )
     timeouts = sorted(
@@ -208,65 +198,73 @@ def check_timeouts(facts: GateFacts) -> CheckResult:
             for webhook in configuration.webhooks
         }
     )
-    return _require_registration(facts, combine_results(results, create_pass(f"{', '.join(map(str, timeouts))} s")))
+    return _require_registration(
+        facts, check_result.combine_results(results, check_result.create_pass(f"{', '.join(map(str, timeouts))} s"))
+    )
 
 
-@check(
+@check_result.check(
     "reinvocation",
     "The gate is called again after a change by another webhook",
     "WARN: other webhooks change pods after the gate, and reinvocationPolicy is Never",
 )
-def check_reinvocation(facts: GateFacts) -> CheckResult:
+def check_reinvocation(facts: GateFacts) -> check_result.CheckResult:
     """Check the mutating webhooks after the gate's.
 
     The API server calls them in the order of their configurations' names (apiserver, mutating_webhook_manager.go).
     """
     if facts.registration_problem or not isinstance(facts.mutating, WebhookConfiguration):
-        return create_unknown(facts.registration_problem or "the gate's own mutating configuration cannot be seen")
+        return check_result.create_unknown(
+            facts.registration_problem or "the gate's own mutating configuration cannot be seen"
+        )
     if isinstance(facts.other_configurations, Unavailable):
-        return create_unknown(f"other configurations cannot be read: {facts.other_configurations.reason}")
+        return check_result.create_unknown(f"other configurations cannot be read: {facts.other_configurations.reason}")
     own_configuration = facts.mutating
     later_names = sorted(
         configuration.name
         for configuration in facts.other_configurations
-        if configuration.name > own_configuration.name and has_webhook_for(configuration, CREATE_POD)
+        if configuration.name > own_configuration.name
+        and webhook_match.has_webhook_for(configuration, webhook_match.CREATE_POD)
     )
     if not later_names:
-        return create_pass("no other mutating webhook sees pods after the gate")
+        return check_result.create_pass("no other mutating webhook sees pods after the gate")
     results = [
-        create_warning(
-            f"{format_names(later_names)} may change pods after {webhook.name}, which is not called again "
+        check_result.create_warning(
+            f"{check_result.format_names(later_names)} may change pods after {webhook.name}, which is not called again "
             "(reinvocationPolicy "
             "Never): what is then missing is refused instead of filled in",
-            format_webhook_patch(
+            check_result.format_webhook_patch(
                 facts.location, MUTATING, own_configuration, webhook, "reinvocationPolicy", "IfNeeded"
             ),
         )
         for webhook in own_configuration.webhooks
-        if is_called_for_pods(webhook) and webhook.reinvocation_policy != "IfNeeded"
+        if webhook_match.is_called_for_pods(webhook) and webhook.reinvocation_policy != "IfNeeded"
     ]
-    return combine_results(
-        results, create_pass(f"{format_names(later_names)} may change pods after the gate, which is then asked again")
+    return check_result.combine_results(
+        results,
+        check_result.create_pass(
+            f"{check_result.format_names(later_names)} may change pods after the gate, which is then asked again"
+        ),
     )
 
 
-def _require_registration(facts: GateFacts, result: CheckResult) -> CheckResult:
-    return create_unknown(facts.registration_problem) if facts.registration_problem else result
+def _require_registration(facts: GateFacts, result: check_result.CheckResult) -> check_result.CheckResult:
+    return check_result.create_unknown(facts.registration_problem) if facts.registration_problem else result
 
 
-def _list_all_request_kinds(configuration: WebhookConfiguration) -> Iterator[RequestKind]:
+def _list_all_request_kinds(configuration: WebhookConfiguration) -> Iterator[webhook_match.RequestKind]:
     for webhook in configuration.webhooks:
         for rule in webhook.rules:
-            yield from list_request_kinds(rule)
+            yield from webhook_match.list_request_kinds(rule)
 
 
 def _list_rule_fixes(facts: GateFacts, kind: str, configuration: WebhookConfiguration) -> Iterator[str]:
     """Yield commands that restore the registered rules of every webhook."""
-    expected = ExpectedConfigurations(facts.location)
+    expected = webhook_match.ExpectedConfigurations(facts.location)
     for webhook in configuration.webhooks:
         expected_webhook = expected.find_webhook(kind, webhook.name)
         if expected_webhook is not None and expected_webhook.rules != webhook.rules:
-            yield format_webhook_patch(
+            yield check_result.format_webhook_patch(
                 facts.location, kind, configuration, webhook, "rules", expected.get_field(kind, webhook.name, "rules")
             )
     names = {webhook.name for webhook in configuration.webhooks}
@@ -276,7 +274,7 @@ def _list_rule_fixes(facts: GateFacts, kind: str, configuration: WebhookConfigur
 
 def _format_register(facts: GateFacts) -> str:
     """Return a command that applies the overlay of the user (deploy/README.md)."""
-    return format_kubectl(facts.location, "apply", "-k", "deploy/kustomize/mine")
+    return check_result.format_kubectl(facts.location, "apply", "-k", "deploy/kustomize/mine")
 
 
 _CREATED = 201
@@ -286,28 +284,28 @@ _NOT_CALLED = re.compile(r'failed calling webhook "([^"]+)"')
 _DENIED = re.compile(r'admission webhook "([^"]+)" denied the request')
 
 
-@check(
+@check_result.check(
     "reachable",
     "The API server reaches the gate, and the gate evaluates",
     "FAIL: the API server cannot call it; UNKNOWN: with failurePolicy Ignore it would not report it",
 )
-def check_reachable(facts: GateFacts) -> CheckResult:
+def check_reachable(facts: GateFacts) -> check_result.CheckResult:
     if facts.registration_problem:
-        return create_unknown(facts.registration_problem)
+        return check_result.create_unknown(facts.registration_problem)
     names = {webhook.name for _, configuration in facts.list_configurations() for webhook in configuration.webhooks}
     if isinstance(facts.dry_runs, Unavailable):
-        return create_unknown(f"nothing could be tried: {facts.dry_runs.reason}")
+        return check_result.create_unknown(f"nothing could be tried: {facts.dry_runs.reason}")
     for dry_run in facts.dry_runs:
         webhook = _NOT_CALLED.search(dry_run.message)
         if webhook and webhook[1] in names:
-            return create_failure(
+            return check_result.create_failure(
                 f"the API server cannot ask the gate: {_shorten(dry_run.message)}",
                 *_list_inspect_commands(facts, dry_run.message),
             )
     proofs = [dry_run for dry_run in facts.dry_runs if _is_proof(facts, dry_run, names)]
     if proofs:
-        return create_pass("; ".join(_format_proof(proof) for proof in proofs))
-    return create_unknown("; ".join(_format_inconclusive(run) for run in facts.dry_runs))
+        return check_result.create_pass("; ".join(_format_proof(proof) for proof in proofs))
+    return check_result.create_unknown("; ".join(_format_inconclusive(run) for run in facts.dry_runs))
 
 
 def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:
@@ -319,7 +317,7 @@ def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:
         webhook
         for _, configuration in facts.list_configurations()
         for webhook in configuration.webhooks
-        if is_called_for(webhook, CREATE_POD) and webhook.failure_policy == "Fail"
+        if webhook_match.is_called_for(webhook, webhook_match.CREATE_POD) and webhook.failure_policy == "Fail"
     ]
     return dry_run.status == _CREATED and bool(failing_webhooks)
 
@@ -342,7 +340,7 @@ def _list_inspect_commands(facts: GateFacts, message: str) -> tuple[str, ...]:
     if facts.is_called_by_url:
         return ()
     return (
-        format_namespaced_kubectl(
+        check_result.format_namespaced_kubectl(
             facts.location, "get", "deployment,pods,endpointslices", "--selector=app.kubernetes.io/name=tallygate"
         ),
     )
@@ -358,29 +356,29 @@ _INGRESS: Final = "Ingress"
 _MONITOR_PORTS: Final = frozenset({"monitor", 9090})
 
 
-@check(
+@check_result.check(
     "callers",
     "Clients that may send reviews are limited",
     "WARN: neither client certificates nor a token nor a NetworkPolicy limits them; UNKNOWN: the Deployment or the "
     "NetworkPolicies cannot be read. Settings in the environment or in a file are not read",
 )
-def check_callers(facts: GateFacts) -> CheckResult:
+def check_callers(facts: GateFacts) -> check_result.CheckResult:
     deployment = facts.deployment
     if isinstance(deployment, Unavailable):
-        return create_unknown(f"the Deployment cannot be read: {deployment.reason}")
+        return check_result.create_unknown(f"the Deployment cannot be read: {deployment.reason}")
     if deployment is None:
-        return create_unknown("there is no Deployment of the gate, so its arguments are unknown")
+        return check_result.create_unknown("there is no Deployment of the gate, so its arguments are unknown")
     guards = [noun for name, noun in _ARGUMENTS.items() if _has_argument(deployment.arguments, name)]
     policies = list(_list_network_policies(facts, deployment.spec.template.metadata.labels or {}))
-    names = format_names([policy.metadata.name or "" for policy in policies])
+    names = check_result.format_names([policy.metadata.name or "" for policy in policies])
     if policies and not any(map(_is_open, policies)):
         guards.append(f"the NetworkPolicy {names}")
     if guards:
-        return create_pass(f"clients of the port of reviews are limited by {' and '.join(guards)}")
+        return check_result.create_pass(f"clients of the port of reviews are limited by {' and '.join(guards)}")
     if isinstance(facts.network_policies, Unavailable):
-        return create_unknown(f"NetworkPolicies cannot be listed: {facts.network_policies.reason}")
+        return check_result.create_unknown(f"NetworkPolicies cannot be listed: {facts.network_policies.reason}")
     remark = f"; the NetworkPolicy {names} accepts it from every address" if policies else ""
-    return create_warning(
+    return check_result.create_warning(
         "every pod of the cluster can send reviews, and reserve amounts of any cap by them: use client certificates, a "
         f"token in the path or a NetworkPolicy (docs/operate/security.md, Who may call){remark}"
     )
