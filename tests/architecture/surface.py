@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from tallygate.cli.app import root
-from tallygate.cli.output.code_catalog import ALL_CODES
+from tallygate.cli.output.code_catalog import list_codes
 from tallygate.server.settings.table import OPTIONS
 from tallygate.state.kubernetes.crd import create_crd
 from tests.logged_events import list_logged_events
@@ -29,7 +29,7 @@ def list_surface() -> dict[str, Any]:
         "settings": sorted(option.name for option in OPTIONS),
         "metrics": {name: sorted(labels) for name, labels in sorted(list_metrics().items())},
         "log events": {event: sorted(levels) for event, levels in sorted(list_logged_events().items())},
-        "codes": {code.number: code.slug for code in ALL_CODES},
+        "codes": {code.number: code.slug for code in list_codes()},
         "CapLedger fields": sorted(_fields(version["schema"]["openAPIV3Schema"], "")),
         "CapLedger columns": [column["name"] for column in version["additionalPrinterColumns"]],
     }

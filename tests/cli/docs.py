@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from tallygate.accounting.problem import Code
 from tallygate.cli.app import root
 from tallygate.cli.framework import Command, Group
 from tallygate.cli.output import code_catalog
+from tallygate.cli.output.code_catalog import Code
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -80,7 +80,7 @@ def create_pages() -> dict[Path, str]:
 def _codes() -> str:
     parts = ["# Codes\n", _ABOUT_CODES]
     for prefix, (title, about) in _GROUPS.items():
-        codes = [code for code in code_catalog.ALL_CODES if code.number.startswith(prefix)]
+        codes = [code for code in code_catalog.list_codes() if code.number.startswith(prefix)]
         parts += [f"## {title}\n", f"{about}\n", "| code | name | what |\n| --- | --- | --- |"]
         parts += [f"| [{code.number}](#{_anchor(code)}) | {code.slug} | {_cell(code.summary)} |" for code in codes]
         parts.append("")

@@ -1,20 +1,27 @@
 """The catalogue of codes: numbers, names and explanations."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from tallygate.accounting.problem import Code
 from tallygate.cli.output import code_catalog
+from tallygate.cli.output.code_catalog import Code
 
 
 def test_numbers_are_unique_and_in_order() -> None:
-    numbers = [code.number for code in code_catalog.ALL_CODES]
+    numbers = [code.number for code in code_catalog.list_codes()]
     assert numbers == sorted(set(numbers))
     assert all(re.fullmatch(r"TG[0-4][0-9]{2}", number) for number in numbers)
 
 
-@pytest.mark.parametrize("code", code_catalog.ALL_CODES, ids=lambda code: code.number)
+def test_the_code_uses_every_number_of_the_catalogue_and_no_other() -> None:
+    sources = (path.read_text(encoding="utf-8") for path in Path("webhook/tallygate").rglob("*.py"))
+    used = {number for source in sources for number in re.findall(r'"(TG[0-9]{3})"', source)}
+    assert used == {code.number for code in code_catalog.list_codes()}
+
+
+@pytest.mark.parametrize("code", code_catalog.list_codes(), ids=lambda code: code.number)
 def test_every_code_has_an_explanation_and_examples(code: Code) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.slug)
     assert code.summary.endswith((".", ")"))

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tallygate.accounting.problem import Code
 from tallygate.cli.app import root
 from tallygate.cli.output import code_catalog
+from tallygate.cli.output.code_catalog import Code
 from tallygate.policy.load import SHIPPED_POLICIES
 
 _CONTAINER = {"resources"}
@@ -22,7 +22,9 @@ STORED_CODES = ("TG071", "TG121")
 WHOLE_MANIFESTS = ("TG024", "TG028", "TG029")
 """The codes whose examples are whole manifests."""
 RULE_CODES = [
-    code for code in code_catalog.ALL_CODES if code.number < "TG2" and code.number not in {*NODE_CODES, *STORED_CODES}
+    code
+    for code in code_catalog.list_codes()
+    if code.number < "TG2" and code.number not in {*NODE_CODES, *STORED_CODES}
 ]
 BOUNDS = """\
 apiVersion: tallygate.dev/v1alpha1

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.cli.output.code_catalog import list_codes
 from tallygate.policy.lint_findings import LintFinding
 from tallygate.policy.lint_overrides import lint_ended_overrides
 from tallygate.policy.lint_policies import lint_policies
 from tallygate.policy.parse import parse
-from tallygate.policy.policy_codes import CODES
 from tests.policy import cases
 
 _NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -56,11 +56,4 @@ def test_every_code_has_a_case() -> None:
     }
     # Input that is not a text file is in test_hostile and test_load.
     elsewhere = {"TG301", "TG302"}
-    assert tested | elsewhere == {code.number for code in CODES}
-
-
-def test_codes_have_unique_numbers_and_complete_texts() -> None:
-    assert len({code.number for code in CODES}) == len({code.slug for code in CODES}) == len(CODES)
-    assert all(code.number.startswith("TG3") for code in CODES)
-    assert all(all((code.summary, code.explanation, code.invalid_example, code.valid_example)) for code in CODES)
-    assert all(code.summary.endswith(".") and code.explanation.endswith(".") for code in CODES)
+    assert tested | elsewhere == {code.number for code in list_codes() if code.number.startswith("TG3")}

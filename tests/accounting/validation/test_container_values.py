@@ -74,8 +74,8 @@ def test_integers_that_kubernetes_rejects_by_overflow_are_valid(quantity: str) -
 @pytest.mark.parametrize("quantity", ["10E", "100E", "1000E", "9223372036854775808", "1e19", "-10E", "1e300"])
 def test_a_number_beyond_64_bits_is_too_large(quantity: str) -> None:
     found = validate_pod(pod(container("a", None, {GPU: quantity})))
-    assert {each.code for each in found} - {"TG005"} == {TOO_LARGE.number}
-    assert all("wrap around" in each.message for each in found if each.code == TOO_LARGE.number)
+    assert {each.code for each in found} - {"TG005"} == {TOO_LARGE}
+    assert all("wrap around" in each.message for each in found if each.code == TOO_LARGE)
 
 
 @pytest.mark.parametrize("quantity", ["8Ei", "100Ei", "9223372036854775807"])
@@ -86,7 +86,7 @@ def test_the_largest_number_of_64_bits_is_valid(quantity: str) -> None:
 def test_cpu_is_too_large_in_thousandths() -> None:
     assert validate_pod(pod(container("a", None, {"cpu": "9223372036854775807m"}))) == []
     found = validate_pod(pod(container("a", None, {"cpu": "9223372036854776"})))
-    assert [each.code for each in found] == [TOO_LARGE.number] * 2
+    assert [each.code for each in found] == [TOO_LARGE] * 2
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_an_invalid_quantity_is_reported(quantity: Any, message: str) -> None:
     (found,) = validate_pod(pod(container("a", None, {GPU: quantity})))
     assert (found.field, found.code, found.reason) == (
         f"spec.containers[0].resources.limits[{GPU}]",
-        UNREADABLE_QUANTITY.number,
+        UNREADABLE_QUANTITY,
         Reason.INVALID,
     )
     assert found.detail.startswith(message)

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from tallygate.accounting import names
 from tallygate.accounting.kubernetes_codes import NAME_MALFORMED, NAME_NOT_ALLOWED, NAME_NOT_EXTENDED
-from tallygate.accounting.problem import Code, Reason
+from tallygate.accounting.problem import Reason
 from tallygate.accounting.result_cache import memoize
 
 _CONTAINER_NAMES = frozenset({"cpu", "ephemeral-storage", "memory"})
@@ -156,7 +156,7 @@ def _check_pod_name(name: str) -> tuple[NameProblem, ...]:
         f"{name!r} cannot be set for a pod as a whole, only cpu, memory and hugepages-<size>; set it on a container"
     )
     detail = 'supported values: "cpu", "hugepages-", "memory"'
-    return (NameProblem(NAME_NOT_ALLOWED.number, Reason.NOT_SUPPORTED, detail, message),)
+    return (NameProblem(NAME_NOT_ALLOWED, Reason.NOT_SUPPORTED, detail, message),)
 
 
 def _check_quota_name(name: str) -> tuple[NameProblem, ...]:
@@ -167,9 +167,9 @@ def _check_quota_name(name: str) -> tuple[NameProblem, ...]:
     return (_create_name_problem(NAME_NOT_ALLOWED, "must be a standard resource for quota", message),)
 
 
-def _create_name_problem(code: Code, detail: str, message: str) -> NameProblem:
+def _create_name_problem(code: str, detail: str, message: str) -> NameProblem:
     """Return a problem with the usual reason."""
-    return NameProblem(code.number, Reason.INVALID, detail, message)
+    return NameProblem(code, Reason.INVALID, detail, message)
 
 
 def _describe_malformed(name: str, detail: str) -> str:

@@ -22,22 +22,6 @@ class Reason(StrEnum):
     NOT_FOUND = "FieldValueNotFound"
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """A kind of problem: a stable number and every text that `tallygate explain` prints for it.
-
-    `slug` is its name in messages and docs (`not-whole`), `summary` one sentence, `explanation` the reason for the
-    rejection, `invalid_example` and `valid_example` a manifest fragment each.
-    """
-
-    number: str
-    slug: str
-    summary: str
-    explanation: str
-    invalid_example: str
-    valid_example: str
-
-
 BUILT_IN_CHECK = "check"
 """The kind of a problem that no policy reports."""
 
@@ -46,7 +30,7 @@ BUILT_IN_CHECK = "check"
 class Problem:
     """One problem of one field.
 
-    `field` is the path as Kubernetes prints it; `code` is the number of a `Code`. `message` contains the fault, the
+    `field` is the path as Kubernetes prints it; `code` is a number such as TG101. `message` contains the fault, the
     reason and a valid form, without path, code or rule. `detail` is the same in Kubernetes' own words where it has any,
     else empty. `value` is the invalid value as Kubernetes would print it. `rule` is the name of the rule or cap that
     reports the problem, empty for Kubernetes' own validation; `policy_kind` distinguishes rules, caps and checks

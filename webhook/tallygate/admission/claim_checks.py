@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tallygate.accounting.claim_charge import MAX_DEVICES
-from tallygate.accounting.problem import Code, Reason
+from tallygate.accounting.problem import Reason
 from tallygate.accounting.quantity import Quantity
 from tallygate.admission.compiled_checks import CheckFailure, find_nearest_multiples
 from tallygate.admission.kinds import ClaimView
@@ -280,5 +280,5 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}…"
 
 
-def _create_failure(code: Code, reason: Reason, value: str, message: str) -> CheckFailure:
-    return CheckFailure(code.number, reason, value, message)
+def _create_failure(code: str, reason: Reason, value: str, message: str) -> CheckFailure:
+    return CheckFailure(code, reason, value, message)

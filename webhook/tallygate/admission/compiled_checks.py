@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tallygate.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
-from tallygate.accounting.problem import Code, Reason
+from tallygate.accounting.problem import Reason
 from tallygate.accounting.quantity import Quantity, format_decimal_point
 from tallygate.accounting.quantity_parser import INT64_MAX, Format, QuantityError, QuantityTooLargeError
 from tallygate.admission import rule_codes
@@ -104,7 +104,7 @@ class CompiledChecks:
         if not problems:
             return ()
         # The first problem is the cause; Kubernetes then lists further rules that such a name violates.
-        failure = CheckFailure(rule_codes.MALFORMED_NAME.number, Reason.INVALID, written_name, problems[0].message)
+        failure = CheckFailure(rule_codes.MALFORMED_NAME, Reason.INVALID, written_name, problems[0].message)
         failures = tuple(RuleCheckFailure(rule, failure) for rule in self.group.name_rules)
         self._name_failures = {**(self._name_failures or {}), (written_name, context): failures}
         return failures
@@ -252,8 +252,8 @@ def _describe_fraction(name: str, quantity: Quantity, verb: str) -> str:
     return f"{quantity} is not a whole number; {name} is counted in whole units: {verb} {choice}"
 
 
-def _create_failure(code: Code, value: str, message: str) -> CheckFailure:
-    return CheckFailure(code.number, Reason.INVALID, value, message)
+def _create_failure(code: str, value: str, message: str) -> CheckFailure:
+    return CheckFailure(code, Reason.INVALID, value, message)
 
 
 def _truncate_token(token: bytes) -> str:

@@ -5,8 +5,12 @@ from dataclasses import replace
 
 import msgspec
 
-from tallygate.accounting.kubernetes_codes import CLAIM_UNKNOWN, LIMIT_MISSING, OVERHEAD_NOT_OF_CLASS
-from tallygate.accounting.lenient_codes import OPAQUE_LIMIT_MISSING
+from tallygate.accounting.kubernetes_codes import (
+    CLAIM_UNKNOWN,
+    LIMIT_MISSING,
+    OPAQUE_LIMIT_MISSING,
+    OVERHEAD_NOT_OF_CLASS,
+)
 from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.accounting.quantity_parser import QuantityError
@@ -16,7 +20,7 @@ from tallygate.accounting.validation.pods import validate_pod
 from tallygate.admission.pod_view import PodView
 from tallygate.objects.core import PodSpec
 
-_OF_OTHER_PARTS = frozenset({CLAIM_UNKNOWN.number, LIMIT_MISSING.number, OPAQUE_LIMIT_MISSING.number})
+_OF_OTHER_PARTS = frozenset({CLAIM_UNKNOWN, LIMIT_MISSING, OPAQUE_LIMIT_MISSING})
 """The codes of problems of which another part of a template may have the remedy."""
 _SET_BY_LIMIT_RANGE = " (a LimitRange of the namespace sets what the pod does not write)"
 
@@ -73,5 +77,5 @@ def _list_class_problems(view: PodView, spec: PodSpec, defaults: PodDefaults) ->
     except QuantityError:
         return  # validation reports it
     if problem is not None:
-        code = OVERHEAD_NOT_OF_CLASS.number
+        code = OVERHEAD_NOT_OF_CLASS
         yield Problem(view.locate(problem.field), code, Reason.FORBIDDEN, problem.message)

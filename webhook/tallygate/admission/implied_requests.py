@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
-from tallygate.accounting.problem import Code, Problem, Reason
+from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.pod_view import PodView
 from tallygate.admission.request import AdmissionRequest, PatchOperation, UserInfo, Verdict
 from tallygate.objects.core import Container, Pod, PodSpec, ResourceList, ResourceRequirements
@@ -36,25 +36,8 @@ _NO_LABELS: Mapping[str, str] = {}
 
 P = TypeVar("P", bound=Pod)
 
-IMPLIED_MISSING = Code(
-    "TG121",
-    "implied-missing",
-    "A pod lacks a request that an ImpliedRequest gives to every such pod.",
-    "The mutating webhook adds the request. If it is not called, or another webhook removes the request again, nodes "
-    "and the scheduler count less than the pods use. A stored pod may be older than the policy.",
-    "# ImpliedRequest: {resource: example.com/ip, perPod: 1}\n# after the mutating phase\nresources: {}\n",
-    "resources:\n  limits:\n    example.com/ip: 1\n",
-)
-IMPLIED_FOR_PODS = Code(
-    "TG122",
-    "implied-for-pods",
-    "The pods of a template get a request that the template does not have.",
-    "An ImpliedRequest completes pods when they are created, and leaves templates as they are. Forecasts, predictions "
-    "and checks count the request. It is a remark of `check` and of dry runs, and denies nothing.",
-    "# ImpliedRequest: {resource: example.com/ip, perPod: 1}\nresources: {}\n",
-    "resources:\n  limits:\n    example.com/ip: 1\n",
-)
-CODES = (IMPLIED_MISSING, IMPLIED_FOR_PODS)
+IMPLIED_MISSING = "TG121"
+IMPLIED_FOR_PODS = "TG122"
 
 
 class ImpliedRequests(NamedTuple):
@@ -223,7 +206,7 @@ def create_missing_verdict(missing: Iterable[ImpliedRequest], *, is_stored: bool
             f"{request.resource}: {amount}, or 0 if the pod needs none"
         )
         by_enforcement[request.enforcement].append(
-            Problem(_CONTAINER_FIELD, IMPLIED_MISSING.number, Reason.REQUIRED, text, "", "", request.name, POLICY_KIND)
+            Problem(_CONTAINER_FIELD, IMPLIED_MISSING, Reason.REQUIRED, text, "", "", request.name, POLICY_KIND)
         )
     return Verdict(
         tuple(by_enforcement[Enforcement.DENY]),
@@ -237,7 +220,7 @@ def find_implied_for_pods(implied: ImpliedRequests, pod_views: Iterable[PodView]
     return tuple(
         Problem(
             pod_view.locate(_CONTAINER_FIELD),
-            IMPLIED_FOR_PODS.number,
+            IMPLIED_FOR_PODS,
             Reason.REQUIRED,
             _describe_added(request, is_template=pod_view.is_template),
             rule=request.name,

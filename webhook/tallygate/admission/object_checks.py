@@ -107,9 +107,7 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
                 has_large = has_large or result.is_large
                 failures = checks.check_name(written_name, context) + result.failures
                 if failures:
-                    too_large_names |= {
-                        written_name for failure in failures if failure.failure.code == TOO_LARGE.number
-                    }
+                    too_large_names |= {written_name for failure in failures if failure.failure.code == TOO_LARGE}
                     collector.add(_create_entry_violations(path, identity, (field, written_name, token), failures))
                     if collector.is_full:
                         return collector.violations
@@ -198,12 +196,12 @@ def _create_missing_limit_failure(checks: CompiledChecks, request: bytes, *, is_
             "Kubernetes rejects every such pod. The pod is not at fault: remove "
             f"defaultRequest or min of {checks.name} from the LimitRange"
         )
-        return CheckFailure(LIMIT_MISSING.number, Reason.REQUIRED, "", message)
+        return CheckFailure(LIMIT_MISSING, Reason.REQUIRED, "", message)
     message = (
         f"{checks.name} is requested without a limit; what is not overcommitted needs both, and the same: "
         f"set limits[{checks.name}] to {_choose_amount(checks, requested)}"
     )
-    return CheckFailure(LIMIT_MISSING.number, Reason.REQUIRED, "", message)
+    return CheckFailure(LIMIT_MISSING, Reason.REQUIRED, "", message)
 
 
 def _create_difference_failure(checks: CompiledChecks, request: bytes, limit: bytes) -> CheckFailure | None:
@@ -219,7 +217,7 @@ def _create_difference_failure(checks: CompiledChecks, request: bytes, limit: by
         f"request {requested} and limit {limited} of {checks.name} differ; it cannot be overcommitted: set both to "
         f"{choice}"
     )
-    return CheckFailure(REQUEST_NOT_LIMIT.number, Reason.INVALID, requested.text, message)
+    return CheckFailure(REQUEST_NOT_LIMIT, Reason.INVALID, requested.text, message)
 
 
 def _choose_amount(checks: CompiledChecks, quantity: Quantity) -> Quantity:
@@ -251,7 +249,7 @@ def _check_pod_requests(
             for message in _describe_bound_violations(
                 f"the pod requests {total} {name} in all ({explain_request(effective, name)})", total, bounds
             ):
-                failure = CheckFailure(POD_BOUND.number, Reason.INVALID, total.text, message)
+                failure = CheckFailure(POD_BOUND, Reason.INVALID, total.text, message)
                 yield create_violation(field_path, rule, failure, key)
 
 

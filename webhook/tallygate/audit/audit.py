@@ -12,7 +12,7 @@ import msgspec
 
 from tallygate.accounting.amounts import Amounts, format_amount
 from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodDefaults
-from tallygate.accounting.problem import Code, Problem, Reason
+from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, ReviewTargets
 from tallygate.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
@@ -336,10 +336,10 @@ class CapAudit:
 
 
 def _create_finding(  # noqa: PLR0913, PLR0917  # the parts of one finding
-    active_cap: ActiveCap, key: LedgerKey, name: str, code: Code, enforcement: Enforcement, message: str
+    active_cap: ActiveCap, key: LedgerKey, name: str, code: str, enforcement: Enforcement, message: str
 ) -> AuditFinding:
     cap_name = active_cap.definition.name
-    problem = Problem("", code.number, Reason.FORBIDDEN, message, value=name, rule=cap_name, policy_kind="cap")
+    problem = Problem("", code, Reason.FORBIDDEN, message, value=name, rule=cap_name, policy_kind="cap")
     subject = (
         ObjectRef("v1", "Namespace", "", key.namespace)
         if key.namespace

@@ -11,19 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from tallygate.accounting.names import LIMITS_PREFIX, OPAQUE_PREFIX, REQUESTS_PREFIX
-from tallygate.accounting.problem import BUILT_IN_CHECK, Code, Problem, Reason
+from tallygate.accounting.problem import BUILT_IN_CHECK, Problem, Reason
 from tallygate.documents.syntax_tree import join_path
 
-OLD_NAME: Final = Code(
-    number="TG071",
-    slug="old-name",
-    summary="A stored object uses the name of a resource that Kubernetes 1.8 replaced.",
-    explanation="Kubernetes checks amounts of such names no longer, and quotas do not count them. `tallygate audit` "
-    "lists each use in a stored object with the name that replaces it; the page *Retire opaque integer resources* of "
-    "the documentation has the order of the changes.",
-    invalid_example="resources:\n  limits:\n    pod.alpha.kubernetes.io/opaque-int-resource-bananas: 1",
-    valid_example="resources:\n  limits:\n    example.com/bananas: 1",
-)
+OLD_NAME: Final = "TG071"
 
 _NVIDIA_GPU: Final = "alpha.kubernetes.io/nvidia-gpu"
 _MAYBE_OLD: Final = re.compile(rb"opaque-int-resource-|nvidia-gpu")
@@ -73,7 +64,7 @@ def _create_problem(field: str, old: str, new: str) -> Problem:
     domain = "" if old.endswith(_NVIDIA_GPU) else ", with a domain of yours in place of example.com"
     return Problem(
         field,
-        OLD_NAME.number,
+        OLD_NAME,
         Reason.FORBIDDEN,
         f"{old} is a name that Kubernetes 1.8 replaced: write {new}{domain}",
         value=old,

@@ -142,7 +142,7 @@ def _create_result(finding: AuditFinding) -> ReportResult:
     }
     entry = {
         "source": REPORT_NAME,
-        "category": "ResourceName" if problem.code == OLD_NAME.number else _CATEGORIES[problem.policy_kind],
+        "category": "ResourceName" if problem.code == OLD_NAME else _CATEGORIES[problem.policy_kind],
         "policy": problem.rule or _BUILT_IN_POLICY,
         "rule": problem.code,
         "result": result,

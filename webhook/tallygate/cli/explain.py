@@ -29,7 +29,6 @@ from tallygate.accounting.pod_requests import (
     compute_pod_requests,
     explain_request,
 )
-from tallygate.accounting.problem import Code
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.resource_quota import compute_claim_quota_charge, compute_quota_charge
@@ -45,6 +44,7 @@ from tallygate.cli.manifests.manifest_files import load_manifests
 from tallygate.cli.manifests.manifest_objects import Manifest
 from tallygate.cli.manifests.typed_objects import parse_object
 from tallygate.cli.output import code_catalog, tables
+from tallygate.cli.output.code_catalog import Code
 from tallygate.cli.output.tables import create_table, escape_control
 from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
 from tallygate.cli.sources.options import combine_files, load_usable_policies, snapshot_option
@@ -310,7 +310,7 @@ def _calculate_manifest(
 
 def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the codes with this prefix, each with its summary."""
-    codes = [CompletionItem(code.number, help=code.summary) for code in code_catalog.ALL_CODES]
+    codes = [CompletionItem(code.number, help=code.summary) for code in code_catalog.list_codes()]
     return [item for item in (CompletionItem(_POD), *codes) if str(item.value).startswith(incomplete)]
 
 
@@ -391,11 +391,11 @@ def _list_codes(output: str) -> None:
     if output == "table":
         tables.print_content(
             create_table(
-                ("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.summary) for code in code_catalog.ALL_CODES]
+                ("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.summary) for code in code_catalog.list_codes()]
             )
         )
     else:
-        tables.print_list("Code", [_code_to_dict(code) for code in code_catalog.ALL_CODES], output)
+        tables.print_list("Code", [_code_to_dict(code) for code in code_catalog.list_codes()], output)
 
 
 def _explain_codes(codes: tuple[Code, ...], output: str) -> None:

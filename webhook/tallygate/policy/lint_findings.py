@@ -20,7 +20,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintFinding:
-    """A finding with location, reason and advice; `code` is the number of a `tallygate.accounting.problem.Code`."""
+    """A finding with location, reason and advice; `code` is one of `policy_codes`."""
 
     file: str
     line: int

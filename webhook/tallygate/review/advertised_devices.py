@@ -230,8 +230,8 @@ class _DeviceCheck:
 
     def _add_violations(self, rules: Sequence[ResourceRule], found: _Unavailable) -> None:
         for rule in rules:
-            problem = Problem(found.field, NOT_ADVERTISED.number, Reason.NOT_FOUND, found.message, rule=rule.name)
-            identity = (NOT_ADVERTISED.number, rule.name, found.field)
+            problem = Problem(found.field, NOT_ADVERTISED, Reason.NOT_FOUND, found.message, rule=rule.name)
+            identity = (NOT_ADVERTISED, rule.name, found.field)
             self._violations.append(RuleViolation(problem, rule, identity))
 
 

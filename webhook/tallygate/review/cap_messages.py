@@ -70,7 +70,7 @@ def create_excess_problems(
         amount, arithmetic, advice = describe(result, name)
         yield Problem(
             "",
-            OVER_CAP.number,
+            OVER_CAP,
             Reason.FORBIDDEN,
             f"cap {cap.name} {describe_scope(result.charge.cap)} exceeded: {arithmetic}{consumers}. "
             f"{_NAME_EXISTS if details.name_exists else ''}{advice}{_describe_expiry(result, name, details)}",
@@ -205,7 +205,7 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
     for name in sorted(_find_newly_exceeded(result, cap.soft)):
         yield Problem(
             "",
-            OVER_SOFT_CAP.number,
+            OVER_SOFT_CAP,
             Reason.FORBIDDEN,
             f"cap {cap.definition.name} {describe_scope(cap)} is above its soft limit: charged "
             f"{format_amount(name, charged[name])} {name}, soft {format_amount(name, cap.soft[name])}, "
@@ -220,7 +220,7 @@ def create_new_cap_warning(result: CapChargeResult) -> Problem:
     cap = result.charge.cap
     text = f"cap {cap.definition.name} is new and counts what runs: {describe_activation(result.ledger.activation)}"
     name = cap.definition.name
-    return Problem("", NEW_CAP.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
+    return Problem("", NEW_CAP, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
 
 
 def describe_activation(activation: Activation) -> str:
@@ -236,7 +236,7 @@ def describe_prerequisite(cap: str, prerequisite: Prerequisite, activation: Acti
     reason = f"cap {cap}: {prerequisite}"
     if prerequisite is Prerequisite.ACTIVATE:
         reason = f"cap {cap} cannot decide yet: {prerequisite}; {describe_activation(activation)}"
-    return f"{reason} ({CAP_NOT_COUNTED.number}, cap {cap})"
+    return f"{reason} ({CAP_NOT_COUNTED}, cap {cap})"
 
 
 def is_newly_exceeded(result: CapChargeResult) -> bool:
@@ -268,7 +268,7 @@ def create_missing_limit_problem(
         described = "; ".join(f"{each} {derived.describe_incomplete(resources, each)}" for each in lacking)
         text = f"cap {name} counts {resource} = {derived}, and {described}: set it"
     field = locate("spec.containers")
-    return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.REQUIRED, text, rule=name, policy_kind="cap")
+    return Problem(field, NO_LIMIT_UNDER_CAP, Reason.REQUIRED, text, rule=name, policy_kind="cap")
 
 
 def _create_invalid_annotation_problem(
@@ -281,7 +281,7 @@ def _create_invalid_annotation_problem(
     )
     return Problem(
         locate(f"metadata.annotations[{annotation}]"),
-        NO_LIMIT_UNDER_CAP.number,
+        NO_LIMIT_UNDER_CAP,
         Reason.INVALID,
         text,
         value=quote_text(value),
@@ -302,7 +302,7 @@ def create_unknown_product_problem(cap: ActiveCap, resource: str, template_field
         "in a container"
     )
     field = template_field or "spec.devices.requests"
-    return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
+    return Problem(field, NO_LIMIT_UNDER_CAP, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
 
 
 def _describe_namespaces(result: CapChargeResult) -> str:

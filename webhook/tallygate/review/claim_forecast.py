@@ -18,7 +18,7 @@ import msgspec
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
-from tallygate.accounting.problem import Code, Problem, Reason
+from tallygate.accounting.problem import Problem, Reason
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.evaluate import SCHEDULER_USER
@@ -268,5 +268,5 @@ def _describe_limit(cap: ActiveCap, name: str) -> str:
     return f"cap {cap.definition.name} {describe_scope(cap)} has hard {cap.limits.describe(name)}"
 
 
-def _create_problem(code: Code, cap: ActiveCap, text: str) -> Problem:
-    return Problem("", code.number, Reason.FORBIDDEN, text, rule=cap.definition.name, policy_kind="cap")
+def _create_problem(code: str, cap: ActiveCap, text: str) -> Problem:
+    return Problem("", code, Reason.FORBIDDEN, text, rule=cap.definition.name, policy_kind="cap")

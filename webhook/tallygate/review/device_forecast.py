@@ -73,7 +73,7 @@ def forecast_amounts(
         )
         if amount > cap.limits.get_most(name):
             text = f"{text}: with these devices {subject.pod} can never run"
-            yield _create_problem(DEVICES_OVER_CAP.number, cap, text)
+            yield _create_problem(DEVICES_OVER_CAP, cap, text)
             continue
         ledger = read_ledger()
         if ledger is None or not is_counted(ledger, cap, name):
@@ -82,7 +82,7 @@ def forecast_amounts(
         if amount > free:
             wait = describe_wait(cap, name)
             text = f"{text}, free {format_amount(name, free)}: {subject.pod} stays pending until {wait}"
-            yield _create_problem(DEVICES_OVER_FREE.number, cap, text)
+            yield _create_problem(DEVICES_OVER_FREE, cap, text)
 
 
 def _create_problem(code: str, cap: ActiveCap, text: str) -> Problem:

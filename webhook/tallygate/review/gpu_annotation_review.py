@@ -52,7 +52,7 @@ def _create_problem(cap: ActiveCap, kind: str, annotation: str, view: PodView | 
         f"`counts: {{NAME: {{annotation: {kind}}}}}`, with a limit of 0 to allow none"
     )
     field = field if view is None else view.locate(field)
-    return Problem(field, GPU_ANNOTATION_NOT_COUNTED.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
+    return Problem(field, GPU_ANNOTATION_NOT_COUNTED, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
 
 
 def _list_gpu_names(cap: ActiveCap) -> list[str]:

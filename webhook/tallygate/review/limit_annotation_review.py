@@ -44,7 +44,7 @@ def check_limit_annotations(request: AdmissionRequest, caps: Collection[Namespac
             reason = "" if text is None else describe_unread(name, readers)
         if reason:
             field = f"metadata.annotations[{ANNOTATION_PREFIX}{name}]"
-            yield Problem(field, LIMIT_ANNOTATION.number, Reason.FORBIDDEN, reason, rule=rule, policy_kind="cap")
+            yield Problem(field, LIMIT_ANNOTATION, Reason.FORBIDDEN, reason, rule=rule, policy_kind="cap")
 
 
 def list_changed_limits(request: AdmissionRequest) -> Iterator[tuple[str, str | None]]:

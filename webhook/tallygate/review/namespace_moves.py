@@ -58,9 +58,7 @@ def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> It
             f"with them: charged {total}, hard {hard}. They stay, and no further {words.rejected} until enough "
             f"{words.end}"
         )
-        yield Problem(
-            "metadata.labels", NAMESPACE_OVER_CAP.number, Reason.FORBIDDEN, text, rule=cap_name, policy_kind="cap"
-        )
+        yield Problem("metadata.labels", NAMESPACE_OVER_CAP, Reason.FORBIDDEN, text, rule=cap_name, policy_kind="cap")
 
 
 def _decode_labels(raw: bytes | msgspec.Raw | None) -> dict[str, str]:

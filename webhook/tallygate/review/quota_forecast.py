@@ -266,10 +266,8 @@ def _create_missing_problem(
         f"{_describe_quota(quota)} counts {key}, which is missing on {', '.join(containers)}: no pod is accepted until "
         "each container sets it"
     )
-    return Problem(
-        pods.view.locate("spec.containers"), WORKLOAD_OVER_QUOTA.number, Reason.FORBIDDEN, text, policy_kind="cap"
-    )
+    return Problem(pods.view.locate("spec.containers"), WORKLOAD_OVER_QUOTA, Reason.FORBIDDEN, text, policy_kind="cap")
 
 
 def _create_claims_problem(text: str) -> Problem:
-    return Problem("", CLAIMS_OVER_QUOTA.number, Reason.FORBIDDEN, text, policy_kind="cap")
+    return Problem("", CLAIMS_OVER_QUOTA, Reason.FORBIDDEN, text, policy_kind="cap")

@@ -20,7 +20,7 @@ from tallygate.accounting.allocation.planned_requests import TOO_MUCH_WORK
 from tallygate.accounting.amounts import format_amount
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.node_fit import format_unhealthy
-from tallygate.accounting.problem import Code, Problem, Reason
+from tallygate.accounting.problem import Problem, Reason
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
 from tallygate.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
@@ -215,9 +215,7 @@ def _evaluate_rules(
             with cluster.devices.work.limit_attempts(sources.device_work) as work:
                 violations = list(check.find_violations(selected, now=now and not is_too_complex))
                 if work.is_exhausted:
-                    violations = [
-                        violation for violation in violations if violation.problem.code == NOT_ADVERTISED.number
-                    ]
+                    violations = [violation for violation in violations if violation.problem.code == NOT_ADVERTISED]
                     unknown = tuple(_describe_too_much_work(rule) for rule in selected if rule.checks.schedulable)
         unknown = (*not_evaluated, *unknown, *check.names.list_unevaluated(selected))
     if lacks_devices and any(rule.checks.schedulable for rule in selected):
@@ -308,11 +306,11 @@ class _PodCheck:
         elif now and self._preemption_text:
             yield self._create_violation(_replace_deny(rule), PREEMPTS_OTHERS, self._preemption_text)
 
-    def _create_violation(self, rule: ResourceRule, code: Code, message: str, name: str = "") -> RuleViolation:
+    def _create_violation(self, rule: ResourceRule, code: str, message: str, name: str = "") -> RuleViolation:
         path = self._incoming_pods.locate_resources().get(name, "") if name else ""
         reason = Reason.NOT_FOUND if name else Reason.FORBIDDEN
-        problem = Problem(path or self._incoming_pods.view.locate("spec"), code.number, reason, message, rule=rule.name)
-        return RuleViolation(problem, rule, (code.number, rule.name, name))
+        problem = Problem(path or self._incoming_pods.view.locate("spec"), code, reason, message, rule=rule.name)
+        return RuleViolation(problem, rule, (code, rule.name, name))
 
     @cached_property
     def _may_get_devices(self) -> bool:

@@ -292,7 +292,7 @@ def create_whole_problems(
         )
         yield Problem(
             "",
-            WORKLOAD_NOT_WHOLE.number,
+            WORKLOAD_NOT_WHOLE,
             Reason.FORBIDDEN,
             text,
             value=format_amount(name, amount),

@@ -14,7 +14,7 @@ from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import Charge
 from tallygate.accounting.names import LIMITS_PREFIX
 from tallygate.accounting.pod_defaults import PodDefaults
-from tallygate.accounting.problem import Code, Problem, Reason
+from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.pod_view import ReplicaCount
 from tallygate.admission.rule_codes import (
@@ -60,10 +60,10 @@ class ForecastLimit:
 
     label: str
     hard: Amounts
-    over_code: Code
-    wait_code: Code
-    rollout_code: Code
-    autoscaled_code: Code
+    over_code: str
+    wait_code: str
+    rollout_code: str
+    autoscaled_code: str
     cap: ActiveCap | None = None
     surge: Amounts = NO_AMOUNTS
 
@@ -294,9 +294,9 @@ class _ResourceForecast:
         surge = self.limit.surge.get(self.name, 0)
         return f"{self._describe_limit()}{f', surge {format_amount(self.name, surge)}' if surge else ''}"
 
-    def _create_forecast(self, code: Code, text: str, *, permanent: bool, affects_all: bool = False) -> Forecast:
+    def _create_forecast(self, code: str, text: str, *, permanent: bool, affects_all: bool = False) -> Forecast:
         rule = self.limit.cap.definition.name if self.limit.cap else ""
-        problem = Problem("", code.number, Reason.FORBIDDEN, text, rule=rule, policy_kind="cap")
+        problem = Problem("", code, Reason.FORBIDDEN, text, rule=rule, policy_kind="cap")
         return Forecast(problem, permanent, affects_all)
 
 

@@ -30,7 +30,7 @@ def validate_admin_access(
         return []
     detail = f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
     message = f"{detail}: add it to namespace {namespace}, or remove adminAccess"
-    return [Problem(field, ADMIN_ACCESS_UNLABELLED.number, Reason.FORBIDDEN, message, detail)]
+    return [Problem(field, ADMIN_ACCESS_UNLABELLED, Reason.FORBIDDEN, message, detail)]
 
 
 def _find_admin_access(claim: ResourceClaim | ResourceClaimTemplate) -> Iterator[str]:

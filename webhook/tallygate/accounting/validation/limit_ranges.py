@@ -8,12 +8,6 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from tallygate.accounting import kubernetes_codes
-from tallygate.accounting.lenient_codes import (
-    LIMIT_RANGE_FRACTION,
-    LIMIT_RANGE_GIVES_DEVICES,
-    LIMIT_RANGE_NEGATIVE,
-    LIMIT_RANGE_REJECTS_PODS,
-)
 from tallygate.accounting.name_rules import NameContext
 from tallygate.accounting.names import (
     find_qualified_name_errors,
@@ -25,7 +19,7 @@ from tallygate.accounting.pod_resources import (
     Quantities,
     parse_resource_list,
 )
-from tallygate.accounting.problem import Code, Problem, Reason, encode_go_json
+from tallygate.accounting.problem import Problem, Reason, encode_go_json
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import INT64_MAX
 from tallygate.accounting.validation.unreadable import check_resource_list, drop_unreadable
@@ -135,7 +129,7 @@ def _find_rejecting_bounds(
                     f"API server rejects its pod: add type Container with default {name}: 0, or use a ResourceRule"
                 )
                 yield create_accepted_problem(
-                    f"{path}.{field}[{name}]", LIMIT_RANGE_REJECTS_PODS, message, str(quantity)
+                    f"{path}.{field}[{name}]", kubernetes_codes.LIMIT_RANGE_REJECTS_PODS, message, str(quantity)
                 )
 
 
@@ -157,12 +151,12 @@ def _create_device_problem(path: str, name: str, request: Quantity, *, has_limit
             f"each container that names no {name} gets {request} of it, init containers and sidecars too: to bound "
             "what pods request, use a ResourceRule with perContainer"
         )
-        return create_accepted_problem(path, LIMIT_RANGE_GIVES_DEVICES, message, request.text)
+        return create_accepted_problem(path, kubernetes_codes.LIMIT_RANGE_GIVES_DEVICES, message, request.text)
     message = (
         f"each container that names no {name} gets a request of {request} without a limit, and the API server rejects "
         f"its pod: remove {name} here; a ResourceRule bounds what containers request"
     )
-    return create_accepted_problem(path, LIMIT_RANGE_REJECTS_PODS, message, request.text)
+    return create_accepted_problem(path, kubernetes_codes.LIMIT_RANGE_REJECTS_PODS, message, request.text)
 
 
 def parse_limit_range_item(item: LimitRangeItem) -> LimitRangeLists:
@@ -201,14 +195,11 @@ def _check_type(path: str, limit_type: str, *, is_repeated: bool) -> list[Proble
     message = f"{limit_type!r} is no type of limit; use {', '.join(_STANDARD_TYPES)}"
     value = encode_go_json(limit_type)
     problems = [
-        Problem(path, kubernetes_codes.LIMIT_TYPE_UNKNOWN.number, Reason.INVALID, message, detail, value)
-        for detail in details
+        Problem(path, kubernetes_codes.LIMIT_TYPE_UNKNOWN, Reason.INVALID, message, detail, value) for detail in details
     ]
     if is_repeated:
         message = f"an entry of type {limit_type} stands before this one; put both into one"
-        problems.append(
-            Problem(path, kubernetes_codes.LIMIT_TYPE_REPEATED.number, Reason.DUPLICATE, message, "", value)
-        )
+        problems.append(Problem(path, kubernetes_codes.LIMIT_TYPE_REPEATED, Reason.DUPLICATE, message, "", value))
     return problems
 
 
@@ -227,7 +218,7 @@ def _check_item(path: str, limit_type: str, raw: LimitRangeItem) -> list[Problem
             problems += [
                 problem
                 for problem in check_value(entry_path, name, quantity)
-                if problem.code == kubernetes_codes.TOO_LARGE.number
+                if problem.code == kubernetes_codes.TOO_LARGE
             ]
     if limit_type == "PersistentVolumeClaim" and "storage" not in {**item.min, **item.max}:
         problems.append(_create_storage_missing_problem(f"{path}.limits"))
@@ -253,7 +244,7 @@ def _check_pod_defaults(path: str, item: LimitRangeLists) -> list[Problem]:
     defaults = {"default": item.default, "defaultRequest": item.default_request}
     message = "an entry of type Pod cannot have defaults, since they are filled into containers; use type Container"
     detail = "may not be specified when `type` is 'Pod'"
-    code = kubernetes_codes.POD_DEFAULT.number
+    code = kubernetes_codes.POD_DEFAULT
     return [
         Problem(f"{path}.{key}", code, Reason.FORBIDDEN, message, detail)
         for key, quantities in defaults.items()
@@ -264,7 +255,7 @@ def _check_pod_defaults(path: str, item: LimitRangeLists) -> list[Problem]:
 def _create_storage_missing_problem(path: str) -> Problem:
     detail = "either minimum or maximum storage value is required, but neither was provided"
     message = "an entry for volume claims must bound storage; give min or max of it"
-    return Problem(path, kubernetes_codes.STORAGE_BOUND_MISSING.number, Reason.REQUIRED, message, detail)
+    return Problem(path, kubernetes_codes.STORAGE_BOUND_MISSING, Reason.REQUIRED, message, detail)
 
 
 def _check_all_bounds(path: str, item: LimitRangeLists) -> list[Problem]:
@@ -368,15 +359,17 @@ def _check_overcommit_defaults(path: str, name: str, bounds: LimitRangeBounds) -
     ]
 
 
-def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
-    return Problem(path, code.number, Reason.INVALID, message, detail, encode_go_json(quantity.text))
+def _create_invalid_problem(path: str, code: str, message: str, detail: str, quantity: Quantity) -> Problem:
+    return Problem(path, code, Reason.INVALID, message, detail, encode_go_json(quantity.text))
 
 
 def _check_limit_value(path: str, name: str, quantity: Quantity, *, is_ratio: bool) -> list[Problem]:
     problems = []
     if quantity.sign < 0:
         message = f"{quantity} is below zero; Kubernetes stores it, but nothing can meet it: use 0 or more"
-        problems.append(create_accepted_problem(path, LIMIT_RANGE_NEGATIVE, message, encode_go_json(quantity.text)))
+        problems.append(
+            create_accepted_problem(path, kubernetes_codes.LIMIT_RANGE_NEGATIVE, message, encode_go_json(quantity.text))
+        )
     if not is_ratio and not quantity.is_whole and (is_integer(name) or is_unchecked_integer(name)):
-        problems.append(create_fraction_problem(path, LIMIT_RANGE_FRACTION, name, quantity))
+        problems.append(create_fraction_problem(path, kubernetes_codes.LIMIT_RANGE_FRACTION, name, quantity))
     return problems

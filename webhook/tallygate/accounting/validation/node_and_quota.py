@@ -15,18 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from tallygate.accounting.kubernetes_codes import (
-    SCOPE_OPERATOR,
-    SCOPE_UNKNOWN,
-    SCOPE_UNSUITABLE,
-    SCOPES_CONFLICT,
-)
-from tallygate.accounting.lenient_codes import (
-    FRACTION_ACCEPTED,
-    NODE_NAME_ACCEPTED,
-    QUOTA_FRACTION,
-    QUOTA_NEVER_COUNTS,
-)
+from tallygate.accounting import kubernetes_codes
 from tallygate.accounting.name_rules import NameContext, find_advertised_name_problems, is_standard_quota_name
 from tallygate.accounting.names import (
     LIMITS_PREFIX,
@@ -126,7 +115,7 @@ def check_node_strictly(node: Node) -> list[Problem]:
         problems += [
             Problem(
                 format_entry_path(path, name),
-                NODE_NAME_ACCEPTED.number,
+                kubernetes_codes.NODE_NAME_ACCEPTED,
                 problem.reason,
                 problem.message,
                 "",
@@ -136,7 +125,7 @@ def check_node_strictly(node: Node) -> list[Problem]:
             for problem in find_advertised_name_problems(name)
         ]
         problems += [
-            create_fraction_problem(format_entry_path(path, name), FRACTION_ACCEPTED, name, quantity)
+            create_fraction_problem(format_entry_path(path, name), kubernetes_codes.FRACTION_ACCEPTED, name, quantity)
             for name, quantity in quantities.items()
             if is_unchecked_integer(name) and not quantity.is_whole
         ]
@@ -159,13 +148,17 @@ def check_quota_strictly(quota: ResourceQuota) -> list[Problem]:
             and not quantity.is_whole
             and (is_countable(resource) or is_unchecked_integer(resource))
         ):
-            problems.append(create_fraction_problem(path, QUOTA_FRACTION, resource, quantity))
+            problems.append(create_fraction_problem(path, kubernetes_codes.QUOTA_FRACTION, resource, quantity))
         if "/" in name and not is_counted_key(name) and not _is_counted_for_other_objects(name):
             problems.append(
-                create_accepted_problem(path, QUOTA_NEVER_COUNTS, _describe_never_counted(name), encode_go_json(name))
+                create_accepted_problem(
+                    path, kubernetes_codes.QUOTA_NEVER_COUNTS, _describe_never_counted(name), encode_go_json(name)
+                )
             )
         if name.startswith(_COUNT_PREFIX) and (message := _describe_never_counted_objects(name)):
-            problems.append(create_accepted_problem(path, QUOTA_NEVER_COUNTS, message, encode_go_json(name)))
+            problems.append(
+                create_accepted_problem(path, kubernetes_codes.QUOTA_NEVER_COUNTS, message, encode_go_json(name))
+            )
     return problems
 
 
@@ -249,7 +242,7 @@ def _build_internal_selector(expressions: list[ScopeRequirement]) -> Any:
 
 def _create_unknown_scope_problem(path: str, scope: str, value: str) -> Problem:
     message = f"there is no scope {scope!r}; use one of {', '.join(_KEYS_BY_SCOPE)}"
-    return Problem(path, SCOPE_UNKNOWN.number, Reason.INVALID, message, "unsupported scope", value)
+    return Problem(path, kubernetes_codes.SCOPE_UNKNOWN, Reason.INVALID, message, "unsupported scope", value)
 
 
 def _check_suitable_keys(path: str, scope: str, keys: list[str], value: str) -> Iterator[Problem]:
@@ -258,7 +251,7 @@ def _check_suitable_keys(path: str, scope: str, keys: list[str], value: str) -> 
     for key in keys:
         if key not in suitable_keys:
             message, detail = _describe_unsuitable(scope, key), "unsupported scope applied to resource"
-            yield Problem(path, SCOPE_UNSUITABLE.number, Reason.INVALID, message, detail, value)
+            yield Problem(path, kubernetes_codes.SCOPE_UNSUITABLE, Reason.INVALID, message, detail, value)
 
 
 def _describe_unsuitable(scope: str, key: str) -> str:
@@ -270,7 +263,7 @@ def _describe_unsuitable(scope: str, key: str) -> str:
 
 def _check_conflicts(path: str, scopes: Collection[str], value: str) -> list[Problem]:
     """Report opposite scopes."""
-    scope_set, code, detail = set(scopes), SCOPES_CONFLICT.number, "conflicting scopes"
+    scope_set, code, detail = set(scopes), kubernetes_codes.SCOPES_CONFLICT, "conflicting scopes"
     return [
         Problem(path, code, Reason.INVALID, _describe_conflict(pair), detail, value)
         for pair in _OPPOSITE_SCOPES
@@ -317,7 +310,7 @@ def _check_operator(path: str, expression: ScopeRequirement) -> list[Problem]:
 
 
 def _create_operator_problem(path: str, reason: Reason, message: str, detail: str, value: str = "") -> Problem:
-    return Problem(path, SCOPE_OPERATOR.number, reason, message, detail, value)
+    return Problem(path, kubernetes_codes.SCOPE_OPERATOR, reason, message, detail, value)
 
 
 def _is_counted_for_other_objects(name: str) -> bool:

@@ -136,4 +136,4 @@ def _name_field(subject: _Subject, field: str) -> str:
 
 def _create_problem(subject: _Subject, field: str, name: str, message: str) -> Problem:
     path = subject.path if subject.noun == "pod" else f"{subject.path}.{field}[{name}]"
-    return Problem(path, OUTSIDE_LIMIT_RANGE.number, Reason.FORBIDDEN, message)
+    return Problem(path, OUTSIDE_LIMIT_RANGE, Reason.FORBIDDEN, message)

@@ -14,12 +14,6 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from tallygate.accounting import kubernetes_codes, pod_resources
-from tallygate.accounting.lenient_codes import (
-    FRACTION_ACCEPTED,
-    FRACTIONAL_BYTES,
-    OPAQUE_LIMIT_MISSING,
-    OPAQUE_REQUEST_NOT_LIMIT,
-)
 from tallygate.accounting.name_rules import NameContext
 from tallygate.accounting.names import (
     HUGEPAGES_PREFIX,
@@ -28,7 +22,7 @@ from tallygate.accounting.names import (
     is_hugepage,
     is_overcommit_allowed,
 )
-from tallygate.accounting.problem import Code, Problem, Reason, encode_go_json
+from tallygate.accounting.problem import Problem, Reason, encode_go_json
 from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.accounting.quantity_parser import Format, QuantityError
 from tallygate.accounting.validation import values
@@ -94,7 +88,7 @@ def check_pod_level(
         return [
             Problem(
                 path,
-                kubernetes_codes.WINDOWS_POD_RESOURCES.number,
+                kubernetes_codes.WINDOWS_POD_RESOURCES,
                 Reason.FORBIDDEN,
                 message,
                 "may not be set for a windows pod",
@@ -104,9 +98,7 @@ def check_pod_level(
     if spec.resources.claims is not None:
         detail = "claims may not be set for Resources at pod-level"
         message = "a pod as a whole cannot use claims; refer to them from its containers"
-        problems.append(
-            Problem(f"{path}.claims", kubernetes_codes.POD_CLAIMS.number, Reason.FORBIDDEN, message, detail)
-        )
+        problems.append(Problem(f"{path}.claims", kubernetes_codes.POD_CLAIMS, Reason.FORBIDDEN, message, detail))
     problems += check_resources(path, resources.requests, resources.limits, NameContext.POD)
     problems += check_claims(f"{path}.claims", spec.resources.claims, claims)
     return (
@@ -128,7 +120,7 @@ def check_claims(
         claim_path = f"{path}[{index}]"
         if not claim.name:
             message = "this reference names no claim; give the name of an entry of spec.resourceClaims"
-            problems.append(Problem(claim_path, kubernetes_codes.CLAIM_UNNAMED.number, Reason.REQUIRED, message))
+            problems.append(Problem(claim_path, kubernetes_codes.CLAIM_UNNAMED, Reason.REQUIRED, message))
             continue
         problems += _check_reference(claim_path, claim.name, claim.request or "", references, request_counts)
         problems += _check_claim_exists(claim_path, claim.name, claim_names)
@@ -189,7 +181,7 @@ def _check_ephemeral_containers(
         message = "an ephemeral container cannot set resources; remove them"
         detail = "cannot be set for an Ephemeral Container"
         problems.append(
-            Problem(resources_path, kubernetes_codes.EPHEMERAL_RESOURCES.number, Reason.FORBIDDEN, message, detail)
+            Problem(resources_path, kubernetes_codes.EPHEMERAL_RESOURCES, Reason.FORBIDDEN, message, detail)
         )
     return problems
 
@@ -256,8 +248,8 @@ def _create_above_pod_problem(path: str, limit: Quantity, pod_limit: Quantity) -
     return _create_invalid_problem(path, kubernetes_codes.CONTAINER_ABOVE_POD, message, detail, limit)
 
 
-def _create_invalid_problem(path: str, code: Code, message: str, detail: str, quantity: Quantity) -> Problem:
-    return Problem(path, code.number, Reason.INVALID, message, detail, encode_go_json(quantity.text))
+def _create_invalid_problem(path: str, code: str, message: str, detail: str, quantity: Quantity) -> Problem:
+    return Problem(path, code, Reason.INVALID, message, detail, encode_go_json(quantity.text))
 
 
 def _check_reference(
@@ -284,7 +276,7 @@ def _check_reference(
 
 def _create_repeated_problem(path: str, key: str) -> Problem:
     message = f"{key!r} is covered by another reference of this container; leave one of them"
-    return Problem(path, kubernetes_codes.CLAIM_REPEATED.number, Reason.DUPLICATE, message, "", encode_go_json(key))
+    return Problem(path, kubernetes_codes.CLAIM_REPEATED, Reason.DUPLICATE, message, "", encode_go_json(key))
 
 
 def _check_claim_exists(path: str, name: str, claim_names: Collection[str]) -> list[Problem]:
@@ -296,9 +288,7 @@ def _check_claim_exists(path: str, name: str, claim_names: Collection[str]) -> l
     )
     existing = f"it has {names}" if claim_names else "it has none"
     message = f"the pod has no claim {name!r} in spec.resourceClaims; {existing}"
-    return [
-        Problem(path, kubernetes_codes.CLAIM_UNKNOWN.number, Reason.NOT_FOUND, message, detail, encode_go_json(name))
-    ]
+    return [Problem(path, kubernetes_codes.CLAIM_UNKNOWN, Reason.NOT_FOUND, message, detail, encode_go_json(name))]
 
 
 def _check_dns_label(path: str, request: str) -> list[Problem]:
@@ -309,7 +299,7 @@ def _check_dns_label(path: str, request: str) -> list[Problem]:
     if not _LABEL.fullmatch(request):
         details.append("must not contain dots" if _SUBDOMAIN.fullmatch(request) else _LABEL_DETAIL)
     message = f"{request!r} is no DNS label; use lower-case letters, digits and '-', {_LABEL_LENGTH} at most"
-    code, value = kubernetes_codes.CLAIM_REQUEST_MALFORMED.number, encode_go_json(request)
+    code, value = kubernetes_codes.CLAIM_REQUEST_MALFORMED, encode_go_json(request)
     return [Problem(path, code, Reason.INVALID, message, detail, value) for detail in details]
 
 
@@ -329,13 +319,13 @@ def _check_opaque_request(path: str, name: str, request: Quantity, limit: Quanti
     """Apply the rule of extended resources to opaque ones, at the fields that Kubernetes would name."""
     if limit is None:
         message = f"{name} is requested without a limit; it is handed out whole: set the limit to {request}"
-        return [Problem(f"{path}.limits", OPAQUE_LIMIT_MISSING.number, Reason.REQUIRED, message)]
+        return [Problem(f"{path}.limits", kubernetes_codes.OPAQUE_LIMIT_MISSING, Reason.REQUIRED, message)]
     if request == limit:
         return []
     message = f"the request of {request} {name} differs from its limit of {limit}; set both to the same"
     return [
         values.create_accepted_problem(
-            f"{path}.requests", OPAQUE_REQUEST_NOT_LIMIT, message, encode_go_json(request.text)
+            f"{path}.requests", kubernetes_codes.OPAQUE_REQUEST_NOT_LIMIT, message, encode_go_json(request.text)
         )
     ]
 
@@ -346,7 +336,9 @@ def _check_fractions(path: str, quantities: pod_resources.Quantities) -> list[Pr
         if quantity.is_whole:
             continue
         if values.is_unchecked_integer(name):
-            problems.append(values.create_fraction_problem(f"{path}[{name}]", FRACTION_ACCEPTED, name, quantity))
+            problems.append(
+                values.create_fraction_problem(f"{path}[{name}]", kubernetes_codes.FRACTION_ACCEPTED, name, quantity)
+            )
         elif name in _BYTE_RESOURCES:
             problems.append(_create_fractional_bytes_problem(f"{path}[{name}]", name, quantity))
     return problems
@@ -363,7 +355,9 @@ def _create_fractional_bytes_problem(path: str, name: str, quantity: Quantity) -
         )
     else:
         message = f"{quantity} of {name} is a fraction of a byte: write whole bytes, such as {suggest_whole(quantity)}"
-    return values.create_accepted_problem(path, FRACTIONAL_BYTES, message, encode_go_json(str(quantity)))
+    return values.create_accepted_problem(
+        path, kubernetes_codes.FRACTIONAL_BYTES, message, encode_go_json(str(quantity))
+    )
 
 
 _QOS_NAMES = frozenset({"cpu", "memory"})
@@ -388,7 +382,7 @@ def check_resources(
         problems.append(
             Problem(
                 path,
-                kubernetes_codes.HUGE_PAGES_ALONE.number,
+                kubernetes_codes.HUGE_PAGES_ALONE,
                 Reason.FORBIDDEN,
                 message,
                 "HugePages require cpu or memory",
@@ -454,7 +448,7 @@ def _check_request_against_limit(path: str, name: str, request: Quantity, limit:
 def _create_limit_missing_problem(path: str, name: str, request: Quantity) -> Problem:
     message = f"{name} is requested without a limit; it cannot be overcommitted: set the limit to {request}"
     detail = "Limit must be set for non overcommitable resources"
-    return Problem(f"{path}.limits", kubernetes_codes.LIMIT_MISSING.number, Reason.REQUIRED, message, detail)
+    return Problem(f"{path}.limits", kubernetes_codes.LIMIT_MISSING, Reason.REQUIRED, message, detail)
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from tallygate.accounting.names import (
     is_integer,
     is_prefixed_native,
 )
-from tallygate.accounting.problem import Code, Problem, Reason, encode_go_json
+from tallygate.accounting.problem import Problem, Reason, encode_go_json
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import INT64_MAX
 
@@ -53,17 +53,13 @@ def check_value(path: str, name: str, quantity: Quantity) -> list[Problem]:
     if quantity.sign < 0:
         message = f"{quantity} is below zero; request 0 or more"
         problems.append(
-            _create_value_problem(
-                path, NEGATIVE_QUANTITY.number, message, "must be greater than or equal to 0", quantity
-            )
+            _create_value_problem(path, NEGATIVE_QUANTITY, message, "must be greater than or equal to 0", quantity)
         )
     if is_too_large(name, quantity):
-        problems.append(
-            _create_value_problem(path, TOO_LARGE.number, _describe_too_large(name, quantity), "", quantity)
-        )
+        problems.append(_create_value_problem(path, TOO_LARGE, _describe_too_large(name, quantity), "", quantity))
     elif is_integer(name) and not quantity.is_whole:
         message = describe_not_whole(name, quantity)
-        problems.append(_create_value_problem(path, NOT_AN_INTEGER.number, message, "must be an integer", quantity))
+        problems.append(_create_value_problem(path, NOT_AN_INTEGER, message, "must be an integer", quantity))
     return problems
 
 
@@ -84,7 +80,7 @@ def describe_not_whole(name: str, quantity: Quantity) -> str:
     return f"{quantity} is not a whole number; {name} is counted in whole units: use {suggestions}"
 
 
-def create_fraction_problem(path: str, code: Code, name: str, quantity: Quantity) -> Problem:
+def create_fraction_problem(path: str, code: str, name: str, quantity: Quantity) -> Problem:
     """Return the problem of a fraction that Kubernetes stores where it counts whole units."""
     return create_accepted_problem(
         path,
@@ -94,9 +90,9 @@ def create_fraction_problem(path: str, code: Code, name: str, quantity: Quantity
     )
 
 
-def create_accepted_problem(path: str, code: Code, message: str, value: str) -> Problem:
+def create_accepted_problem(path: str, code: str, message: str, value: str) -> Problem:
     """Return a problem of an object that Kubernetes accepts: it has no message of Kubernetes' own."""
-    return Problem(path, code.number, Reason.INVALID, message, "", value)
+    return Problem(path, code, Reason.INVALID, message, "", value)
 
 
 @lru_cache(maxsize=4096)

@@ -341,7 +341,7 @@ class CapChecker:
             read = partial(self._read_ledger, typed.subject.namespace, cap)
             compared, read_free = replace(planned, pod_sets=tuple(pod_sets)), read_none if is_whole else read
             for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read_free):
-                if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP.number:
+                if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP:
                     continue
                 is_denied = forecast.affects_all or (
                     forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY

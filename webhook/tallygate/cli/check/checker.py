@@ -468,7 +468,7 @@ def check_limit_annotations(manifest: Manifest, caps: Sequence[NamespaceCap]) ->
                 severity = FindingSeverity.NOTE
             except limit_annotations.LimitAnnotationError as error:
                 message = str(error)
-        problem = Problem(field, LIMIT_ANNOTATION.number, Reason.FORBIDDEN, message, rule=rule, policy_kind="cap")
+        problem = Problem(field, LIMIT_ANNOTATION, Reason.FORBIDDEN, message, rule=rule, policy_kind="cap")
         yield ReportedProblem(problem, f"cap {rule}" if rule else "tallygate", severity)
 
 

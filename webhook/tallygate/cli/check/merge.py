@@ -68,7 +68,7 @@ def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem
         candidate
         for candidate in candidates
         if candidate.reported.problem.rule
-        and candidate.reported.problem.code != IMPLIED_FOR_PODS.number  # a remark covers none
+        and candidate.reported.problem.code != IMPLIED_FOR_PODS  # a remark covers none
     ]
     by_rules = _PlaceIndex(rule_problems, candidates)
     by_api_server = _PlaceIndex(

@@ -56,7 +56,7 @@ class QuotaChecker:
             ]
             name = quota.metadata.name if quota.metadata else ""
             message = f"exceeded quota: {name}, requested: {texts[0]}, used: {texts[1]}, limited: {texts[2]}"
-            yield Problem("", WORKLOAD_OVER_QUOTA.number, Reason.FORBIDDEN, message, policy_kind="cap")
+            yield Problem("", WORKLOAD_OVER_QUOTA, Reason.FORBIDDEN, message, policy_kind="cap")
 
     def admits(self, namespace: str, workload: ForecastWorkload, existing: Sequence[int]) -> bool:
         """Return whether all quotas have room for the pods of a workload that do not exist yet."""

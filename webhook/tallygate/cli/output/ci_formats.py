@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from tallygate.accounting.problem import Code
 from tallygate.cli.output import code_catalog
+from tallygate.cli.output.code_catalog import Code
 from tallygate.cli.output.findings import STDIN_NAME, Finding, FindingSeverity
 
 _COMMANDS = {FindingSeverity.ERROR: "error", FindingSeverity.WARNING: "warning", FindingSeverity.NOTE: "notice"}

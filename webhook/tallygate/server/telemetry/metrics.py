@@ -53,13 +53,13 @@ class CapLabels:
 
 
 _REASON_BY_CODE: Final[Mapping[str, str]] = {
-    rule_codes.OVER_CAP.number: "excess",
-    rule_codes.NO_LIMIT_UNDER_CAP.number: "no-limit",
-    rule_codes.WORKLOAD_OVER_CAP.number: "workload",
-    rule_codes.WORKLOAD_OVER_FREE.number: "workload",
-    rule_codes.WORKLOAD_ROLLOUT.number: "workload",
-    rule_codes.WORKLOAD_AUTOSCALED_OVER_CAP.number: "workload",
-    rule_codes.WORKLOAD_NOT_WHOLE.number: "excess",
+    rule_codes.OVER_CAP: "excess",
+    rule_codes.NO_LIMIT_UNDER_CAP: "no-limit",
+    rule_codes.WORKLOAD_OVER_CAP: "workload",
+    rule_codes.WORKLOAD_OVER_FREE: "workload",
+    rule_codes.WORKLOAD_ROLLOUT: "workload",
+    rule_codes.WORKLOAD_AUTOSCALED_OVER_CAP: "workload",
+    rule_codes.WORKLOAD_NOT_WHOLE: "excess",
 }
 _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.ACTIVATE: "initializing",
