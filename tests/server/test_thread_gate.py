@@ -45,7 +45,7 @@ class Pool:
             if not self.jobs:
                 return
             job = self.jobs.pop(0)
-            self.gate.enter()
+            self.gate.enter(threading.get_ident())
             try:
                 job()
             finally:

@@ -27,7 +27,7 @@ from tallygate.accounting.devices.device_meter import DeviceMeter, create_meter
 from tallygate.accounting.gpu_annotations import GpuAnnotation, select_gpu_annotations
 from tallygate.accounting.names import ALLOCATED_MARK, DERIVED_MARK, is_extended
 from tallygate.accounting.result_cache import Fingerprint, FingerprintCache
-from tallygate.admission.class_view import ClassView, UnseenClass
+from tallygate.admission.class_view import NO_POD_CLASSES, ClassView, PodClasses, UnseenClass
 from tallygate.admission.limit_schedule import CurrentLimits, LimitSchedule
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
@@ -96,6 +96,9 @@ class ActiveCap:
     _pod_sources: Mapping[str, claim_charge.DeviceSources] = field(init=False, repr=False, compare=False)
     _source_texts: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
+    _pod_classes: FingerprintCache[PodClasses] = field(
+        init=False, default_factory=FingerprintCache, repr=False, compare=False
+    )
     _by_limits: dict[CurrentLimits, "ActiveCap"] = field(init=False, default_factory=dict, repr=False, compare=False)
     _by_former: dict[claim_charge.ClassMappings, "ActiveCap"] = field(
         init=False, default_factory=dict, repr=False, compare=False
@@ -143,8 +146,13 @@ class ActiveCap:
         """Return the cap of the namespaces with this value of the label."""
         limits = self.limits if self.schedule is None else self.schedule.find_limits(value, "")
         group = replace(self, key=f"{self.policy_key}{_GROUP_MARK}{value}", limits=limits, group_value=value)
-        object.__setattr__(group, "_charges", self._charges)
-        return group
+        return self._share_results(group)
+
+    def _share_results(self, cap: "ActiveCap") -> "ActiveCap":
+        """Return a copy of this cap that counts the same, whatever its limits, with the results of both."""
+        object.__setattr__(cap, "_charges", self._charges)
+        object.__setattr__(cap, "_pod_classes", self._pod_classes)
+        return cap
 
     def choose_limits(self, namespace: str) -> "ActiveCap":
         """Return the cap with the limits of one namespace."""
@@ -155,8 +163,7 @@ class ActiveCap:
             return self
         cap = self._by_limits.get(limits)
         if cap is None:
-            cap = self._by_limits[limits] = replace(self, limits=limits)
-            object.__setattr__(cap, "_charges", self._charges)
+            cap = self._by_limits[limits] = self._share_results(replace(self, limits=limits))
         return cap
 
     def with_former(self, mappings: claim_charge.ClassMappings) -> "ActiveCap":
@@ -179,11 +186,23 @@ class ActiveCap:
             self._by_former[former] = cap
         return cap
 
-    def may_count_pod_by_mapping(self, pod: Pod) -> bool:
-        """Return whether a pod may count under a hard limit of this cap by another mapping of a class."""
-        if not self.classes.names_class(pod):
-            return False
-        return not self.is_selective or counts_pod(self.definition.pods, pod)
+    def examine_classes(self, pod: Pod, fingerprint: Fingerprint | None = None) -> PodClasses:
+        """Return what the device classes that a pod names change in its charge under this cap.
+
+        `fingerprint` is the fingerprint of the pod, if the caller has computed it already.
+
+        Raises:
+            QuantityError: if a quantity of the pod is invalid.
+        """
+        if not self.classes.may_be_unseen or (self.is_selective and not counts_pod(self.definition.pods, pod)):
+            return NO_POD_CLASSES
+        if fingerprint is None:
+            return self.classes.examine_pod(pod, self.device_sources)
+        found = self._pod_classes.get(fingerprint)
+        if found is None:
+            found = self.classes.examine_pod(pod, self.device_sources)
+            self._pod_classes.put(fingerprint, found)
+        return found
 
     def may_count_claim_by_mapping(self, claim: ResourceClaim) -> bool:
         """Return whether a claim may count under a hard limit of this cap by another mapping of its classes."""
@@ -196,16 +215,6 @@ class ActiveCap:
         if self.is_selective and not counts_claim(self.definition.pods, claim):
             return None
         return self.classes.find_in_claim(claim)
-
-    def find_unseen_class_of_pod(self, pod: Pod) -> UnseenClass | None:
-        """Return an unseen class that decides what a pod counts; None if its charge is known.
-
-        Raises:
-            QuantityError: if a quantity of the pod is invalid.
-        """
-        if self.is_selective and not counts_pod(self.definition.pods, pod):
-            return None
-        return self.classes.find_in_pod(pod, self.device_sources)
 
     def matches_namespace(self, namespace: str, labels: Labels | None) -> bool | None:
         """Return whether the cap counts a namespace, or None if that depends on its labels and they are unknown.

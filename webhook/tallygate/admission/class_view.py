@@ -39,6 +39,21 @@ class UnseenClass(msgspec.Struct, frozen=True):
         )
 
 
+class PodClasses(msgspec.Struct, frozen=True):
+    """What the classes that a pod names change in its charge under a cap.
+
+    `unseen` is a class that decides it and is not known. The pod `may_count` under a hard limit by another mapping of a
+    class, seen or not.
+    """
+
+    unseen: UnseenClass | None = None
+    may_count: bool = False
+
+
+NO_POD_CLASSES = PodClasses()
+"""The result for a pod whose charge depends on no mapping of a class."""
+
+
 class ClassView(msgspec.Struct, frozen=True):
     """The classes as this replica sees them, for one cap.
 
@@ -74,8 +89,8 @@ class ClassView(msgspec.Struct, frozen=True):
         unseen = list_claim_classes(claim) - self.resources_by_class.keys()
         return next(self._list_open(sorted(unseen)), None)
 
-    def find_in_pod(self, pod: Pod, sources: Mapping[str, DeviceSources]) -> UnseenClass | None:
-        """Return an unseen class that decides what a pod counts; None if its charge is known.
+    def examine_pod(self, pod: Pod, sources: Mapping[str, DeviceSources]) -> PodClasses:
+        """Return what the classes that a pod names change in its charge.
 
         A pod names a class by the resource of the class; by any extended resource it may name one that is unseen, under
         a name of the policy for this class. `sources` are the ways to a device under each name.
@@ -84,14 +99,14 @@ class ClassView(msgspec.Struct, frozen=True):
             QuantityError: if a quantity of the pod is invalid.
         """
         names, spec = self._list_device_names(pod), pod.spec
-        if spec is None or next(self._list_undecided(names, sources), None) is None:
-            return None
-        amounts = compute_requests(parse_pod_resources(spec)).amounts
-        return next(self._list_undecided([name for name in names if amounts.get(name, 0) > 0], sources), None)
-
-    def names_class(self, pod: Pod) -> bool:
-        """Return whether what a pod counts depends on the mapping of a class, seen or not."""
-        return bool(self._list_device_names(pod))
+        if spec is None or not names:
+            return NO_POD_CLASSES
+        unseen = next(self._list_undecided(names, sources), None)
+        if unseen is not None:
+            amounts = compute_requests(parse_pod_resources(spec)).amounts
+            requested = [name for name in names if amounts.get(name, 0) > 0]
+            unseen = next(self._list_undecided(requested, sources), None)
+        return PodClasses(unseen, may_count=True)
 
     def _list_device_names(self, pod: Pod) -> list[str]:
         """Return the resources that a pod requests, in order, by which it may name a class that counts."""

@@ -143,18 +143,14 @@ class _Evaluation:
         claim = kinds.find_claim(decoded_object) if pod_view is None else None
         if claim is not None:
             return self._check_claim(claim, selection)
-        part, fills = _Part(pod_view, selection, written_view), phase is Phase.MUTATING and selection.has_fill
-        if (
-            pod_view is None
-            or fills
-            or selection.unknown
-            or (fingerprint := self.decoded_request.get_fingerprint(pod_view.pod)) is None
-        ):
-            return self._check_parts(decoded_object, [part], phase)
-        if selection.passing_pods.get(fingerprint):
-            return ALLOWED
-        verdict = self._check_parts(decoded_object, [part], phase)
-        if verdict is ALLOWED and self.request.old_object is None:
+        fingerprint = None
+        if pod_view is not None and not selection.unknown and not (phase is Phase.MUTATING and selection.has_fill):
+            # Most pods are made from a template that passed before.
+            fingerprint = self.decoded_request.get_fingerprint(pod_view.pod)
+            if fingerprint is not None and selection.passing_pods.get(fingerprint):
+                return ALLOWED
+        verdict = self._check_parts(decoded_object, [_Part(pod_view, selection, written_view)], phase)
+        if fingerprint is not None and verdict is ALLOWED and self.request.old_object is None:
             selection.passing_pods.put(fingerprint, value=True)
         return verdict
 

@@ -25,7 +25,8 @@ from tallygate.admission.request import (
 from tallygate.objects.meta import PartialObjectMetadata
 
 _ENCODER = msgspec.json.Encoder()
-
+_ALLOWING_START = f'{{"apiVersion":"{REVIEW_API_VERSION}","kind":"{REVIEW_KIND}","response":{{"uid":'.encode()
+_ALLOWING_END = b',"allowed":true}}'
 
 UNPROCESSABLE = 422
 FORBIDDEN = 403
@@ -82,10 +83,7 @@ def encode_response(uid: str, response: Response) -> bytes:
     """Return the response to the review with this uid as bytes."""
     status, warnings, annotations, patch = response
     if status is None and not (warnings or annotations or patch):
-        return b'{"apiVersion":"%b","kind":"AdmissionReview","response":{"uid":%b,"allowed":true}}' % (
-            REVIEW_API_VERSION.encode(),
-            _ENCODER.encode(uid),
-        )
+        return b"".join((_ALLOWING_START, _ENCODER.encode(uid), _ALLOWING_END))
     fields: dict[str, Any] = {"uid": uid, "allowed": status is None}
     if status is not None:
         fields["status"] = status

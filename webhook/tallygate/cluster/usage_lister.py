@@ -353,7 +353,7 @@ class UsageLister:
         }
         for group in self._pods.list_charge_groups(membership.names):
             with suppress(QuantityError):  # it counts nothing, and is reported elsewhere
-                found.add(cap.find_unseen_class_of_pod(group.to_pod()))
+                found.add(cap.examine_classes(group.to_pod()).unseen)
         return sorted((each for each in found if each is not None), key=str)
 
     def find_device(self, device_id: DeviceId) -> KnownDevice | None:

@@ -27,7 +27,7 @@ class ActivePolicySet:
     ) -> None:
         self.policies = policies
         self.resources_by_class = resources_by_class
-        self._annotations = annotations
+        self.annotations = annotations
         self.device_resources = list_device_resources(resources_by_class)
         self.rules = RuleIndex(policies)
         self.caps = CapIndex(policies, now, resources_by_class, annotations)
@@ -38,15 +38,11 @@ class ActivePolicySet:
             **{cap.name: cap.reason for cap in policies.caps},
         }
 
-    def has_annotations(self, annotations: LimitAnnotations) -> bool:
-        """Return whether the limits are those by these annotations."""
-        return self._annotations is annotations or not self.caps.reads_annotations
-
     def renew_limits(self, now: datetime | None, annotations: LimitAnnotations) -> "ActivePolicySet":
         """Return the same set with the limits at another time, or by other annotations."""
         renewed = copy(self)
         renewed.caps = CapIndex(self.policies, now, self.resources_by_class, annotations)
-        renewed._annotations = annotations  # noqa: SLF001  # of a copy
+        renewed.annotations = annotations
         return renewed
 
 
@@ -87,7 +83,7 @@ class ActivePolicies:
         policy_set = self._policy_set
         if policy_set.policies is not policies or policy_set.resources_by_class is not resources_by_class:
             policy_set = self._policy_set = self._index_policies(policies, resources_by_class)
-        elif not policy_set.has_annotations(annotations) or (
+        elif (policy_set.annotations is not annotations and policy_set.caps.reads_annotations) or (
             policy_set.caps.may_change and not policy_set.caps.is_current(self._read_time())
         ):
             # the keys of the caps stay, so that no ledger is counted again

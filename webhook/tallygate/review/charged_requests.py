@@ -19,7 +19,7 @@ from tallygate.accounting.problem import Problem
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.result_cache import Fingerprint
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.admission.class_view import UnseenClass
+from tallygate.admission.class_view import PodClasses, UnseenClass
 from tallygate.admission.evaluate import SCHEDULER_USER
 from tallygate.admission.kinds import DecodedObject, DecodedRequest, decode_object
 from tallygate.admission.request import AdmissionRequest, ReviewError
@@ -134,19 +134,20 @@ def _charge_pod(
         return None
     request, charges = decoded_request.request, list[CapCharge]()
     missing_limits, warnings = list[Problem](), list[Problem]()
+    fingerprint = decoded_request.get_fingerprint(new)
     for cap in caps:
-        require_seen_class(cap, find_class_of_pod(cap, new), None if old is None else find_class_of_pod(cap, old))
+        classes = examine_pod_classes(cap, new, fingerprint)
+        if classes.unseen is not None:
+            require_seen_class(cap, classes.unseen, None if old is None else examine_pod_classes(cap, old).unseen)
         before = compute_pod_charge(cap, old) if old is not None else _NO_CHARGE
-        after = compute_pod_charge(cap, new, decoded_request.get_fingerprint(new))
+        after = compute_pod_charge(cap, new, fingerprint)
         charge = CapCharge(
             cap,
             before.amounts,
             after.amounts,
             may_exceed(cap, request),
             new if cap.derived else None,
-            charge_under=partial(_charge_pod_under, request=request, old=old, new=new)
-            if cap.may_count_pod_by_mapping(new)
-            else None,
+            charge_under=partial(_charge_pod_under, request=request, old=old, new=new) if classes.may_count else None,
         )
         if after.unlimited and not charge.may_exceed:
             for name, problem in _find_missing_limits(new, charge, before, after):
@@ -158,14 +159,14 @@ def _charge_pod(
     return RequestCharges(consumer, charges, missing_limits, new if old is None else None, warnings=warnings)
 
 
-def find_class_of_pod(cap: ActiveCap, pod: Pod) -> UnseenClass | None:
-    """Return an unseen class that decides what a pod counts.
+def examine_pod_classes(cap: ActiveCap, pod: Pod, fingerprint: Fingerprint | None = None) -> PodClasses:
+    """Return what the device classes that a pod names change in its charge under a cap.
 
     Raises:
         ReviewError: if the pod has an invalid quantity.
     """
     try:
-        return cap.find_unseen_class_of_pod(pod)
+        return cap.examine_classes(pod, fingerprint)
     except QuantityError as error:
         raise ReviewError(f"the pod has an invalid quantity: {error}") from None
 

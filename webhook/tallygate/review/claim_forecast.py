@@ -155,7 +155,7 @@ def describe_unseen_classes(
         unseen = next(filter(None, map(cap.find_unseen_class_of_claim, claims)), None)
         if unseen is None:
             with suppress(QuantityError):  # the API server's validation reports it
-                unseen = next(filter(None, map(cap.find_unseen_class_of_pod, pods)), None)
+                unseen = next(filter(None, (cap.examine_classes(pod).unseen for pod in pods)), None)
         if unseen is not None:
             return f"devices were not compared with cap {cap.definition.name}: {unseen}"
     return ""

@@ -2,10 +2,6 @@
 
 `review` decides as far as no ledger is written. If caps count the object, it returns the charges that a caller has to
 reserve, and `conclude` the outcome with their result.
-
-Warnings about a workload whose pods the API server rejects, for example for the LimitRanges of the namespace.
-
-The API server stores the workload, and reports the rejection of its pods to their controller only.
 """
 
 import dataclasses

@@ -123,7 +123,9 @@ def _counts_pod(cap: ActiveCap, pod: Pod) -> bool:
     """Return whether a cap counts something of a pod, or of a claim for it."""
     has_claims = pod.spec is not None and bool(pod.spec.resource_claims)
     return (
-        has_claims or cap.may_count_pod_by_mapping(pod) or bool(charged_requests.compute_pod_charge(cap, pod).amounts)
+        has_claims
+        or charged_requests.examine_pod_classes(cap, pod).may_count
+        or bool(charged_requests.compute_pod_charge(cap, pod).amounts)
     )
 
 
@@ -232,13 +234,13 @@ def _require_seen_template(workload: ForecastWorkload, old_workload: ForecastWor
 def _find_unseen_class(pods: ForecastPods, cap: ActiveCap) -> UnseenClass | None:
     """Return a class that is not seen, and decides what pods of a template, or the claims for them, count."""
     of_claims = map(cap.find_unseen_class_of_claim, pods.claims.claims)
-    return charged_requests.find_class_of_pod(cap, pods.template) or next(filter(None, of_claims), None)
+    return charged_requests.examine_pod_classes(cap, pods.template).unseen or next(filter(None, of_claims), None)
 
 
 def _may_count_by_mapping(pods: ForecastPods, cap: ActiveCap) -> bool:
     """Return whether pods of a template, or the claims for them, may count by another mapping of a class."""
     of_claims = any(cap.may_count_claim_by_mapping(claim) for claim in pods.claims.claims)
-    return of_claims or cap.may_count_pod_by_mapping(pods.template)
+    return of_claims or charged_requests.examine_pod_classes(cap, pods.template).may_count
 
 
 def _charge_under(

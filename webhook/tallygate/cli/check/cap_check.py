@@ -512,7 +512,7 @@ def _describe_unknown_classes(pod: Pod, caps: Sequence[ActiveCap]) -> Iterator[s
     """Yield a message for each cap under which the mapping of an unknown class decides what a pod counts."""
     for cap in caps:
         try:
-            unseen = cap.find_unseen_class_of_pod(pod)
+            unseen = cap.examine_classes(pod).unseen
         except QuantityError:
             continue  # the API server's validation reports it
         if unseen is not None:

@@ -27,7 +27,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 from wsgiref.types import WSGIApplication
@@ -107,7 +107,13 @@ class _StartResponse:
 
 def filter_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the valid headers (RFC 9110, 5.5 and 5.6.2); an invalid one makes granian panic and ends the process."""
-    return [(name, value) for name, value in headers if _HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)]
+    return [header for header in headers if _is_valid_header(header)]
+
+
+@lru_cache(maxsize=256)
+def _is_valid_header(header: tuple[str, str]) -> bool:
+    name, value = header
+    return bool(_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value))
 
 
 def _reject_write(_: bytes) -> None:
@@ -213,9 +219,8 @@ class GranianWorker:
 
     def _handle_request(self, protocol: _GranianProtocol, environ: dict[str, Any]) -> None:
         """Run the application for one request, as granian's `_callback_wrapper` does but without `os.environ`."""
-        self._thread_gate.enter()
         thread_id = threading.get_ident()
-        self._clients[thread_id] = environ["REMOTE_ADDR"], time.monotonic()
+        self._clients[thread_id] = environ["REMOTE_ADDR"], self._thread_gate.enter(thread_id)
         may_park = False
         try:
             may_park = self._run_application(protocol, environ)

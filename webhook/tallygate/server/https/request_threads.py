@@ -70,14 +70,14 @@ class ThreadGate:
             self._stopped.set()
             self._wake(self._parked_count)
 
-    def enter(self) -> None:
-        """Mark the current thread as active, at the beginning of a request."""
-        thread_id = threading.get_ident()
+    def enter(self, thread_id: int) -> float:
+        """Mark the current thread as active, at the beginning of a request; return the monotonic time."""
         _THREAD_STATE.gate = self
-        self._entered_at[thread_id] = time.monotonic()
+        self._entered_at[thread_id] = now = time.monotonic()
         if thread_id not in self._active:
             with self._lock:
                 self._active.add(thread_id)
+        return now
 
     def release_turn(self) -> None:
         """Mark the current thread as waiting, and wake a parked thread if all active threads are blocked."""

@@ -101,12 +101,14 @@ class AdmissionMiddleware:
     def _decide(self, environ: Environ, phase: Phase, started_at: float) -> Decision:
         timeout = parse_timeout(environ.get("QUERY_STRING", ""))
         deadline = started_at + (self._timeout if timeout is None else min(timeout, self._timeout))
-        with self.body_reader.open_body(environ, started_at) as body:
-            key = self.progress.begin()
-            try:
-                return self._admit(body, phase, deadline)
-            finally:
-                self.progress.end(key)
+        body, free_body = self.body_reader.read(environ, started_at)
+        key = self.progress.begin()
+        try:
+            return self._admit(body, phase, deadline)
+        finally:
+            self.progress.end(key)
+            if free_body is not None:
+                free_body()
 
     def _log_decision(self, record: DecisionRecord, seconds: float) -> None:
         key = self.progress.begin()

@@ -6,8 +6,7 @@ that the API server sends in the query string.
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import parse_qs
@@ -103,26 +102,31 @@ class BodyReader:
         self._decided = threading.Condition()
         self._started_at: dict[object, float] = {}
 
-    @contextmanager
-    def open_body(self, environ: Environ, now: float) -> Iterator[bytes]:
-        """Yield the body of a request for its decision; `now` is the monotonic time at which the read begins.
+    def read(self, environ: Environ, now: float) -> tuple[bytes, Callable[[], None] | None]:
+        """Return the body of a request, and the function that frees its room after the decision, if it has any.
 
-        Content-Length is trusted only to reject: nothing is read of a body whose Content-Length is too large.
+        `now` is the monotonic time at which the read begins. Content-Length is trusted only to reject: nothing is read
+        of a body whose Content-Length is too large.
 
         Raises:
             BodyError: if the body is too large, or has too many objects (413), if it is compressed (415) or shorter
                 than its Content-Length (400), if the Content-Length is not a number (400), or if other large bodies
                 take the room for too long (503).
         """
-        body, free = self._read_tracked(environ, now)
-        if free is None:
-            yield body
-            return
+        body, free_place = self._read_tracked(environ, now)
+        if free_place is None:
+            return body, None
         try:
-            with self._reserve_bytes(len(body), self._compute_wait(environ)):
-                yield body
-        finally:
-            free()
+            free_bytes = self._reserve_bytes(len(body), self._compute_wait(environ))
+        except BaseException:
+            free_place()
+            raise
+
+        def free() -> None:
+            free_bytes()
+            free_place()
+
+        return body, free
 
     def list_reads(self) -> list[float]:
         """Return the monotonic times at which the current reads began."""
@@ -148,19 +152,18 @@ class BodyReader:
         finally:
             del self._started_at[key]
 
-    @contextmanager
-    def _reserve_bytes(self, size: int, seconds: float) -> Iterator[None]:
-        """Wait until the large bodies that are decided leave room for this one, and occupy it in the block."""
+    def _reserve_bytes(self, size: int, seconds: float) -> Callable[[], None]:
+        """Wait until the large bodies that are decided leave room for this one; return the function that frees it."""
         with self._decided:
             if not self._decided.wait_for(lambda: self._undecided_bytes + size <= self._max_bytes, seconds):
                 raise _create_crowded_error()
             self._undecided_bytes += size
-        try:
-            yield
-        finally:
-            with self._decided:
-                self._undecided_bytes -= size
-                self._decided.notify_all()
+        return partial(self._free_bytes, size)
+
+    def _free_bytes(self, size: int) -> None:
+        with self._decided:
+            self._undecided_bytes -= size
+            self._decided.notify_all()
 
     def _compute_wait(self, environ: Environ) -> float:
         """Return the seconds for which a large body waits for others."""

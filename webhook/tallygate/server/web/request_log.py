@@ -1,5 +1,6 @@
 """The log line and the counters of one response."""
 
+from logging import DEBUG
 from typing import Any
 
 from tallygate.gate.decisions import DecisionRecord, UndecidedError
@@ -24,6 +25,9 @@ class RequestLog:
         """Log and count a decision that was made `seconds` after the arrival of its review."""
         self._metrics.count_decision(record.phase, record.operation, record.kind, record.verdict, seconds)
         self._metrics.rejections.count_decision(record)
+        is_plain = _is_plain(record)
+        if is_plain and not self._log.is_enabled_for(DEBUG):
+            return  # most of all reviews
         line: dict[str, Any] = {
             "phase": record.phase.value,
             "uid": record.uid[:_MAX_LENGTH],
@@ -41,7 +45,7 @@ class RequestLog:
                 line[name] = value if value is True else tuple(dict.fromkeys(value))[:_MAX_ITEMS]
         if record.message:
             line["message"] = record.message[:_MAX_MESSAGE_LENGTH]
-        log = self._log.debug if _is_plain(record) else self._log.info
+        log = self._log.debug if is_plain else self._log.info
         log("decided", **line, ms=round(seconds * 1000, 3))
 
     def log_error(self, http_error: HttpError, error: BaseException | None = None) -> None:
