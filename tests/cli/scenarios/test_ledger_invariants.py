@@ -13,7 +13,6 @@ from tallygate.cli.scenarios.scenario import (
     Create,
     Delete,
     End,
-    Expectation,
     Label,
     Resize,
     Scale,
@@ -22,6 +21,7 @@ from tallygate.cli.scenarios.scenario import (
     StepTarget,
     Wait,
 )
+from tallygate.cli.scenarios.scenario_document import StepExpectation
 from tallygate.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
 from tallygate.policy.model import PolicySet, SourceLocation
 from tallygate.policy.parse import parse
@@ -94,7 +94,7 @@ def run_steps(steps: Actions) -> Iterator[SimulatedCluster]:
     cluster = SimulatedCluster(Scenario("x", policies(), {name: {} for name in NAMESPACES}, (), HERE))
     for action, namespace, dry_run in steps:
         step = ScenarioStep(
-            action, namespace, UserInfo("jane"), Expectation(), HERE, dry_run=dry_run and isinstance(action, Create)
+            action, namespace, UserInfo("jane"), StepExpectation(), HERE, dry_run=dry_run and isinstance(action, Create)
         )
         StepRunner(cluster, step).run()
         yield cluster

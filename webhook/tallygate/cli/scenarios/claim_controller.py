@@ -8,27 +8,19 @@ for the Job. PodGroups are not simulated, so that pods that name one themselves 
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from tallygate.admission.request import UserInfo
-from tallygate.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
+from tallygate.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
+from tallygate.cli.scenarios.controllers import (
+    create_controller_request,
+    create_owner_reference,
+    find_controller,
+    has_ended,
+)
 from tallygate.cli.scenarios.scenario import JsonObject
 
-_ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
-_USER: Final = UserInfo(
-    "system:serviceaccount:kube-system:resource-claim-controller",
-    ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
-)
-
-
-class _Owner(NamedTuple):
-    """The owner of a claim, a pod or the PodGroup of a Job."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
+_OWNER_KINDS: Final = frozenset({"Pod", "PodGroup"})
 
 
 class ClaimController:
@@ -49,13 +41,13 @@ class ClaimController:
         self._delete_claims()
         events: list[str] = []
         for key, pod in list(self._store.list_objects("Pod")):
-            if not _has_ended(pod):
+            if not has_ended(pod):
                 events += self._create_claims(key, pod)
         return tuple(events)
 
     def _delete_claims(self) -> None:
-        owners = {str(pod["metadata"]["uid"]) for _, pod in self._store.list_objects("Pod") if not _has_ended(pod)}
-        owners |= {_create_group(key, job).uid for key, job in self._store.list_objects("Job")}
+        owners = {str(pod["metadata"]["uid"]) for _, pod in self._store.list_objects("Pod") if not has_ended(pod)}
+        owners |= {_create_group(job)["metadata"]["uid"] for _, job in self._store.list_objects("Job")}
         for key, claim in list(self._store.list_objects("ResourceClaim")):
             if (uid := _get_owner_uid(claim)) and uid not in owners:
                 self._store.remove(key)
@@ -64,8 +56,9 @@ class ClaimController:
         spec = pod.get("spec") or {}
         for entry in spec.get("resourceClaims") or ():
             template, name = entry.get("resourceClaimTemplateName"), str(entry.get("name") or "")
-            owner = self._find_group(pod, entry) or _Owner("v1", "Pod", key.name, str(pod["metadata"]["uid"]))
-            if not template or self._has_claim(owner, name) or (owner.uid, name) in self._rejected:
+            owner = self._find_group(pod, entry) or pod
+            uid = owner["metadata"]["uid"]
+            if not template or self._has_claim(uid, name) or (uid, name) in self._rejected:
                 continue
             stored = self._store.find(ObjectKey("ResourceClaimTemplate", key.namespace, str(template)))
             if spec.get("schedulingGroup"):
@@ -74,53 +67,47 @@ class ClaimController:
                 message = f'resourceclaimtemplate "{template}" not found'
             else:
                 body = _build_claim(owner, key.namespace, name, stored)
-                message = self._api.create(body, ApiRequest(_USER, key.namespace)).message
+                request = create_controller_request(key.namespace, "kube-system", "resource-claim-controller")
+                message = self._api.create(body, request).message
             if message:
-                self._rejected.add((owner.uid, name))
+                self._rejected.add((uid, name))
                 yield f"{key}: FailedResourceClaimCreation: PodResourceClaim {name}: {message}"
 
-    def _find_group(self, pod: JsonObject, entry: JsonObject) -> _Owner | None:
+    def _find_group(self, pod: JsonObject, entry: JsonObject) -> JsonObject | None:
         """Return the PodGroup of the Job of a pod if the group has this claim: its pods share it then."""
-        for key, job in self._store.list_objects("Job"):
+        owners = {str(reference.get("uid")) for reference in pod["metadata"].get("ownerReferences") or ()}
+        for _, job in self._store.list_objects("Job"):
             spec = job.get("spec") or {}
-            if not any(
-                each.get("uid") == job["metadata"]["uid"] for each in pod["metadata"].get("ownerReferences") or ()
-            ):
+            if job["metadata"]["uid"] not in owners:
                 continue
             has_group = not (job["metadata"].get("ownerReferences") or (pod.get("spec") or {}).get("schedulingGroup"))
             if has_group and entry in ((spec.get("scheduling") or {}).get("resourceClaims") or ()):
-                return _create_group(key, job)
+                return _create_group(job)
         return None
 
-    def _has_claim(self, owner: _Owner, name: str) -> bool:
+    def _has_claim(self, uid: str, name: str) -> bool:
         return any(
-            _get_owner_uid(claim) == owner.uid
+            _get_owner_uid(claim) == uid
             and (claim["metadata"].get("annotations") or {}).get(_POD_CLAIM_ANNOTATION) == name
             for _, claim in self._store.list_objects("ResourceClaim")
         )
 
 
-def _create_group(key: ObjectKey, job: JsonObject) -> _Owner:
+def _create_group(job: JsonObject) -> JsonObject:
     """Return the PodGroup that the Job controller makes for a Job, under the name of the Job."""
-    return _Owner("scheduling.k8s.io/v1beta1", "PodGroup", key.name, f"{job['metadata']['uid']}-group")
+    metadata = {"name": job["metadata"]["name"], "uid": f"{job['metadata']['uid']}-group"}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata}
 
 
-def _build_claim(owner: _Owner, namespace: str, name: str, template: JsonObject) -> JsonObject:
+def _build_claim(owner: JsonObject, namespace: str, name: str, template: JsonObject) -> JsonObject:
     spec = template.get("spec") or {}
     labels, annotations = ((spec.get("metadata") or {}).get(field) or {} for field in ("labels", "annotations"))
-    reference = {
-        "apiVersion": owner.api_version,
-        "kind": owner.kind,
-        "name": owner.name,
-        "uid": owner.uid,
-        "controller": True,
-    }
     metadata = {
-        "generateName": f"{owner.name}-{name}-",
+        "generateName": f"{owner['metadata']['name']}-{name}-",
         "namespace": namespace,
         "labels": labels,
         "annotations": {**annotations, _POD_CLAIM_ANNOTATION: name},
-        "ownerReferences": [reference],
+        "ownerReferences": [create_owner_reference(owner)],
     }
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -132,14 +119,5 @@ def _build_claim(owner: _Owner, namespace: str, name: str, template: JsonObject)
 
 def _get_owner_uid(claim: JsonObject) -> str:
     """Return the UID of the pod or PodGroup that controls a claim; empty if none does."""
-    references = claim["metadata"].get("ownerReferences") or ()
-    owned = (
-        reference
-        for reference in references
-        if reference.get("controller") and reference.get("kind") in {"Pod", "PodGroup"}
-    )
-    return next((str(reference.get("uid")) for reference in owned), "")
-
-
-def _has_ended(pod: JsonObject) -> bool:
-    return (pod.get("status") or {}).get("phase") in _ENDED_PHASES
+    controller = find_controller(claim)
+    return str(controller.get("uid")) if str(controller.get("kind")) in _OWNER_KINDS else ""

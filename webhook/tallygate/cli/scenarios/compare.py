@@ -7,13 +7,8 @@ from tallygate.accounting.amounts import format_amount, round_up_to_unit
 from tallygate.accounting.names import REQUESTS_PREFIX
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
-from tallygate.cli.scenarios.scenario import (
-    Expectation,
-    LedgerExpectation,
-    NodeExpectation,
-    PublishedNode,
-    RequestResult,
-)
+from tallygate.cli.scenarios.scenario import PublishedNode, RequestResult
+from tallygate.cli.scenarios.scenario_document import AMOUNT_KINDS, ExpectedLedger, ExpectedNode, StepExpectation
 from tallygate.cli.scenarios.simulated_cluster import CapUsage
 
 
@@ -27,7 +22,7 @@ class Difference:
 
 
 def find_differences(
-    expectation: Expectation,
+    expectation: StepExpectation,
     result: RequestResult,
     cap_usages: Sequence[CapUsage],
     nodes: Sequence[PublishedNode] = (),
@@ -40,16 +35,16 @@ def find_differences(
     yield from _compare_warnings(expectation, result)
     yield from _compare_filled(expectation, result)
     for noun, expected_count, actual_count in (
-        ("created", expectation.pods_created, result.pods_created),
-        ("missing", expectation.pods_missing, result.pods_missing),
+        ("created", expectation.pods.created, result.pods_created),
+        ("missing", expectation.pods.missing, result.pods_missing),
     ):
         if expected_count is not None and expected_count != actual_count:
             yield Difference(f"pods {noun}", str(expected_count), str(actual_count))
     for ledger in expectation.ledgers:
         yield from _compare_ledger(ledger, cap_usages)
     nodes_by_name = {node.name: node for node in nodes}
-    for node in expectation.nodes:
-        yield from _compare_node(node, nodes_by_name.get(node.node) or PublishedNode(node.node, {}, {}))
+    for name, node in expectation.nodes.items():
+        yield from _compare_node(node, nodes_by_name.get(name) or PublishedNode(name, {}, {}))
 
 
 def format_verdict(result: RequestResult) -> str:
@@ -58,14 +53,14 @@ def format_verdict(result: RequestResult) -> str:
     return f"{result.verdict.value}{rejected_by}{': ' if result.message else ''}{result.message}"
 
 
-def _compare_denial(expectation: Expectation, result: RequestResult) -> Iterator[Difference]:
+def _compare_denial(expectation: StepExpectation, result: RequestResult) -> Iterator[Difference]:
     if expectation.codes is not None and sorted(set(expectation.codes)) != sorted(result.codes):
         yield Difference("codes", _format_texts(sorted(set(expectation.codes))), _format_texts(sorted(result.codes)))
     if expectation.message is not None and expectation.message not in result.message:
         yield Difference("message", f"… {expectation.message} …", result.message or "no message")
 
 
-def _compare_warnings(expectation: Expectation, result: RequestResult) -> Iterator[Difference]:
+def _compare_warnings(expectation: StepExpectation, result: RequestResult) -> Iterator[Difference]:
     expected_warnings = expectation.warnings
     if expected_warnings is None:
         return
@@ -75,9 +70,11 @@ def _compare_warnings(expectation: Expectation, result: RequestResult) -> Iterat
         yield Difference("warnings", expected_text, " | ".join(result.warnings) or "no warning")
 
 
-def _compare_filled(expectation: Expectation, result: RequestResult) -> Iterator[Difference]:
-    if expectation.filled is not None and not _has_equal_values(expectation.filled, result.filled):
-        yield Difference("filled in", _format_values(expectation.filled), _format_values(result.filled))
+def _compare_filled(expectation: StepExpectation, result: RequestResult) -> Iterator[Difference]:
+    if expectation.filled is not None:
+        expected = {field: str(value) for field, value in expectation.filled.items()}
+        if not _has_equal_values(expected, result.filled):
+            yield Difference("filled in", _format_values(expected), _format_values(result.filled))
 
 
 def _has_equal_values(expected: Mapping[str, str], actual: Mapping[str, str]) -> bool:
@@ -99,15 +96,16 @@ def _format_texts(texts: Sequence[str]) -> str:
     return ", ".join(texts) or "none"
 
 
-def _compare_ledger(expectation: LedgerExpectation, cap_usages: Sequence[CapUsage]) -> Iterator[Difference]:
+def _compare_ledger(expectation: ExpectedLedger, cap_usages: Sequence[CapUsage]) -> Iterator[Difference]:
     usages_of_cap = [usage for usage in cap_usages if usage.active_cap.definition.name == expectation.cap]
-    cap_usage = next((usage for usage in usages_of_cap if _is_expected(usage, expectation.namespace)), None)
-    title = f"ledger {expectation.cap} {expectation.namespace}".rstrip()
+    cap_usage = next((usage for usage in usages_of_cap if _is_expected(usage, expectation.namespace or "")), None)
+    title = f"ledger {expectation.cap} {expectation.namespace or ''}".rstrip()
     if cap_usage is None:
         yield Difference(title, "exists", f"cap {expectation.cap} does not count this namespace")
         return
-    for amount_kind, amounts in expectation.amounts.items():
-        for written_name, quantity in amounts.items():
+    for amount_kind in AMOUNT_KINDS:
+        amounts: Mapping[str, Quantity] | None = getattr(expectation, amount_kind)
+        for written_name, quantity in (amounts or {}).items():
             name = written_name.removeprefix(REQUESTS_PREFIX)
             actual_amount, expected_amount = _get_amount(cap_usage, amount_kind, name), round_up_to_unit(name, quantity)
             if actual_amount != expected_amount:
@@ -132,7 +130,7 @@ def _get_amount(cap_usage: CapUsage, amount_kind: str, name: str) -> int | None:
             return cap_usage.get_free(name)
 
 
-def _compare_node(expectation: NodeExpectation, node: PublishedNode) -> Iterator[Difference]:
+def _compare_node(expectation: ExpectedNode, node: PublishedNode) -> Iterator[Difference]:
     title = f"node {node.name}"
     for name, quantity in expectation.published.items():
         expected, actual = round_up_to_unit(name, quantity), node.amounts.get(name, 0)

@@ -27,7 +27,6 @@ from tallygate.cli.scenarios.scenario import (
     create_rejection,
 )
 from tallygate.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
-from tallygate.cli.scenarios.workload_controllers import add_controller_result
 
 _SCHEDULER = UserInfo("system:kube-scheduler", ("system:authenticated",))
 
@@ -82,9 +81,9 @@ class StepRunner:
         """Run the step and the controllers, and return the result."""
         action = self.step.action
         if isinstance(action, Wait):
-            return add_controller_result(RequestResult(), self.cluster.wait(action.seconds))
+            return self.cluster.wait(action.seconds).add_to(RequestResult())
         result = self._run_action(action)
-        return result if self.step.dry_run else add_controller_result(result, self.cluster.reconcile())
+        return result if self.step.dry_run else self.cluster.reconcile().add_to(result)
 
     def _run_action(self, action: Action) -> RequestResult:
         match action:

@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.problem import Problem
-from tallygate.accounting.quantity import Quantity
 from tallygate.admission.request import PatchOperation, UserInfo
+from tallygate.cli.scenarios.scenario_document import ScenarioVerdict, StepExpectation
 from tallygate.gate.decisions import create_response
 from tallygate.policy.model import PolicySet, SourceLocation
 from tallygate.review.outcome import Outcome
@@ -25,14 +24,6 @@ API_SERVER: Final = "the API server"
 GATE: Final = "the gate"
 MAX_PODS: Final = 1000
 """The maximum number of pods of one workload; each of them passes the gate."""
-
-
-class ScenarioVerdict(StrEnum):
-    """The final answer of the API server."""
-
-    ALLOWED = "allowed"
-    DENIED = "denied"
-    RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,28 +122,6 @@ Action = Create | Update | Resize | Scale | Delete | End | Label | Annotate | Al
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerExpectation:
-    """Expected amounts of a ledger by kind (`held`, `promised`, `free`) and name.
-
-    `namespace` is empty for a shared cap; for a cap with groups it is a namespace of the group.
-    """
-
-    cap: str
-    namespace: str
-    amounts: Mapping[str, Mapping[str, Quantity]]
-    source: SourceLocation
-
-
-@dataclass(frozen=True, slots=True)
-class NodeExpectation:
-    """Expected published amounts of a node by name, and parts of the problems of names, None for any problems."""
-
-    node: str
-    published: Mapping[str, Quantity]
-    problems: Mapping[str, str] | None
-
-
-@dataclass(frozen=True, slots=True)
 class PublishedNode:
     """The amounts that policies publish on a node, and the problem of each name that is left as it is."""
 
@@ -162,28 +131,13 @@ class PublishedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
-    """The expected result of a step; fields that are not set are not compared."""
-
-    verdict: ScenarioVerdict = ScenarioVerdict.ALLOWED
-    codes: tuple[str, ...] | None = None
-    message: str | None = None
-    warnings: tuple[str, ...] | None = None
-    filled: Mapping[str, str] | None = None
-    pods_created: int | None = None
-    pods_missing: int | None = None
-    ledgers: tuple[LedgerExpectation, ...] = ()
-    nodes: tuple[NodeExpectation, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ScenarioStep:
     """A step of a scenario."""
 
     action: Action
     namespace: str
     user: UserInfo
-    expectation: Expectation
+    expectation: StepExpectation
     source: SourceLocation
     dry_run: bool = False
 

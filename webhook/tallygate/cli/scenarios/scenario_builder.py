@@ -12,6 +12,8 @@ from collections.abc import Mapping as AnyMapping
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.names import REQUESTS_PREFIX
 from tallygate.admission.kinds import ReviewTargets, list_review_targets
@@ -29,11 +31,8 @@ from tallygate.cli.scenarios.scenario import (
     Create,
     Delete,
     End,
-    Expectation,
     JsonObject,
     Label,
-    LedgerExpectation,
-    NodeExpectation,
     Resize,
     Scale,
     Scenario,
@@ -221,7 +220,6 @@ _KINDS: Final = {
 
 _AUTHENTICATED: Final = "system:authenticated"
 _DEFAULT: Final = "default"
-_AMOUNT_KINDS: Final = ("used", "reserved", "free")
 
 
 def build_action(step: scenario_document.Step, node: Node, source: SourceLocation, targets: ReviewTargets) -> Action:
@@ -386,7 +384,7 @@ class _ScenarioBuilder:
         namespace = namespaces[0] if step.namespace is None else step.namespace
         self._check_known(fields.get_node("namespace"), namespace, namespaces, "namespace")
         action = self._build_action(step, node, list_review_targets(policies))
-        expectation = self._build_expectation(step.expect, fields.get_fields("expect"), policies, namespaces, namespace)
+        expectation = self._check_expectation(step.expect, fields.get_fields("expect"), policies, namespaces, namespace)
         if action is None:
             return None
         user = UserInfo(step.user.user, (*step.user.groups, _AUTHENTICATED))
@@ -399,39 +397,31 @@ class _ScenarioBuilder:
             self.findings.append(error.finding)
             return None
 
-    def _build_expectation(
+    def _check_expectation(
         self,
         written: scenario_document.StepExpectation,
         fields: Fields,
         policies: PolicySet,
         namespaces: list[str],
         namespace: str,
-    ) -> Expectation:
+    ) -> scenario_document.StepExpectation:
         for entry in fields.list_entries("nodes"):
             self._check_known(entry.key, entry.name, list(self.written.nodes), "node")
-        return Expectation(
-            written.verdict,
-            written.codes,
-            written.message,
-            written.warnings,
-            None if written.filled is None else {field: str(value) for field, value in written.filled.items()},
-            written.pods.created,
-            written.pods.missing,
-            tuple(
-                self._build_ledger_expectation(ledger, node, policies, namespaces, namespace)
-                for ledger, node in zip(written.ledgers, fields.get_items("ledger"), strict=True)
-            ),
-            tuple(NodeExpectation(name, node.published, node.problems) for name, node in written.nodes.items()),
+        ledgers = tuple(
+            self._check_ledger(ledger, node, policies, namespaces, namespace)
+            for ledger, node in zip(written.ledgers, fields.get_items("ledger"), strict=True)
         )
+        return replace(written, ledgers=ledgers)
 
-    def _build_ledger_expectation(
+    def _check_ledger(
         self,
         written: scenario_document.ExpectedLedger,
         node: Node,
         policies: PolicySet,
         namespaces: list[str],
         namespace: str,
-    ) -> LedgerExpectation:
+    ) -> scenario_document.ExpectedLedger:
+        """Return the expected ledger with its namespace, which is empty for a shared cap."""
         fields = Fields(node)
         caps = {cap.name: cap for cap in policies.caps}
         cap = caps.get(written.cap)
@@ -442,14 +432,12 @@ class _ScenarioBuilder:
             namespace = written.namespace
             self._check_known(fields.get_node("namespace"), namespace, namespaces, "namespace")
         is_shared = cap is not None and cap.shared and not cap.group_by
-        given = {"used": written.used, "reserved": written.reserved, "free": written.free}
-        amounts = {kind: quantities for kind, quantities in given.items() if quantities is not None}
-        return LedgerExpectation(written.cap, "" if is_shared else namespace, amounts, self._create_source(node))
+        return replace(written, namespace="" if is_shared else namespace)
 
     def _check_resources(self, fields: Fields, cap: NamespaceCap | None) -> None:
         """Check that the cap counts the expected resources; an unknown resource would compare as an amount of 0."""
         resources = sorted({*cap.hard, *cap.soft}) if cap is not None else []
-        for kind in _AMOUNT_KINDS:
+        for kind in scenario_document.AMOUNT_KINDS:
             value = fields.get_node(kind)
             for entry in value.entries if cap is not None and isinstance(value, Mapping) else ():
                 name = entry.name.removeprefix(REQUESTS_PREFIX)

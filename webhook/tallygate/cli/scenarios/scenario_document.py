@@ -1,13 +1,13 @@
 """The document of a scenario: its fields with their defaults and descriptions, from which its schema is generated."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from tallygate.accounting.quantity import Quantity
-from tallygate.cli.scenarios.scenario import ScenarioVerdict
 from tallygate.policy.shape_definitions import ShapeTaint
 from tallygate.policy.written import Written
 
@@ -319,6 +319,10 @@ class PodCounts(Written, frozen=True):
     """The number of pods that workloads still lack, because they were rejected; left out: any number."""
 
 
+AMOUNT_KINDS = ("used", "reserved", "free")
+"""The fields of an expected ledger with amounts."""
+
+
 class ExpectedLedger(Written, frozen=True):
     """The expected amounts of a ledger."""
 
@@ -349,6 +353,14 @@ class ExpectedNode(Written, frozen=True):
     ) = None
     """Parts of the problems of resources that are left as they are on the node: all of them; {} expects none; left out:
     any."""
+
+
+class ScenarioVerdict(StrEnum):
+    """The final answer of the API server."""
+
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    RETRY = "retry"
 
 
 class StepExpectation(Written, frozen=True):

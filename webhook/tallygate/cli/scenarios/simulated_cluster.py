@@ -28,10 +28,9 @@ from tallygate.admission.pod_view import PodView
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
 from tallygate.cli.scenarios.claim_controller import ClaimController
+from tallygate.cli.scenarios.controllers import ControllerResult, ReplicationController
 from tallygate.cli.scenarios.node_publication import NodePublication
-from tallygate.cli.scenarios.pod_set_controller import PodSetController
 from tallygate.cli.scenarios.scenario import Annotate, JsonObject, PublishedNode, Scenario
-from tallygate.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.kinds import KINDS, KINDS_BY_RESOURCE, NAMESPACES, NODES, PODS
 from tallygate.gate.charge_transitions import ReadTransition
@@ -111,8 +110,7 @@ class SimulatedCluster:
         self._ledger_reconciler = self._create_reconciler(top_consumers)
         self._targets = targets = list_review_targets(scenario.policies)
         self.api = ApiServer(self._gate, self.store, self._read_clock, targets, self._state.find_pod_defaults)
-        self._workload_controllers = WorkloadControllers(self.api, self.store, self._count_stored_daemon_pods)
-        self._pod_set_controller = PodSetController(self.api, self.store, targets)
+        self._replication = ReplicationController(self.api, self.store, targets, self._count_stored_daemon_pods)
         self._claim_controller = ClaimController(self.api, self.store)
         self._publication = self._create_publication(scenario)
         self._pods_missing = 0
@@ -199,12 +197,11 @@ class SimulatedCluster:
 
     def reconcile(self, *, retry: bool = False) -> ControllerResult:
         """Run every controller once; a rejected create is repeated if its owner has changed or `retry` is set."""
-        of_workloads = self._workload_controllers.reconcile(retry=retry)
-        of_pod_sets = self._pod_set_controller.reconcile(retry=retry)
-        self._pods_missing = of_workloads.pods_missing + of_pod_sets.pods_missing
-        events = (*of_workloads.events, *of_pod_sets.events, *self._claim_controller.reconcile(retry=retry))
+        result = self._replication.reconcile(retry=retry)
+        self._pods_missing = result.pods_missing
+        events = (*result.events, *self._claim_controller.reconcile(retry=retry))
         self._publish_on_nodes()
-        return ControllerResult(events, of_workloads.pods_created + of_pod_sets.pods_created, self._pods_missing)
+        return replace(result, events=events)
 
     def wait(self, seconds: float) -> ControllerResult:
         """Advance the clock. Controllers retry rejected creates after 1, 2, 4, 8 … seconds."""
