@@ -123,9 +123,9 @@ def _rebuild(state: SecretState, rotation_input: RotationInput, reason: str) -> 
     previous_cas = _limit_ca_certificates(rotation_input.published_cas, state.previous_cas, excluded=ca.certificate)
     serving = next(
         (
-            each
-            for each in (state.serving, rotation_input.served)
-            if each and each.is_trusted_by(previous_cas, rotation_input.now)
+            certificate
+            for certificate in (state.serving, rotation_input.served)
+            if certificate and certificate.is_trusted_by(previous_cas, rotation_input.now)
         ),
         None,
     )
@@ -208,5 +208,5 @@ def _limit_ca_certificates(
     *groups: Iterable[x509.Certificate], excluded: x509.Certificate
 ) -> tuple[x509.Certificate, ...]:
     """Return these CAs without duplicates, at most `MAX_CA_CERTIFICATES` - 1: one more stands beside them."""
-    certificates = dict.fromkeys(each for group in groups for each in group if each != excluded)
+    certificates = dict.fromkeys(ca for group in groups for ca in group if ca != excluded)
     return tuple(certificates)[: MAX_CA_CERTIFICATES - 1]

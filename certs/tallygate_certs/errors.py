@@ -9,5 +9,5 @@ class CertsError(Exception):
 
 def format_one_line(text: str) -> str:
     """Return the text of another program as part of a sentence: printable, in one line, and cut."""
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]} …"

@@ -61,7 +61,7 @@ class ServingCertificate:
     def is_signed_by(self, ca: x509.Certificate) -> bool:
         """Return whether the chain leads to this CA, by names and signatures; expiry is not checked."""
         links = [*x509.load_pem_x509_certificates(self.chain), ca]
-        return all(_has_signed(issuer, each) for each, issuer in pairwise(links))
+        return all(_has_signed(issuer, link) for link, issuer in pairwise(links))
 
     def is_trusted_by(self, ca_certificates: Iterable[x509.Certificate], now: datetime) -> bool:
         """Return whether a client that trusts these CAs accepts it, by our clock: a client's may be behind."""

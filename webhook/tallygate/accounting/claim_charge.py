@@ -74,11 +74,11 @@ def find_device_sources(
     for name in names:
         own = find_named_class(name)
         named = {*mapped_classes.get(name, ()), *filter(None, [own])}
-        classes = named | {each for each, resource in mappings if resource == name and not own}
+        classes = named | {class_name for class_name, resource in mappings if resource == name and not own}
         if classes:
             resources = {DEVICE_CLASS_PREFIX + device_class for device_class in classes}
             # pods by another resource of a class that counts by a former mapping alone were never charged
-            resources |= {resource for each, resource in mappings if each in named and resource}
+            resources |= {resource for class_name, resource in mappings if class_name in named and resource}
             resources |= set() if name.endswith(DEVICES_SUFFIX) else {name}
             sources[name] = DeviceSources(frozenset(resources), frozenset(classes))
     return sources
@@ -104,8 +104,8 @@ def list_claim_classes(claim: devices.ResourceClaim) -> set[str]:
 
 def list_device_resources(resources_by_class: Mapping[str, str]) -> frozenset[str]:
     """Return the extended resources that stand for devices of a class."""
-    own = {DEVICE_CLASS_PREFIX + each for each in resources_by_class}
-    return frozenset(own | {each for each in resources_by_class.values() if each})
+    own = {DEVICE_CLASS_PREFIX + class_name for class_name in resources_by_class}
+    return frozenset(own | {resource for resource in resources_by_class.values() if resource})
 
 
 def compute_claim_charge(claim: devices.ResourceClaim, sources: Mapping[str, DeviceSources]) -> Amounts:
@@ -156,7 +156,7 @@ def _count_requested(request: devices.DeviceRequest, sources: DeviceSources) -> 
     """Return the largest amount of these sources that a request may get."""
     if request.exactly is not None:
         return 0 if request.exactly.admin_access else _count_alternative(request.exactly, sources)
-    return max((_count_alternative(each, sources) for each in request.first_available or ()), default=0)
+    return max((_count_alternative(alternative, sources) for alternative in request.first_available or ()), default=0)
 
 
 def _count_alternative(
@@ -188,5 +188,5 @@ def _list_classes(request: devices.DeviceRequest) -> Iterator[tuple[str, str]]:
     """Yield the names by which results refer to a request and to its alternatives, with their classes."""
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name
-    for each in request.first_available or ():
-        yield f"{request.name}/{each.name}", each.device_class_name
+    for alternative in request.first_available or ():
+        yield f"{request.name}/{alternative.name}", alternative.device_class_name

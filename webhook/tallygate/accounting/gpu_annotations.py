@@ -81,10 +81,10 @@ def compute_requested(annotations: Mapping[str, str] | None, kind: GpuAnnotation
     devices, factor, invalid = _read_device_count(selected)
     plain = [_multiply(key, selected[key], devices, factor) for key in keys if key in _KEYS]
     by_container = [_multiply(key, selected[key], devices, factor) for key in keys if _is_effective(key, selected)]
-    invalid += tuple(name for each in (*plain, *by_container) for name in each.invalid)
+    invalid += tuple(name for request in (*plain, *by_container) for name in request.invalid)
     largest = max(plain, by_container, key=lambda shares: sum(share.amount for share in shares))
-    terms = (each.calculation for each in largest if each.calculation)
-    return RequestedAmount(sum(each.amount for each in largest), " + ".join(terms), invalid)
+    terms = (request.calculation for request in largest if request.calculation)
+    return RequestedAmount(sum(request.amount for request in largest), " + ".join(terms), invalid)
 
 
 def describe_form(annotation: str) -> str:

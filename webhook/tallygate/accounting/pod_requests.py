@@ -56,10 +56,13 @@ def apply_status(
     if status is None or view is ResizeView.SPEC:
         return resources
     statuses = {
-        each.name: each
-        for each in (*_list_statuses(status.container_statuses), *_list_statuses(status.init_container_statuses))
+        status_of_container.name: status_of_container
+        for status_of_container in (
+            *_list_statuses(status.container_statuses),
+            *_list_statuses(status.init_container_statuses),
+        )
     }
-    if not any(each.resources for each in statuses.values()) and status.resources is None:
+    if not any(container_status.resources for container_status in statuses.values()) and status.resources is None:
         return resources
     is_charged = view is ResizeView.CHARGED
     without_spec = not is_charged and is_infeasible(status)

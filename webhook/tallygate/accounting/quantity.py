@@ -246,7 +246,7 @@ def suggest_whole(quantity: Quantity) -> str:
 
     For `1.2Gi` it is `1229Mi`, for `1.5` and `1500m` it is `2`.
     """
-    suffix, size = next((_SMALLER_UNITS[each] for each in _SMALLER_UNITS if str(quantity).endswith(each)), ("", 1))
+    suffix, size = next((_SMALLER_UNITS[unit] for unit in _SMALLER_UNITS if str(quantity).endswith(unit)), ("", 1))
     return f"{-(-quantity.value() // size)}{suffix}"
 
 

@@ -99,7 +99,8 @@ def _sum_containers(
     select: _SelectRequests,
 ) -> pod_resources.Quantities:
     statuses = {
-        each.name: each for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+        status_of_container.name: status_of_container
+        for status_of_container in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     }
 
     def replace_requests(container: pod_resources.ContainerResources) -> pod_resources.ContainerResources:

@@ -142,8 +142,8 @@ def is_claim_key(key: str, resources_by_class: Mapping[str, str]) -> bool:
 
 def requests_any(pod: PodSpec, resources: frozenset[str]) -> bool:
     """Return whether a container of a pod that the API server has completed requests one of these resources."""
-    for each in chain(pod.containers or (), pod.init_containers or ()):
-        requirements = each.resources
+    for container in chain(pod.containers or (), pod.init_containers or ()):
+        requirements = container.resources
         if requirements is not None and requirements.requests and not resources.isdisjoint(requirements.requests):
             return True
     return False
@@ -190,9 +190,9 @@ def is_in_scope(quota: ResourceQuotaSpec, pod: PodSpec, *, is_across: bool | Non
 
 def reaches_namespaces(affinities: PodAffinities) -> bool:
     """Return whether scope CrossNamespacePodAffinity selects a pod: a term names namespaces or selects them."""
-    for each in (affinities.pod_affinity, affinities.pod_anti_affinity):
-        terms = list((each.required_during_scheduling_ignored_during_execution if each else None) or ())
-        preferred = (each.preferred_during_scheduling_ignored_during_execution if each else None) or ()
+    for affinity in (affinities.pod_affinity, affinities.pod_anti_affinity):
+        terms = list((affinity.required_during_scheduling_ignored_during_execution if affinity else None) or ())
+        preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
         terms += [term for weighted in preferred if (term := weighted.pod_affinity_term) is not None]
         if any(term.namespaces or term.namespace_selector is not None for term in terms):
             return True
@@ -297,7 +297,7 @@ def _find_classes(resource: str, resources_by_class: Mapping[str, str]) -> list[
     class_name = resource.removeprefix(names.DEVICE_CLASS_PREFIX)
     if class_name != resource:
         return [class_name] if class_name in resources_by_class else []
-    return [name for name, each in resources_by_class.items() if each == resource]
+    return [name for name, class_resource in resources_by_class.items() if class_resource == resource]
 
 
 def _is_selected(scope: ScopeRequirement, pod: PodSpec) -> bool:

@@ -479,7 +479,7 @@ def _create_class_view(
     for name in sorted(names):
         count = definition.counts.get(name)
         counted = (name,) if count is None else (*count.weights, *count.product)
-        if any(is_extended(each) and not claim_charge.find_named_class(each) for each in counted):
+        if any(is_extended(resource) and not claim_charge.find_named_class(resource) for resource in counted):
             # a class of a weighted sum may have another weight by its mapping
             open_names[name] = classes.get(name, frozenset()) if count is None else frozenset()
     return ClassView(resources_by_class, claim_charge.NO_MAPPINGS, open_names, classes)

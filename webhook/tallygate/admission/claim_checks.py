@@ -138,8 +138,8 @@ def list_alternatives(claim: ClaimView, max_requests: int | None = None) -> list
 def _list_alternatives(path: str, request: DeviceRequest) -> Iterator[DeviceAlternative]:
     if request.exactly is not None:
         yield DeviceAlternative(f"{path}.exactly", (request.name, ""), request.exactly)
-    for index, each in enumerate(request.first_available or ()):
-        yield DeviceAlternative(f"{path}.firstAvailable[{index}]", (request.name, each.name), each)
+    for index, alternative in enumerate(request.first_available or ()):
+        yield DeviceAlternative(f"{path}.firstAvailable[{index}]", (request.name, alternative.name), alternative)
 
 
 def _is_selected(rule: ResourceRule, alternative: DeviceAlternative) -> bool:

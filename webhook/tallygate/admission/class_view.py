@@ -120,7 +120,7 @@ class ClassView(msgspec.Struct, frozen=True):
 
     def _list_undecided(self, names: Collection[str], sources: Mapping[str, DeviceSources]) -> Iterator[UnseenClass]:
         implicit = [name.removeprefix(DEVICE_CLASS_PREFIX) for name in names if name.startswith(DEVICE_CLASS_PREFIX)]
-        yield from self._list_open([each for each in implicit if each not in self.resources_by_class])
+        yield from self._list_open([class_name for class_name in implicit if class_name not in self.resources_by_class])
         extended = [name for name in names if not name.startswith(DEVICE_CLASS_PREFIX)]
         for name, classes in self.named.items():
             unseen = sorted(classes - self.resources_by_class.keys())

@@ -206,7 +206,7 @@ BUILT_IN_TARGETS: ReviewTargets = {
 
 
 def _create_target(kind: WorkloadKind) -> ReviewTarget:
-    contains_objects = any(each.form is PodForm.OBJECT for each in kind.pod_sets)
+    contains_objects = any(pod_set.form is PodForm.OBJECT for pod_set in kind.pod_sets)
     return ReviewTarget(
         kind.resource,
         partial(read_custom_workload, kind, read_object=_list_contained_pods if contains_objects else None),

@@ -84,7 +84,7 @@ class LimitSchedule:
     def find_limits(self, group: str | None, namespace: str) -> CurrentLimits:
         """Return the limits of a group, or else of a namespace; without both, those that no selection changes."""
         selected = tuple(
-            index for index, (each, _) in enumerate(self._overrides) if _is_selected(each, group, namespace)
+            index for index, (override, _) in enumerate(self._overrides) if _is_selected(override, group, namespace)
         )
         key = (namespace if namespace in self._annotated else "", selected)
         limits = self._by_selected.get(key)
@@ -106,7 +106,7 @@ class LimitSchedule:
 
     def _find_period(self, name: str, overrides: list[tuple[LimitOverride, Amounts]]) -> LimitPeriod:
         """Return the period of a name: its limits before the first end, and from each end on."""
-        ends = sorted({each.until for each, hard in overrides if name in hard and each.until is not None})
+        ends = sorted({override.until for override, hard in overrides if name in hard and override.until is not None})
         limits = [self._find_limit(name, overrides, time) for time in (_BEFORE_ALL, *ends)]
         position = len(ends) if self._now is None else bisect_right(ends, self._now)
         hard = limits[position]
@@ -122,7 +122,7 @@ class LimitSchedule:
         )
 
     def _find_limit(self, name: str, overrides: list[tuple[LimitOverride, Amounts]], time: datetime) -> int:
-        active = (hard[name] for each, hard in overrides if name in hard and not each.has_ended(time))
+        active = (hard[name] for override, hard in overrides if name in hard and not override.has_ended(time))
         return next(active, self._base[name])
 
 

@@ -93,7 +93,7 @@ def _compose_component(content: msgspec.Raw, path: str) -> ComposedTemplate:
         *((f"{path}.containers[{index}]", container) for index, container in enumerate(containers)),
     ]
     metadata = {name: spec[name] for name in ("labels", "annotations") if name in spec}
-    template = {"metadata": metadata, "spec": {**spec, "containers": [each for _, each in written]}}
+    template = {"metadata": metadata, "spec": {**spec, "containers": [field_value for _, field_value in written]}}
     is_partial = len(written) > len(containers)
     return ComposedTemplate(
         _encode(template),

@@ -64,7 +64,10 @@ def read_custom_workload(
         TooManyItemsError: if more items are on the way to the templates than are read.
     """
     named = frozenset(
-        tuple(map(str, path.steps)) for each in kind.pod_sets for path in each.templates if not path.wildcard_count
+        tuple(map(str, path.steps))
+        for pod_set in kind.pod_sets
+        for path in pod_set.templates
+        if not path.wildcard_count
     )
     reader = _Reader(content, read_object, named)
     pod_sets = tuple(reader.read_pod_sets(kind))
@@ -187,7 +190,7 @@ class _Reader:
                 replicas=replicas,
                 identity=f"{self._values.identify(place)}/{view.identity or view.path}",
                 content=pod_view.read_template(view, content),
-                places=view.places and {name: f"{path}.{each}" for name, each in view.places.items()},
+                places=view.places and {name: f"{path}.{place}" for name, place in view.places.items()},
                 amounts={f"{path}.{name}": f"{path}.{amount}" for name, amount in (view.amounts or {}).items()},
             )
 
@@ -204,13 +207,13 @@ class _Reader:
             if definition.declared is not None
             else None
         )
-        for each in _DECLARED_DECODER.decode(declared) if declared is not None else ():
-            steps = [int(index) if index else key for index, key in _DECLARED_STEP_PATTERN.findall(each.path)]
+        for declared_set in _DECLARED_DECODER.decode(declared) if declared is not None else ():
+            steps = [int(index) if index else key for index, key in _DECLARED_STEP_PATTERN.findall(declared_set.path)]
             if not steps or steps[0] != place[-1]:
                 continue  # the project rejects such a path
             template_place = (*place[:-1], *steps)
             if (template := self._values.find(template_place)) is not None:
-                count = 0 if is_suspended else max(1 if each.replicas is None else each.replicas, 0)
+                count = 0 if is_suspended else max(1 if declared_set.replicas is None else declared_set.replicas, 0)
                 replicas = pod_view.ReplicaCount(count, definition.noun)
                 yield self._create_view(_DECLARED_TEMPLATE, template_place, template, replicas)
 

@@ -202,7 +202,7 @@ def _find_all(templates: Mapping[str, _PlacedTemplate], names: Iterable[str]) ->
 
 
 def _list_hooks(on_exit: str | None, hooks: Mapping[str, _Hook] | None) -> list[str]:
-    return [each for each in (on_exit, *(hook.template for hook in (hooks or {}).values())) if each]
+    return [name for name in (on_exit, *(hook.template for hook in (hooks or {}).values())) if name]
 
 
 def _limit(started: _Pods, parallelism: int | None) -> _Pods:

@@ -170,7 +170,7 @@ def _merge_defaults(defaults: msgspec.Raw, content: msgspec.Raw) -> msgspec.Raw:
     template = _FIELDS_DECODER.decode(content)
     kinds = {name for name in _TYPES if bytes(template.get(name, _RAW_NULL)) != _NULL}
     fields = _FIELDS_DECODER.decode(defaults)
-    applicable = {name: each for name, each in fields.items() if name not in _TYPES or name in kinds}
+    applicable = {name: field_value for name, field_value in fields.items() if name not in _TYPES or name in kinds}
     return merge_values(msgspec.Raw(msgspec.json.encode(applicable)), content)
 
 
@@ -225,7 +225,7 @@ def _list_places(own: _Template, merged: _Template, path: str, defaults: str) ->
         ("sidecars", "containers", index, own.sidecars, merged.sidecars),
         ("initContainers", "initContainers", 0, own.init_containers, merged.init_containers),
     ):
-        indices = {_NAMED_DECODER.decode(each).name: number for number, each in enumerate(written or ())}
+        indices = {_NAMED_DECODER.decode(entry).name: number for number, entry in enumerate(written or ())}
         for number, item in enumerate(all_items or ()):
             own_index = indices.get(_NAMED_DECODER.decode(item).name)
             place = f"{path}.{name}[{own_index}]" if own_index is not None else f"{defaults}.{name}"

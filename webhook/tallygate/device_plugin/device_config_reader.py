@@ -308,7 +308,7 @@ def _check_placeholders(text: str, known: Iterable[str]) -> None:
     known = tuple(known)
     for name in PLACEHOLDER.findall(text):
         if name not in known:
-            advice = format_suggestion(name, known) or f"; known: {', '.join(f'{{{each}}}' for each in known)}"
+            advice = format_suggestion(name, known) or f"; known: {', '.join(f'{{{variable}}}' for variable in known)}"
             raise FormatError(
                 policy_codes.UNKNOWN_VALUE, f"{quote_text(text)}: there is no placeholder {{{name}}} here{advice}"
             )

@@ -209,24 +209,29 @@ class ResourceServer:
                 plugin_messages.create_message(
                     "ContainerPreferredAllocationResponse",
                     deviceIDs=choose_devices(
-                        offered, each.available_deviceIDs, each.must_include_deviceIDs, each.allocation_size
+                        offered,
+                        container_request.available_deviceIDs,
+                        container_request.must_include_deviceIDs,
+                        container_request.allocation_size,
                     ),
                 )
-                for each in request.container_requests
+                for container_request in request.container_requests
             ],
         )
 
     def _allocate(self, request: Any, context: grpc.ServicerContext) -> Any:
         offered, answers = self._get_offered(), []
-        for each in request.container_requests:
+        for container_request in request.container_requests:
             try:
-                allocation = allocate_devices(offered, each.devices_ids, self._resource.container)
+                allocation = allocate_devices(offered, container_request.devices_ids, self._resource.container)
             except DeviceRefusedError as error:
                 self._telemetry.metrics.count_allocation(self._resource.name, is_allocated=False)
                 self._telemetry.log.warning("device-not-allocated", resource=self._resource.name, message=str(error))
                 context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             self._telemetry.metrics.count_allocation(self._resource.name, is_allocated=True)
-            self._telemetry.log.info("device-allocated", resource=self._resource.name, devices=sorted(each.devices_ids))
+            self._telemetry.log.info(
+                "device-allocated", resource=self._resource.name, devices=sorted(container_request.devices_ids)
+            )
             answers.append(plugin_messages.create_allocation(allocation))
         return plugin_messages.create_message("AllocateResponse", container_responses=answers)
 

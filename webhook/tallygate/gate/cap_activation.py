@@ -22,7 +22,7 @@ _LEADER_SECONDS = 5  # until the leader runs next, and reconciles
 
 def is_known(record: Collection[str], cap: str) -> bool:
     """Return whether a record has a cap, by its key, or an earlier definition of it."""
-    return cap in record or get_cap_name(cap) in {get_cap_name(each) for each in record}
+    return cap in record or get_cap_name(cap) in {get_cap_name(key) for key in record}
 
 
 def create_lease_reader(store: LeaseStore) -> Callable[[str], bool]:

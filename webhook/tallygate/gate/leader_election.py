@@ -240,7 +240,7 @@ class LeaderElector:
         others = [replica.lease.caps for replica in self._list_other_replicas(started_at)]
         if any(loaded is None or hash_cap_key(cap) in loaded for loaded in others):
             return True
-        return any(get_cap_name(each) == get_cap_name(cap) for each in caps if each not in recorded)
+        return any(get_cap_name(other_cap) == get_cap_name(cap) for other_cap in caps if other_cap not in recorded)
 
     def _list_other_replicas(self, started_at: float) -> list[_ObservedLease]:
         """Return the leases of the other live replicas."""

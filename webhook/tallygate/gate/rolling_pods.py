@@ -156,7 +156,7 @@ class _RevisionFinder:
         by_controller = {_identify(other): other for other in others}
         by_controller.pop(_identify(metadata), None)
         similar_first = sorted(by_controller.values(), key=lambda each: _get_controller_name(each) != name)
-        revisions = (self.find_revision(each) for each in similar_first[:_MAX_READ_CONTROLLERS])
+        revisions = (self.find_revision(controller) for controller in similar_first[:_MAX_READ_CONTROLLERS])
         return any(
             revision is not None and revision.workload == own.workload and revision != own for revision in revisions
         )

@@ -124,7 +124,7 @@ def select_device_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 def add_other_device_names(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Return the patterns with the other name of each class that one of them names, also of those after `!`."""
-    return tuple(dict.fromkeys(each for pattern in patterns for each in (pattern, _rename_devices(pattern))))
+    return tuple(dict.fromkeys(glob for pattern in patterns for glob in (pattern, _rename_devices(pattern))))
 
 
 def _rename_devices(pattern: str) -> str:

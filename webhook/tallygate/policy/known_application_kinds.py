@@ -216,23 +216,29 @@ def _list_role_pods(roles: str) -> tuple[workload_kinds.PodSetDefinition, ...]:
         role: (replicas, create_count(f"{role}.leaderWorkerSet.size")),
     }
     return (
-        *(create_pod_set(f"{each}.template", counts=counts) for each, counts in sized.items()),
+        *(create_pod_set(f"{role_path}.template", counts=counts) for role_path, counts in sized.items()),
         *(
-            create_pod_set(f"{each}.template", counts=[replicas, create_count(f"{each}.size")], noun="components")
-            for each in (f"{role}.customComponentsPattern.components[*]", f"{role}.components[*]")
+            create_pod_set(
+                f"{component_path}.template",
+                counts=[replicas, create_count(f"{component_path}.size")],
+                noun="components",
+            )
+            for component_path in (f"{role}.customComponentsPattern.components[*]", f"{role}.components[*]")
         ),
         create_pod_set(
             f"{roles}.roleTemplates[*].template",
             references=[
-                workload_kinds.TemplateReference(workload_kinds.FieldPath.parse(f"{each}.templateRef.name"), counts)
-                for each, counts in sized.items()
+                workload_kinds.TemplateReference(
+                    workload_kinds.FieldPath.parse(f"{role_path}.templateRef.name"), counts
+                )
+                for role_path, counts in sized.items()
             ],
             is_part=True,
         ),
         create_pod_set(
             *(f"{node}.templateRef.patch" for node in sized),
-            *(f"{group}.{each}TemplatePatch" for each in ("leader", "worker")),
-            *(f"{role}.leaderWorkerSet.patch{each}Template" for each in ("Leader", "Worker")),
+            *(f"{group}.{role_name}TemplatePatch" for role_name in ("leader", "worker")),
+            *(f"{role}.leaderWorkerSet.patch{role_name}Template" for role_name in ("Leader", "Worker")),
             f"{role}.templatePatch",
             is_used=False,
             is_part=True,
@@ -403,8 +409,8 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
             f"{kind.lower()}s",
             "v1alpha1",
             *(
-                create_pod_set(each, form=workload_kinds.PodForm.SPEC, is_used=False, is_part=True)
-                for each in ("spec", "spec.workerSpec")
+                create_pod_set(field, form=workload_kinds.PodForm.SPEC, is_used=False, is_part=True)
+                for field in ("spec", "spec.workerSpec")
             ),
             source=f"{_KSERVE}/v1alpha1/servingruntime_types.go",
             is_namespaced=not kind.startswith("Cluster"),

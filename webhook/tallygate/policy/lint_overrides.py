@@ -152,7 +152,7 @@ def _check_effect(cap: NamespaceCap, index: int, name: str, path: str) -> Iterat
             return
     later = cap.overrides[index + 1 :]
     if override.hard[name] == cap.hard[name] and not any(
-        name in each.hard and _may_select_same(override, each) for each in later
+        name in later_override.hard and _may_select_same(override, later_override) for later_override in later
     ):
         text = f"{cap.hard[name]} is the limit of spec.hard already; write another one, or remove this"
         yield create_warning(path, CHECKS_NOTHING, text)

@@ -206,7 +206,10 @@ def _find_unsatisfiable_claim(checks: model.Checks, other_checks: model.Checks) 
     if devices is None or other_devices is None:
         return ""
     classes, other_classes = devices.classes, other_devices.classes
-    is_each_satisfiable = all(coverage.class_patterns_overlap(each, each) for each in (classes, other_classes))
+    is_each_satisfiable = all(
+        coverage.class_patterns_overlap(patterns_of_one, patterns_of_one)
+        for patterns_of_one in (classes, other_classes)
+    )
     if is_each_satisfiable and not coverage.class_patterns_overlap(classes, other_classes):
         return f"{_DEVICES_FIELD}.classes"
     modes, other_modes = devices.allocation_modes, other_devices.allocation_modes
@@ -266,7 +269,10 @@ def _lint_idle_limits(caps: tuple[model.NamespaceCap, ...], redundant_names: set
         if cap.name in redundant_names:
             continue
         for name in cap.hard:
-            tighter = next((each for each in caps if each is not cap and _is_always_tighter(each, cap, name)), None)
+            tighter = next(
+                (other_cap for other_cap in caps if other_cap is not cap and _is_always_tighter(other_cap, cap, name)),
+                None,
+            )
             if tighter is not None:
                 text = (
                     f'{cap.hard[name]} never decides: cap "{tighter.name}" ({tighter.location}) limits the same pods '
@@ -354,7 +360,7 @@ def _list_counted_resources(cap: model.NamespaceCap) -> Iterator[_ResourceUse]:
     for name, count in cap.counts.items():
         field = join_path("spec.counts", name)
         fields = {weight: join_path(f"{field}.weights", weight) for weight in count.weights}
-        fields |= {each: f"{field}.product[{index}]" for index, each in enumerate(count.product)}
+        fields |= {factor: f"{field}.product[{index}]" for index, factor in enumerate(count.product)}
         for resource, path in fields.items():
             if suggest_well_known(resource) not in fields:
                 yield _ResourceUse(resource, cap, path)

@@ -133,7 +133,7 @@ def build_node_resource(node: Node, location: SourceLocation) -> NodeResource:
     return NodeResource(
         name=document.metadata.name,
         nodes=_build_selector(document.spec.nodes.selector),
-        resources=MappingProxyType({name: _build_amount(each) for name, each in document.spec.resources.items()}),
+        resources=MappingProxyType({name: _build_amount(amount) for name, amount in document.spec.resources.items()}),
         positions={
             path: (place.file, place.line, place.column) for path, place in list_node_locations(location.file, "", node)
         },
@@ -247,5 +247,8 @@ def _build_selector(selector: PolicyLabelSelector) -> Selector:
     if selector == PolicyLabelSelector():
         return MATCH_EVERYTHING
     labels = (LabelCondition(key, "In", frozenset({value})) for key, value in selector.match_labels.items())
-    expressions = (LabelCondition(each.key, each.operator, each.values) for each in selector.match_expressions)
+    expressions = (
+        LabelCondition(expression.key, expression.operator, expression.values)
+        for expression in selector.match_expressions
+    )
     return Selector((*labels, *expressions))

@@ -168,7 +168,9 @@ def build_node_shape(node: Node) -> NodeShape:
     return NodeShape(
         name=document.metadata.name,
         labels=spec.labels,
-        allocatable={name: msgspec.Raw(msgspec.json.encode(str(each))) for name, each in spec.allocatable.items()},
+        allocatable={
+            name: msgspec.Raw(msgspec.json.encode(str(quantity))) for name, quantity in spec.allocatable.items()
+        },
         taints=tuple(Taint(taint.key, taint.value or None, taint.effect) for taint in spec.taints),
         most=spec.most,
     )

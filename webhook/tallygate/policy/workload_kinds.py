@@ -223,4 +223,4 @@ class WorkloadKind:
     @property
     def creates_pods(self) -> bool:
         """True if a controller makes pods of an object."""
-        return any(each.is_used for each in self.pod_sets)
+        return any(pod_set.is_used for pod_set in self.pod_sets)

@@ -147,10 +147,14 @@ class Allocator:
             return None
         return [
             Allocation(
-                tuple(taken.result for taken in each.taken),
-                create_node_selector(each.claim, ((taken.published, taken.device) for taken in each.taken), node.name),
+                tuple(taken.result for taken in plan.taken),
+                create_node_selector(
+                    plan.claim,
+                    ((taken.published, taken.device) for taken in plan.taken),
+                    node.name,
+                ),
             )
-            for each in searched
+            for plan in searched
         ]
 
     def _has_room(self, device: AllocatableDevice, requested: Amounts) -> bool:
@@ -161,8 +165,8 @@ class Allocator:
     def _create_constraints(self, claim: ResourceClaim) -> list[Constraint]:
         devices = claim.spec.devices if claim.spec else None
         constraints = []
-        for index, each in enumerate((devices.constraints if devices else None) or ()):
-            constraint = create_constraint(each, keeps_every_value=self.rules.since_37)
+        for index, written_constraint in enumerate((devices.constraints if devices else None) or ()):
+            constraint = create_constraint(written_constraint, keeps_every_value=self.rules.since_37)
             if constraint is None:
                 reason = "empty constraint (unsupported constraint type?)"
                 raise planned_requests.AllocationError(

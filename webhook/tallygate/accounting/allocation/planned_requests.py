@@ -290,8 +290,8 @@ class RequestPlanner:
 
     def _plan_alternatives(self, claim: ResourceClaim, request: DeviceRequest) -> Iterator[PlannedRequest]:
         if request.first_available:
-            for each in request.first_available:
-                yield self._plan_request(claim, each, each.name, request.name)
+            for alternative in request.first_available:
+                yield self._plan_request(claim, alternative, alternative.name, request.name)
         else:
             yield self._plan_request(claim, request.exactly or ExactDeviceRequest(), request.name, "")
 

@@ -144,9 +144,9 @@ class SliceIndex:
 
     def list_nodes_of_pool(self, published: AllocatableSlice) -> Iterator[str]:
         """Yield the nodes with slices of their own in the pool of a slice, and the node of that slice."""
-        for each in (published, *self._by_pool.get(PoolId(published.driver, published.pool), ())):
-            if each.nodes.name:
-                yield each.nodes.name
+        for resource_slice in (published, *self._by_pool.get(PoolId(published.driver, published.pool), ())):
+            if resource_slice.nodes.name:
+                yield resource_slice.nodes.name
 
     def gather_pools(self, node: TargetNode) -> list[Pool]:
         """Return the pools that a node can reach, in the order in which the scheduler tries their devices."""

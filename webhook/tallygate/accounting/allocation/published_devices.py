@@ -158,11 +158,12 @@ def build_slice(name: str, spec: ResourceSliceSpec, named: Iterable[tuple[str, b
     """
     try:
         counter_sets = tuple(
-            (each.name, _read_counters(each.counters)) for each in map(_COUNTER_SETS.decode, spec.shared_counters or ())
+            (counter_set.name, _read_counters(counter_set.counters))
+            for counter_set in map(_COUNTER_SETS.decode, spec.shared_counters or ())
         )
         devices = tuple(
-            AllocatableDevice(DeviceId(spec.driver, spec.pool.name, each), _read_content(spec.driver, raw))
-            for each, raw in named
+            AllocatableDevice(DeviceId(spec.driver, spec.pool.name, device_name), _read_content(spec.driver, raw))
+            for device_name, raw in named
         )
     except (msgspec.MsgspecError, QuantityError) as error:
         raise SliceError(f"ResourceSlice {name}: {error}") from None
@@ -187,7 +188,7 @@ def _read_content(driver: str, raw: bytes) -> DeviceContent:
     device = _DEVICES.decode(raw)
     content = DeviceContent(
         Device(driver, device.attributes, device.capacity, device.allow_multiple_allocations),
-        {name: read_capacity(each) for name, each in device.capacity.items()},
+        {name: read_capacity(capacity) for name, capacity in device.capacity.items()},
         tuple((counter.counter_set, _read_counters(counter.counters)) for counter in device.consumes_counters or ()),
         tuple(filter(None, map(create_preventing_taint, device.taints or ()))),
         bool(device.allow_multiple_allocations),
@@ -211,7 +212,7 @@ def create_preventing_taint(taint: DeviceTaint, rule: str = "") -> PreventingTai
 
 
 def _is_list(attribute: AttributeValue) -> bool:
-    return any(each is not None for each in (attribute.ints, attribute.bools, attribute.strings, attribute.versions))
+    return any(value is not None for value in (attribute.ints, attribute.bools, attribute.strings, attribute.versions))
 
 
 def _read_counters(counters: Mapping[str, _Counter] | None) -> dict[str, Quantity]:

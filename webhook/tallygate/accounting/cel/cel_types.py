@@ -171,4 +171,4 @@ def _is_absent_from(substitutions: Substitutions, parameter: CelType, kind: CelT
     if kind.is_parameter:
         found = substitutions.get(kind)
         return found is None or _is_absent_from(substitutions, parameter, found)
-    return all(_is_absent_from(substitutions, parameter, each) for each in kind.parameters)
+    return all(_is_absent_from(substitutions, parameter, part) for part in kind.parameters)

@@ -67,9 +67,9 @@ def _reverse(values: object) -> object:
 
 def _keep_distinct(values: object) -> object:
     distinct: list[object] = []
-    for each in _require_list(values):
-        if not runtime_values.is_list_member(each, distinct):
-            distinct.append(each)
+    for value in _require_list(values):
+        if not runtime_values.is_list_member(value, distinct):
+            distinct.append(value)
     return distinct
 
 
@@ -159,19 +159,19 @@ def _includes(target: object, item: object) -> object:
     """Return whether a list has an item, or another value equals it (includesFunc in compile.go)."""
     if not isinstance(target, list):
         return runtime_values.is_same(target, item)
-    for place, each in enumerate(target):
+    for place, value in enumerate(target):
         if place >= _MAX_INCLUDED:
             raise runtime_values.EvaluationError(
                 f"'includes' function cannot be applied to lists longer than {_MAX_INCLUDED} values"
             )
-        if runtime_values.is_same(each, item):
+        if runtime_values.is_same(value, item):
             return True
     return False
 
 
 def _contains_all(values: object, wanted: object) -> object:
     items = _require_list(values)
-    return all(runtime_values.is_list_member(each, items) for each in _require_list(wanted))
+    return all(runtime_values.is_list_member(value, items) for value in _require_list(wanted))
 
 
 def _are_equivalent(left: object, right: object) -> object:
@@ -180,7 +180,7 @@ def _are_equivalent(left: object, right: object) -> object:
 
 def _intersect(left: object, right: object) -> object:
     items = _require_list(right)
-    return any(runtime_values.is_list_member(each, items) for each in _require_list(left))
+    return any(runtime_values.is_list_member(value, items) for value in _require_list(left))
 
 
 def _require_optional(value: object) -> runtime_values.Optional:
@@ -222,7 +222,7 @@ def _get_first(values: object) -> object:
 
 
 def _unwrap(values: object) -> object:
-    optionals: Sequence[runtime_values.Optional] = [_require_optional(each) for each in _require_list(values)]
+    optionals: Sequence[runtime_values.Optional] = [_require_optional(value) for value in _require_list(values)]
     return [optional.value for optional in optionals if optional.has_value]
 
 

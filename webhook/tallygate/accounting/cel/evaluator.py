@@ -379,7 +379,9 @@ class _Planner:
     def _plan_condition(self, node: syntax.Call) -> Plan:
         condition, accepted, rejected = (self.plan(argument) for argument in node.arguments)
         test = condition.step
-        branches = {each: (plan.step, plan.discount) for each, plan in ((True, accepted), (False, rejected))}
+        branches = {
+            is_accepted: (plan.step, plan.discount) for is_accepted, plan in ((True, accepted), (False, rejected))
+        }
 
         def choose(run: Run) -> object:
             chosen = test(run)

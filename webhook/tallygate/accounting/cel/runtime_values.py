@@ -276,7 +276,7 @@ def compare_values(left: object, right: object) -> int:
 
 def is_list_member(item: object, items: list[object]) -> bool:
     """Return whether an element of a list equals an item; one that cannot be compared does not (baseList.Contains)."""
-    return any(is_same(item, each) for each in items)
+    return any(is_same(item, other) for other in items)
 
 
 def is_same(left: object, right: object) -> bool:

@@ -28,7 +28,9 @@ class SemanticVersion:
         self.minor = minor
         self.patch = patch
         # A version without identifiers is greater; numbers are less than other identifiers; fewer are less than more.
-        identifiers = tuple((0, int(each), "") if set(each) <= _DIGITS else (1, 0, each) for each in prerelease)
+        identifiers = tuple(
+            (0, int(identifier), "") if set(identifier) <= _DIGITS else (1, 0, identifier) for identifier in prerelease
+        )
         self._order = (major, minor, patch, not prerelease, identifiers)
 
     def __eq__(self, other: object) -> bool:

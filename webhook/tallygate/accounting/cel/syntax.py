@@ -126,7 +126,7 @@ def list_children(node: SyntaxNode) -> list[SyntaxNode]:
         case ListLiteral():
             return node.elements
         case MapLiteral():
-            return [each for entry in node.entries for each in (entry.key, entry.value)]
+            return [part for entry in node.entries for part in (entry.key, entry.value)]
         case Loop():
             return [node.items, node.initial, node.condition, node.step, node.outcome]
         case _:

@@ -117,7 +117,7 @@ def _get_character(text: str, index: int) -> object:
 
 def _find_index(target: object, item: object, *offset: object) -> object:
     if isinstance(target, list) and not offset:
-        return next((place for place, each in enumerate(target) if is_same(each, item)), -1)
+        return next((place for place, value in enumerate(target) if is_same(value, item)), -1)
     _require(target, item)
     assert isinstance(target, str)  # noqa: S101
     assert isinstance(item, str)  # noqa: S101

@@ -138,19 +138,19 @@ class DeviceIndex:
     ) -> None:
         """Put a slice in the place of another one for the allocator of a version."""
         allocator, _ = self._allocators[version]
-        for each in (each for each in (before, after) if each is not None):
-            if each is before:
-                allocator.slices.remove(each)
+        for resource_slice in (resource_slice for resource_slice in (before, after) if resource_slice is not None):
+            if resource_slice is before:
+                allocator.slices.remove(resource_slice)
             else:
-                allocator.slices.add(each)
+                allocator.slices.add(resource_slice)
             if version in self._columns:
-                self._columns[version].mark_stale(allocator.slices.list_nodes_of_pool(each))
+                self._columns[version].mark_stale(allocator.slices.list_nodes_of_pool(resource_slice))
         if before is not None:
             allocator.selectors.forget(device.content for device in before.devices)
 
     def _replace_taint_rule(self, name: str, rule: devices.DeviceTaintRule | None) -> None:
-        for each in self.set_taint_rule(name, rule):
-            self.refresh_slice(each)
+        for resource_slice in self.set_taint_rule(name, rule):
+            self.refresh_slice(resource_slice)
 
     def set_taint_rule(self, name: str, rule: devices.DeviceTaintRule | None) -> list[str]:
         """Put a rule in the place of the known one of this name, None to remove it.

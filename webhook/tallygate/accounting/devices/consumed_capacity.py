@@ -149,7 +149,7 @@ class ConsumptionRules:
             raise _create_error(name, f"request {requested.text} is not a representable milli value")
         if not is_milli and self._rejects_unreadable and requested > Quantity.from_int(INT64_MAX):
             raise _create_error(name, f"request {requested.text} exceeds MaxInt64")
-        step, start, amount = (_read(each, is_milli=is_milli) for each in (valid.step, low, requested))
+        step, start, amount = (_read(quantity, is_milli=is_milli) for quantity in (valid.step, low, requested))
         total = start + step * -((start - amount) // step)
         if self._rejects_unreadable and total > INT64_MAX and (is_milli or start >= 0):
             limit = "the milli-value range" if is_milli else "MaxInt64"
@@ -179,7 +179,7 @@ class ConsumptionRules:
         """Return whether a range is exact in thousandths, which is then its unit (useMilli)."""
         if not self._has_fractions:
             return False
-        given = [each for each in valid if each is not None]
+        given = [value for value in valid if value is not None]
         return all(map(_is_whole_milli, given)) and (valid.step is None or valid.step.milli() >= 1)
 
 
@@ -215,8 +215,8 @@ def _read_optional(raw: msgspec.Raw) -> Quantity | None:
 def sum_amounts(amounts: Iterable[Amounts]) -> Amounts:
     """Return the sums by capacity."""
     total: dict[str, Quantity] = {}
-    for each in amounts:
-        for name, amount in each.items():
+    for consumed in amounts:
+        for name, amount in consumed.items():
             total[name] = total[name] + amount if name in total else amount
     return total
 

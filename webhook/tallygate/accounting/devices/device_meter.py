@@ -259,7 +259,7 @@ def count_devices(
         if has_unknown and name in kept:
             amounts[name] = kept[name]
             continue
-        total = _sum_known(meter.compute_amount(*each) for each in found)
+        total = _sum_known(meter.compute_amount(*arguments) for arguments in found)
         if total is None:
             unknown.add(name)
         else:

@@ -121,7 +121,7 @@ class LeastAmountsReview:
             return 0
         alternatives = [request.exactly] if request.exactly is not None else request.first_available or ()
         least = [self._compute_alternative(alternative, meter) for alternative in alternatives]
-        return min((0 if each is None else each for each in least), default=0)
+        return min((0 if amount is None else amount for amount in least), default=0)
 
     def _compute_alternative(
         self, request: devices.ExactDeviceRequest | devices.DeviceSubRequest, meter: DeviceMeter

@@ -172,7 +172,9 @@ def _list_requests(
             (f"{_format_devices(count)} for request {name}", replace(request, count=count))
             for count in _list_smaller(1 if request.count is None else request.count)
         ]
-    others = [each for each in sorted(cluster.device_classes.by_name) if each != request.device_class_name]
+    others = [
+        class_name for class_name in sorted(cluster.device_classes.by_name) if class_name != request.device_class_name
+    ]
     for other in others[:_MAX_CLASSES]:
         yield [(f"class {other} for request {name}", replace(request, device_class_name=other))]
     tolerations: Sequence[DeviceToleration] = request.tolerations or ()

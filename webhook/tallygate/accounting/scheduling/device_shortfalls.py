@@ -155,12 +155,12 @@ class DeviceInspector:
         of_pod = find_devices_of_pod(self.pod, cluster, devices)
         node = _InspectedNode(devices, cluster, node_index, self._holders)
         shortfalls = [
-            [self._name_resource(each) for each in node.compare(claim, alternatives)]
+            [self._name_resource(shortfall) for shortfall in node.compare(claim, alternatives)]
             for claim in list_claims_on_node(self.pod, cluster, node_index, of_pod)
             for alternatives in node.plan(claim)
         ]
-        short = tuple(each for one in shortfalls for each in one if each.missing)
-        return short or tuple(each for one in shortfalls for each in one)
+        short = tuple(shortfall for one in shortfalls for shortfall in one if shortfall.missing)
+        return short or tuple(shortfall for one in shortfalls for shortfall in one)
 
     def _name_resource(self, shortfall: DeviceShortfall) -> DeviceShortfall:
         if shortfall.claim:

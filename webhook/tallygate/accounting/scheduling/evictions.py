@@ -142,7 +142,11 @@ class _NodeTrial:
             if not claims.has_devices(pod.uid) or pod.group.priority <= self._pod.priority:
                 yield pod
         found = [self._cluster.find_pod(uid) for uid in claims.list_users(devices) if uid not in on_node]
-        remote = [each for each in found if each and each.node and each.group.priority <= self._pod.priority]
+        remote = [
+            pod_on_node
+            for pod_on_node in found
+            if pod_on_node and pod_on_node.node and pod_on_node.group.priority <= self._pod.priority
+        ]
         yield from sorted(remote, key=lambda each: (each.group.priority, each.namespace, each.name))[:_MAX_REMOTE_PODS]
 
     def _rank(self, pod: PodInfo) -> tuple[object, ...]:

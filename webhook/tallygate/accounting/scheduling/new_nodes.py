@@ -228,7 +228,7 @@ def _find_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NewN
     """Return the capacity of the alternative with most copies; without a copy, the first reason why it is unknown."""
     found = [_find_alternative_capacity(pod, cluster, alternative) for alternative in list_alternatives(pod, shape)]
     best = max(found, key=lambda each: each.copies)
-    unknown = next((each.unknown for each in found if each.unknown), "")
+    unknown = next((prediction.unknown for prediction in found if prediction.unknown), "")
     return best if best.copies else NewNodeCapacity(shape, 0, unknown)
 
 

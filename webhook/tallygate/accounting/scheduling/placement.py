@@ -195,7 +195,7 @@ class PlacementSession:
                 capacity[position] = 0
             if not capacity[position]:
                 remaining, capacity, node_scores = (
-                    np.delete(each, position) for each in (remaining, capacity, node_scores)
+                    np.delete(values, position) for values in (remaining, capacity, node_scores)
                 )
 
     def _find_remaining_nodes(self, pod: IncomingPod, diagnosis: Diagnosis) -> NodeIndices:
@@ -220,7 +220,7 @@ class PlacementSession:
                 return PlacementResult(tuple(nodes), diagnosis)
             choices = find_choices(pod, self._cluster, feasible, self._scoring)
             bind_errors = find_bind_errors(pod, self._cluster, choices)
-            node_index = next((each for each in choices.tolist() if each not in bind_errors), None)
+            node_index = next((choice for choice in choices.tolist() if choice not in bind_errors), None)
             if node_index is None:
                 return PlacementResult(tuple(nodes), diagnosis)
             nodes.append(node_index)

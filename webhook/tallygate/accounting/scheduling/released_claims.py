@@ -94,7 +94,7 @@ class ClaimsOfPods:
         for claim in (claim for uid in uids for claim in self._claims.get(uid, ())):
             if _list_pods(claim) <= set(uids):
                 used = [PoolId(device.driver, device.pool) for device in list_taken_devices(claim)]
-                counts = Counter(str(each) for each in used if each in pools)
+                counts = Counter(str(pool) for pool in used if pool in pools)
                 if counts:
                     released[format_name(claim)] = dict(sorted(counts.items()))
         return tuple(ReleasedClaim(name, devices) for name, devices in sorted(released.items()))

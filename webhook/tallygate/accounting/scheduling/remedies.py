@@ -152,7 +152,7 @@ def _create_shape(cluster: Cluster, node_index: int) -> NodeShape:
         name: Raw(f'"{format_amount(name, amount)}"'.encode())
         for name, amount in nodes.get_allocatable(node_index).items()
     }
-    lasting = [each for each in nodes.taints.value(node_index) or () if each.key != _CORDON_TAINT_KEY]
+    lasting = [taint for taint in nodes.taints.value(node_index) or () if taint.key != _CORDON_TAINT_KEY]
     return NodeShape(nodes.get_name(node_index), labels, allocatable, lasting)
 
 

@@ -146,7 +146,7 @@ def _score_by_ratio(
         utilization = np.where(
             used > capacity, MAX_SCORE, (used * MAX_SCORE) // np.where(is_counted, capacity, 1)
         ).astype(np.int64)
-        share = np.array([_interpolate(int(each), utilizations, levels) for each in utilization], dtype=np.int64)
+        share = np.array([_interpolate(int(percent), utilizations, levels) for percent in utilization], dtype=np.int64)
         is_counted &= share > 0
         total += np.where(is_counted, share * weight, 0)
         weights += np.where(is_counted, weight, 0)

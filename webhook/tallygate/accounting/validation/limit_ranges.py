@@ -165,7 +165,7 @@ def parse_limit_range_item(item: LimitRangeItem) -> LimitRangeLists:
     For containers a missing default is taken from max, a missing default request from the default, else from min.
     """
     lists = (item.max, item.min, item.default, item.default_request, item.max_limit_request_ratio)
-    parsed = LimitRangeLists(*[parse_resource_list(drop_unreadable(each)) for each in lists])
+    parsed = LimitRangeLists(*[parse_resource_list(drop_unreadable(quantities)) for quantities in lists])
     if item.type != "Container":
         return parsed
     default = {**parsed.max, **parsed.default}
@@ -325,10 +325,10 @@ def _compute_max_ratio(ratio: Quantity, minimum: Quantity, maximum: Quantity) ->
     Kubernetes compares and prints 64-bit floating point numbers here. This is the only place where tallygate does so
     too: no other computation gives the same digits. No amount depends on it.
     """
-    numbers = [each.value() for each in (ratio, minimum, maximum)]
+    numbers = [quantity.value() for quantity in (ratio, minimum, maximum)]
     scale = 1
     if all(number < _MAX_MILLI for number in numbers):
-        numbers, scale = [each.milli() for each in (ratio, minimum, maximum)], 1000
+        numbers, scale = [quantity.milli() for quantity in (ratio, minimum, maximum)], 1000
     requested_ratio, (_, min_number, max_number) = numbers[0] / scale, numbers
     if min_number == 0:
         return _format_division_by_zero(max_number)

@@ -337,7 +337,9 @@ def _describe_never_counted_objects(name: str) -> str:
     known = _RESOURCES_BY_GROUP.get(group, "").split()
     if resource in known or ("." in group and f"{resource}s" not in known):
         return ""
-    others = [other for other, each in _RESOURCES_BY_GROUP.items() if {resource, f"{resource}s"} & {*each.split()}]
+    others = [
+        other for other, resources in _RESOURCES_BY_GROUP.items() if {resource, f"{resource}s"} & {*resources.split()}
+    ]
     start = "so this limits nothing"
     if not others:
         if group:

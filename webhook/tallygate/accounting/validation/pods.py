@@ -419,7 +419,7 @@ def _describe_not_whole_pages(name: str, quantity: Quantity) -> str:
     if not size:
         return f"{page!r} is no page size; write one as in hugepages-2Mi"
     above = -(-quantity.value() // size) * size
-    suggestions = [Quantity(each, format=Format.BINARY_SI).text for each in (above - size, above) if each >= 0]
+    suggestions = [Quantity(amount, format=Format.BINARY_SI).text for amount in (above - size, above) if amount >= 0]
     return f"{quantity} is not a whole number of pages of {page}: use {' or '.join(suggestions or ['0'])}"
 
 

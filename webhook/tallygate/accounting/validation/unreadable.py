@@ -75,7 +75,9 @@ def suggest_quantities(text: str) -> tuple[str, ...]:
         return ()
     sign, number, suffix = match.groups()
     digits = sign + _remove_separators(number.strip())
-    return tuple(digits + each for each in _suggest_suffixes(suffix.lower()) if _is_quantity(digits + each))
+    return tuple(
+        digits + suggested for suggested in _suggest_suffixes(suffix.lower()) if _is_quantity(digits + suggested)
+    )
 
 
 def _list_containers(spec: PodSpec) -> tuple[tuple[str, list[Container]], ...]:

@@ -101,11 +101,13 @@ class NodeResourceController:
 
     def _describe(self) -> Mapping[str, object]:
         results = list(self._results.items())
-        problems = [f"node {node}: {name}: {text}" for node, each in results for name, text in each.problems.items()]
+        problems = [
+            f"node {node}: {name}: {text}" for node, result in results for name, text in result.problems.items()
+        ]
         retained = [
             f"node {node}: {name}: {used} stay, since pods use them"
-            for node, each in results
-            for name, used in each.retained.items()
+            for node, result in results
+            for name, used in result.retained.items()
         ]
         found = {"problems": sorted(problems)[:_MAX_LISTED], "retained": sorted(retained)[:_MAX_LISTED]}
         return {"leader": self._definitions is not None, **{name: texts for name, texts in found.items() if texts}}

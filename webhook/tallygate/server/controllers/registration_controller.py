@@ -263,7 +263,7 @@ class RegistrationController:
             if (key[0], key[2]) not in present
         }
         self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
-        return {key: each for key, each in missing.items() if now - self._missing_since[key] < _MISSING_SECONDS}
+        return {key: kinds for key, kinds in missing.items() if now - self._missing_since[key] < _MISSING_SECONDS}
 
     def _complete(
         self,

@@ -151,10 +151,10 @@ def _shake_hands(client_context: ssl.SSLContext, server_context: ssl.SSLContext,
     server = server_context.wrap_bio(to_server, to_client, server_side=True)
     unfinished = [client, server]
     for _ in range(_MAX_FLIGHTS):
-        for each in tuple(unfinished):
+        for connection in tuple(unfinished):
             with suppress(ssl.SSLWantReadError):
-                each.do_handshake()
-                unfinished.remove(each)
+                connection.do_handshake()
+                unfinished.remove(connection)
         if not unfinished:
             return
     raise ssl.SSLError("the handshake does not end")

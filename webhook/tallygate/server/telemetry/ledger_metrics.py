@@ -247,8 +247,10 @@ class LedgerMetrics(Collector):
         cap_labels, now = CapLabels(), self._observed_ledgers.read_clock()
         labels = {key: cap_labels.get_label(caps[key]) for key in sorted(caps)}
         return [
-            LabelledLedger(label, key.namespace, each.ledger, now - each.observed_at, find_key_value(key.cap) or "")
-            for key, each in self._observed_ledgers.list_all().items()
+            LabelledLedger(
+                label, key.namespace, observed.ledger, now - observed.observed_at, find_key_value(key.cap) or ""
+            )
+            for key, observed in self._observed_ledgers.list_all().items()
             if (label := labels.get(get_policy_key(key.cap))) is not None
         ]
 

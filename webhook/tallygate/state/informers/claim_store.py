@@ -109,7 +109,7 @@ class ClaimStore(ConsumerStore):
     def list_devices(self) -> Iterator[DeviceId]:
         """Yield the devices that claims have."""
         with self._lock:
-            claims = [each for by_name in self._records.values() for each in by_name.values()]
+            claims = [record for by_name in self._records.values() for record in by_name.values()]
         return (device.id for claim in claims for device in claim.devices)
 
     def list_owned(self, cap: ChargeableCap, namespaces: Iterable[str]) -> dict[str, OwnedClaim]:
@@ -150,10 +150,10 @@ class ClaimStore(ConsumerStore):
         self, claims: Iterable[tuple[str, _SchedulerClaim, StoredConsumer]], charges: GroupCharges
     ) -> Iterator[tuple[str, OwnedClaim]]:
         now = self._monotonic()
-        for uid, each, stored in claims:
+        for uid, record, stored in claims:
             if amounts := charges.get_amounts(stored.group):
-                is_young = now - each.first_seen < _UNCONFIRMED_SECONDS
-                yield uid, OwnedClaim(each.owner, amounts, each.is_reserved, is_young)
+                is_young = now - record.first_seen < _UNCONFIRMED_SECONDS
+                yield uid, OwnedClaim(record.owner, amounts, record.is_reserved, is_young)
 
     def _track(self, record: PodRecord, *, is_deleted: bool) -> bool:
         if is_deleted:

@@ -165,7 +165,7 @@ class DeviceStore(ObjectStore[SliceRecord]):
         used = frozenset(self._list_used())
         latest = frozenset(list(self._unpublished)[-_MAX_UNPUBLISHED:])
         self._unpublished = {
-            each: content for each, content in self._unpublished.items() if each in used or each in latest
+            name: content for name, content in self._unpublished.items() if name in used or name in latest
         }
 
 

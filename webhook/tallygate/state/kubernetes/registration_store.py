@@ -77,7 +77,7 @@ class KubernetesRegistrationStore:
             deployment_uid=deployment.get("metadata", {}).get("uid", ""),
             namespace_uid=namespace.get("metadata", {}).get("uid", ""),
             ready_replicas=deployment.get("status", {}).get("readyReplicas") or 0,
-            is_deleted=any("deletionTimestamp" in each.get("metadata", {}) for each in (deployment, namespace)),
+            is_deleted=any("deletionTimestamp" in owner.get("metadata", {}) for owner in (deployment, namespace)),
             is_deployment_absent=found_deployment is None,
         )
 

@@ -89,8 +89,8 @@ class _ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, for
     def to_reservation(self, ledger_namespace: str) -> Reservation:
         """Return the reservation."""
         counted, requested, taken = (
-            Amounts({name: int(amount) for name, amount in each.items()})
-            for each in (self.counted, self.requested, self.taken)
+            Amounts({name: int(amount) for name, amount in amounts.items()})
+            for amounts in (self.counted, self.requested, self.taken)
         )
         return Reservation(
             ledger_namespace if self.namespace is None else self.namespace,

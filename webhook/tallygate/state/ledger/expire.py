@@ -70,10 +70,10 @@ class ReservationAges:
         The write was sent at `started_at`, and is known at `now` to be committed.
         """
         ages = {
-            key: replace(each, confirmed_at=now)
-            if each.confirmed_at is None and started_at >= each.first_seen + self.in_flight_bound
-            else each
-            for key, each in self.by_attempt.items()
+            key: replace(sighting, confirmed_at=now)
+            if sighting.confirmed_at is None and started_at >= sighting.first_seen + self.in_flight_bound
+            else sighting
+            for key, sighting in self.by_attempt.items()
         }
         return replace(self, by_attempt=MappingProxyType(ages))
 
@@ -104,22 +104,26 @@ class ReservationAges:
     @property
     def activation_time(self) -> float | None:
         """The time from which on a list can activate an initializing ledger; None before that is known."""
-        return next((each.confirmed_at for (uid, _), each in self.by_attempt.items() if uid == INITIALIZER), None)
+        return next(
+            (sighting.confirmed_at for (uid, _), sighting in self.by_attempt.items() if uid == INITIALIZER), None
+        )
 
     @property
     def remapping_time(self) -> float | None:
         """The time from which on a list can confirm the mappings of a ledger; None before that is known."""
-        return next((each.confirmed_at for (uid, _), each in self.by_attempt.items() if uid == REMAPPING), None)
+        return next((sighting.confirmed_at for (uid, _), sighting in self.by_attempt.items() if uid == REMAPPING), None)
 
     @property
     def initializer_seen_at(self) -> float | None:
         """The time of the first observation of a ledger that is not active; None for an active one."""
-        return next((each.first_seen for (uid, _), each in self.by_attempt.items() if uid == INITIALIZER), None)
+        return next((sighting.first_seen for (uid, _), sighting in self.by_attempt.items() if uid == INITIALIZER), None)
 
     def list_confirmed(self) -> list[str]:
         """Return the UIDs of the consumers that need a quorum read."""
         return [
-            uid for (uid, _), each in self.by_attempt.items() if uid not in _STATES and each.confirmed_at is not None
+            uid
+            for (uid, _), sighting in self.by_attempt.items()
+            if uid not in _STATES and sighting.confirmed_at is not None
         ]
 
 

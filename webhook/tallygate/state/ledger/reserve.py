@@ -275,7 +275,10 @@ def _find_covering(ledger: Ledger, request: ReservationRequest) -> CountedPod:
     if pod is NO_POD or (not devices.pod_uid and find_gang(ledger, request.workload.owner_uids) is not None):
         return NO_POD
     reservations = ledger.reservations.items()
-    is_taken = any(each.pod_uid == pod.uid and each.is_of_pod and uid != request.uid for uid, each in reservations)
+    is_taken = any(
+        reservation.pod_uid == pod.uid and reservation.is_of_pod and uid != request.uid
+        for uid, reservation in reservations
+    )
     return NO_POD if is_taken or not pod.part else pod
 
 

@@ -87,7 +87,7 @@ def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
     rejections = _find_rejections(pod, cluster, nodes, of_pod)
     remaining = np.ones(len(nodes), dtype=np.bool_)
     for rejection in dict.fromkeys(rejection for rejection in rejections if rejection is not None):
-        mask = np.array([each == rejection for each in rejections], dtype=np.bool_)
+        mask = np.array([other == rejection for other in rejections], dtype=np.bool_)
         remaining &= ~mask
         yield FilterStatus(
             rejection.reason, mask, mask, is_error=rejection.is_error, is_undecided=rejection.is_undecided
@@ -205,7 +205,7 @@ def _group_by_claims(
     groups: Mapping[tuple[bool, ...], list[int]] = {}
     if is_backed:
         groups = defaultdict(list)
-        for position, key in enumerate(zip(*(each.tolist() for each in is_backed), strict=True)):
+        for position, key in enumerate(zip(*(row.tolist() for row in is_backed), strict=True)):
             groups[key].append(position)
     for positions in groups.values() if is_backed else [list(range(len(nodes)))]:
         claims = list_claims_on_node(pod, cluster, int(nodes[positions[0]]), of_pod) if positions else ()
@@ -281,7 +281,10 @@ def _check_request(
     if request.exactly is not None:
         named = [(request.name, request.exactly.device_class_name)]
     else:
-        named = [(f"{request.name}/{each.name}", each.device_class_name) for each in request.first_available or ()]
+        named = [
+            (f"{request.name}/{alternative.name}", alternative.device_class_name)
+            for alternative in request.first_available or ()
+        ]
     if not named:
         meta = claim.metadata or ObjectMeta()
         place = f"resource claim {meta.namespace}/{meta.name}, request {request.name}"
@@ -352,7 +355,14 @@ def _find_status(claim: ResourceClaim, result: DeviceResult) -> AllocatedDeviceS
     """Return the first status of a device; parts of a shared device have one (getAllocatedDeviceStatus)."""
     reported = (claim.status.devices if claim.status else None) or ()
     device = result.driver, result.pool, result.device
-    return next((each for each in reported if (each.driver, each.pool, each.device) == device), None)
+    return next(
+        (
+            device_status
+            for device_status in reported
+            if (device_status.driver, device_status.pool, device_status.device) == device
+        ),
+        None,
+    )
 
 
 def _read_time(text: str) -> datetime:

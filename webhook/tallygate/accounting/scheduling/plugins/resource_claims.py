@@ -135,7 +135,7 @@ def find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceInd
     meta = claim.metadata or ObjectMeta()
     if meta.deletion_timestamp is not None:
         raise ClaimNotReadyError(f'resourceclaim "{name}" is being deleted')
-    if is_own and not any(each.controller and each.uid == pod.uid for each in meta.owner_references or ()):
+    if is_own and not any(owner.controller and owner.uid == pod.uid for owner in meta.owner_references or ()):
         own = f"Pod {pod.namespace}/{pod.name} (Pod is not owner)"
         raise ClaimNotReadyError(f"ResourceClaim {pod.namespace}/{name} was not created for {own}")
     return claim

@@ -42,8 +42,8 @@ def create_special_claim(namespace: str, spec: SchedulingPodSpec, classes: Mappi
         for request in _list_requests(spec, resource)
     ]
     device_requests = [
-        DeviceRequest(each.name, ExactDeviceRequest(class_name, allocation_mode="ExactCount", count=each.number))
-        for each, class_name in sorted(requests)
+        DeviceRequest(request.name, ExactDeviceRequest(class_name, allocation_mode="ExactCount", count=request.number))
+        for request, class_name in sorted(requests)
     ]
     return ResourceClaim(
         ObjectMeta(name=NAME_IN_MEMORY, namespace=namespace), ResourceClaimSpec(DeviceClaim(device_requests))
@@ -80,7 +80,7 @@ def _list_requests(spec: SchedulingPodSpec, resource: str) -> Iterator[_Request]
                 largest = request
     if largest is not None:
         yield largest
-    yield from (each for each in lasting if each is not None)
+    yield from (claim for claim in lasting if claim is not None)
 
 
 def _create_request(
