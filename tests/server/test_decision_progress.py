@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.server.web.decision_progress import DecisionProgress
+from tallygate.server.web.admission_middleware import DecisionProgress
 from tests.server.app_harness import MUTATE, create_review
 from tests.server.process import ServerProcess, eventually
 

@@ -27,8 +27,7 @@ from tallygate.server.settings.table import Settings
 from tallygate.server.settings.value_types import Address
 from tallygate.server.telemetry.json_log import FailureLog
 from tallygate.server.telemetry.metrics import Telemetry
-from tallygate.server.web.admission_middleware import RequestLimits
-from tallygate.server.web.decision_progress import DecisionProgress
+from tallygate.server.web.admission_middleware import DecisionProgress, RequestLimits
 from tallygate.server.web.flask_app import AppFactory, create_monitor_app
 from tallygate.server.web.request_body import BodyReader
 from tallygate.server.web.request_log import RequestLog
