@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,7 +17,7 @@ from tallygate.cli.doctor.mounted_policies import find_gate_namespace
 from tallygate.cli.framework import Command, UsageError, connection_options
 from tallygate.cli.sources import snapshot_items
 from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
-from tallygate.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
+from tallygate.cli.sources.snapshot_items import SnapshotItem
 from tallygate.cluster.cap_ledger_list import LEDGER_PAGE_SIZE
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiErrorReason
@@ -133,7 +134,7 @@ def _list_volume_objects(client: ApiClient) -> Iterator[SnapshotItem]:
         click.echo("tallygate: so is all else about volumes: a part of it would say what is not so", err=True)
 
 
-def _list_marked(client: ApiClient, codec: ResourceCodec[SchedulingObject, SnapshotItem]) -> Iterator[SnapshotItem]:
+def _list_marked(client: ApiClient, codec: ResourceCodec[Any, SnapshotItem]) -> Iterator[SnapshotItem]:
     """Yield the objects of a resource if they may be listed, after its mark if it has one.
 
     Templates of claims have no mark if the API server does not serve them: it may have claims of another version.
@@ -146,9 +147,7 @@ def _list_marked(client: ApiClient, codec: ResourceCodec[SchedulingObject, Snaps
     yield from items
 
 
-def _list_if_allowed(
-    client: ApiClient, codec: ResourceCodec[SchedulingObject, SnapshotItem]
-) -> Sequence[SnapshotItem] | None:
+def _list_if_allowed(client: ApiClient, codec: ResourceCodec[Any, SnapshotItem]) -> Sequence[SnapshotItem] | None:
     """Return the list: empty if the resource is unknown, None with a message on stderr if it is forbidden."""
     try:
         return list_resource(client, codec).items

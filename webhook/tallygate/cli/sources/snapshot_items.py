@@ -9,33 +9,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tallygate.accounting.cluster.ingest import STORAGE_TYPES, VERSION_KIND
+from tallygate.accounting.cluster.ingest import COLUMN_TYPES, STORAGE_TYPES, VERSION_KIND
 from tallygate.accounting.cluster.node_pools import GROUP_ANNOTATION
-from tallygate.accounting.cluster.storage_index import StorageObject
 from tallygate.accounting.gpu_annotations import select_gpu_annotations
 from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
-from tallygate.cluster.kinds import COLUMN_RESOURCES, KINDS, VOLUME_RESOURCES
+from tallygate.cluster.kinds import COLUMN_RESOURCES, KINDS, VOLUME_RESOURCES, ClusterKind
 from tallygate.cluster.state_builder import LIMIT_RECORDS_LISTED_KIND, VOLUMES_LISTED_KIND
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
-from tallygate.objects.core import LimitRange, Namespace, ResourceQuota
 from tallygate.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
-    DeviceClass,
-    DeviceTaintRule,
-    ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
     ResourceSlice,
 )
-from tallygate.objects.karpenter import KarpenterNodePool, NodeClaim
 from tallygate.objects.meta import ObjectMeta
-from tallygate.objects.scheduling import (
-    PodDisruptionBudget,
-    PriorityClass,
-    RuntimeClass,
-    SchedulingNode,
-    SchedulingPod,
-)
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import LimitRecord, encode_record
@@ -54,23 +41,6 @@ class SnapshotItem(NamedTuple):
 
 _OWNED_KINDS = {*STORAGE_TYPES, "ResourceClaim"}
 
-SchedulingObject = (
-    StorageObject
-    | PriorityClass
-    | LimitRange
-    | RuntimeClass
-    | ResourceQuota
-    | PodDisruptionBudget
-    | DeviceClass
-    | ResourceClaim
-    | ResourceClaimTemplate
-    | ResourceSlice
-    | DeviceTaintRule
-    | KarpenterNodePool
-    | NodeClaim
-)
-"""The objects that scheduling depends on, besides pods, nodes and namespaces."""
-
 _KEPT_ANNOTATIONS = frozenset(
     {
         "volume.beta.kubernetes.io/storage-class",
@@ -81,18 +51,6 @@ _KEPT_ANNOTATIONS = frozenset(
         GROUP_ANNOTATION,
     }
 )
-
-
-def _create_pod_item(pod: SchedulingPod) -> SnapshotItem:
-    return _create_item("Pod", pod.metadata, spec=pod.spec, status=pod.status)
-
-
-def _create_node_item(node: SchedulingNode) -> SnapshotItem:
-    return _create_item("Node", node.metadata, spec=node.spec, status=node.status)
-
-
-def _create_namespace_item(namespace: Namespace) -> SnapshotItem:
-    return _create_item("Namespace", namespace.metadata)
 
 
 def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: Any) -> SnapshotItem:
@@ -166,44 +124,36 @@ _METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LEDGER_DECODER = msgspec.json.Decoder(cap_ledger.CapLedger)
 
-POD_CODEC = ResourceCodec("pods", KINDS["Pod"].create_path(), SchedulingPod, _create_pod_item)
-NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, _create_node_item)
-NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_item)
 LEDGER_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
 
 
-_SCHEDULING_KINDS = ("PriorityClass", "LimitRange", "RuntimeClass", "ResourceQuota", "DeviceClass")
-_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule")
-_TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
-    **STORAGE_TYPES,
-    "PriorityClass": PriorityClass,
-    "LimitRange": LimitRange,
-    "RuntimeClass": RuntimeClass,
-    "ResourceQuota": ResourceQuota,
-    "PodDisruptionBudget": PodDisruptionBudget,
-    "NodePool": KarpenterNodePool,
-    "NodeClaim": NodeClaim,
-    "DeviceClass": DeviceClass,
-    "ResourceClaim": ResourceClaim,
-    "ResourceClaimTemplate": ResourceClaimTemplate,
-    "ResourceSlice": ResourceSlice,
-    "DeviceTaintRule": DeviceTaintRule,
-}
-
-
-def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[SchedulingObject, SnapshotItem]:
+def _create_codec(listed: ClusterKind) -> ResourceCodec[Any, SnapshotItem]:
     """Return the codec of a kind whose items have all the fields that are decoded."""
 
-    def create_item(obj: SchedulingObject) -> SnapshotItem:
-        content = _FIELDS_DECODER.decode(_ENCODER.encode(_reduce(obj)))
+    def create_item(item: Any) -> SnapshotItem:
+        content = _FIELDS_DECODER.decode(_ENCODER.encode(_reduce(item)))
         content.pop("metadata", None)
-        return _create_item(kind, obj.metadata, version, **content)
+        return _create_item(listed.kind, item.metadata, listed.version, **content)
 
-    path = f"/apis/{version}/{plural}" if "/" in version else f"/api/{version}/{plural}"
-    return ResourceCodec(plural, path, _TYPES_BY_KIND[kind], create_item)
+    object_type = COLUMN_TYPES.get(listed.kind, listed.type)
+    return ResourceCodec(listed.resource, listed.create_path(), object_type, create_item)
 
 
-def _reduce(obj: SchedulingObject) -> SchedulingObject:
+def _create_codecs(*kinds: str) -> tuple[ResourceCodec[Any, SnapshotItem], ...]:
+    return tuple(_create_codec(KINDS[kind]) for kind in kinds)
+
+
+def _create_column_codecs(*resources: tuple[str, str, str]) -> tuple[ResourceCodec[Any, SnapshotItem], ...]:
+    kinds = (ClusterKind(kind, resource, version, COLUMN_TYPES[kind]) for version, resource, kind in resources)
+    return tuple(map(_create_codec, kinds))
+
+
+def _create_mark(kind: str, version: str) -> SnapshotItem:
+    content = {"apiVersion": version, "kind": kind, "items": []}
+    return SnapshotItem("", "", "", 0, _ENCODER.encode(content), kind)
+
+
+def _reduce(obj: Any) -> Any:
     """Return an object without the fields that are not needed, where its type has such fields."""
     if isinstance(obj, ResourceSlice) and obj.spec is not None:
         devices = [msgspec.Raw(_ENCODER.encode(_DEVICE_DECODER.decode(device))) for device in obj.spec.devices or ()]
@@ -220,46 +170,33 @@ def _reduce_template(obj: ResourceClaimTemplate, template: ResourceClaimTemplate
     return ResourceClaimTemplate(obj.metadata, spec)
 
 
-def _create_known_codec(kind: str) -> ResourceCodec[SchedulingObject, SnapshotItem]:
-    return _create_codec(KINDS[kind].version, KINDS[kind].resource, kind)
-
-
-VOLUME_CODECS = tuple(_create_codec(*resource) for resource in VOLUME_RESOURCES)
+_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceTaintRule")
+POD_CODEC, NODE_CODEC, NAMESPACE_CODEC = _create_codecs("Pod", "Node", "Namespace")
+VOLUME_CODECS = _create_column_codecs(*VOLUME_RESOURCES)
 """The codecs of the volume kinds: a snapshot has all of them or none, since a claim without its volume misleads."""
 
 SCHEDULING_CODECS = (
-    *map(_create_known_codec, _SCHEDULING_KINDS),
-    *(_create_codec(*resource) for resource in COLUMN_RESOURCES),
+    *_create_codecs("PriorityClass", "LimitRange", "RuntimeClass", "ResourceQuota", "DeviceClass"),
+    *_create_column_codecs(*COLUMN_RESOURCES),
 )
 """The codecs of the other kinds that scheduling depends on: priorities, limit ranges, classes, budgets and
 pools of nodes.
 """
 
-CLAIM_CODECS = tuple(map(_create_known_codec, _CLAIM_KINDS))
+CLAIM_CODECS = _create_codecs(*_CLAIM_KINDS)
 """The codecs of claims for devices, of their templates, slices and taint rules, to list in this order after the pods.
 """
 
 LIST_MARKS = {
-    KINDS[kind].resource: SnapshotItem(
-        "",
-        "",
-        "",
-        0,
-        f'{{"apiVersion":"{KINDS[kind].version}","kind":"{kind}List","items":[]}}'.encode(),
-        f"{kind}List",
-    )
+    KINDS[kind].resource: _create_mark(f"{kind}List", KINDS[kind].version)
     for kind in ("DeviceClass", "LimitRange", "RuntimeClass", "ResourceQuota", *_CLAIM_KINDS)
 }
 """By resource: the mark of a snapshot that has all its objects, even if the cluster has none."""
 
-VOLUMES_LISTED_ITEM = SnapshotItem(
-    "", "", "", 0, f'{{"apiVersion":"v1","kind":"{VOLUMES_LISTED_KIND}","items":[]}}'.encode()
-)
+VOLUMES_LISTED_ITEM = _create_mark(VOLUMES_LISTED_KIND, "v1")
 """The mark of a snapshot that has all volume objects of its cluster, even if the cluster has none."""
 
-_LIMIT_RECORDS_LISTED_ITEM = SnapshotItem(
-    "", "", "", 0, f'{{"apiVersion":"coordination.k8s.io/v1","kind":"{LIMIT_RECORDS_LISTED_KIND}","items":[]}}'.encode()
-)
+_LIMIT_RECORDS_LISTED_ITEM = _create_mark(LIMIT_RECORDS_LISTED_KIND, "coordination.k8s.io/v1")
 
 
 def create_limit_record_items(records: Iterable[LimitRecord]) -> list[SnapshotItem]:
