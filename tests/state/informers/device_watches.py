@@ -19,11 +19,12 @@ from tallygate.state.informers.named_stores import (
     DeviceClassStore,
     DeviceTaintRuleStore,
     NamespaceStore,
+    NodeClaimStore,
+    NodePoolStore,
     NodeStore,
 )
 from tallygate.state.informers.namespaced_stores import ClaimTemplateStore
 from tallygate.state.informers.pod_store import PodStore
-from tallygate.state.informers.pool_stores import NodeClaimStore, NodePoolStore
 from tallygate.state.informers.scheduler_cache import SchedulerCache
 
 Json = Mapping[str, Any]

@@ -57,7 +57,7 @@ def test_templates_are_known_by_namespace_and_name() -> None:
 def test_templates_of_equal_claims_share_their_content() -> None:
     store = create_store(*(template(f"t{each}", exactly(2)) for each in range(3)))
     records = store.list_records("team-a")
-    assert (len(records), len({id(record.group) for record in records})) == (3, 1)
+    assert (len(records), len({id(record.content) for record in records})) == (3, 1)
 
 
 def test_templates_follow_the_events() -> None:

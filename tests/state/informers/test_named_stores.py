@@ -8,17 +8,17 @@ import pytest
 
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.resource_codec import Bookmark, Replaced, WatchEvent
+from tallygate.objects.devices import DeviceClass
 from tallygate.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
-    DeviceClassRecord,
     DeviceClassStore,
     MemberNamespaces,
     NamespaceRecord,
     NamespaceStore,
-    NodeRecord,
     NodeStore,
+    ObjectRecord,
 )
 from tallygate.state.ports import NamespaceLister
 
@@ -121,7 +121,7 @@ def test_an_object_without_a_name_makes_its_page_invalid(codec: Any) -> None:
         codec.decode_page(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"uid":"u"}}]}')
 
 
-def node(kind: str, revision: int, dongles: str, heartbeat: str = "now") -> WatchEvent[NodeRecord]:
+def node(kind: str, revision: int, dongles: str, heartbeat: str = "now") -> WatchEvent[ObjectRecord[bytes]]:
     """Return the event of a line of a watch of nodes."""
     status = {"allocatable": {"example.com/dongle": dongles}, "conditions": [{"lastHeartbeatTime": heartbeat}]}
     content = item("n1", revision, labels={"zone": "a"}, status=status)
@@ -147,7 +147,7 @@ def test_nodes_are_stored_with_their_content_and_a_heartbeat_is_no_change() -> N
     assert (len(store.list_nodes()), store.revision) == (0, 5)
 
 
-def device_class(revision: int, resource: str, *expressions: str) -> WatchEvent[DeviceClassRecord]:
+def device_class(revision: int, resource: str, *expressions: str) -> WatchEvent[ObjectRecord[DeviceClass]]:
     """Return an event with a class of devices of an extended resource, with these selectors."""
     selectors = [{"cel": {"expression": each}} for each in expressions]
     spec = {"extendedResourceName": resource, "selectors": [*selectors, {}]}

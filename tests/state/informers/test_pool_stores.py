@@ -8,8 +8,16 @@ import pytest
 from tallygate.accounting.node_shape import NodeShape
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.resource_codec import Replaced
-from tallygate.state.informers.named_stores import NODE_CODEC, DeviceClassStore, NamespaceStore, NodeStore
-from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC, NodeClaimStore, NodePoolStore
+from tallygate.state.informers.named_stores import (
+    NODE_CLAIM_CODEC,
+    NODE_CODEC,
+    NODE_POOL_CODEC,
+    DeviceClassStore,
+    NamespaceStore,
+    NodeClaimStore,
+    NodePoolStore,
+    NodeStore,
+)
 from tallygate.state.informers.scheduler_cache import SchedulerCache
 
 Json = dict[str, Any]

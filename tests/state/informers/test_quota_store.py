@@ -8,7 +8,8 @@ import pytest
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.resource_codec import Bookmark, Replaced, WatchEvent
 from tallygate.objects.core import ResourceQuota
-from tallygate.state.informers.namespaced_stores import QUOTA_CODEC, QuotaRecord, QuotaStore
+from tallygate.state.informers.named_stores import ObjectRecord
+from tallygate.state.informers.namespaced_stores import QUOTA_CODEC, QuotaStore
 
 
 def item(name: str, revision: int, used: int = 0, namespace: str = "a") -> dict[str, Any]:
@@ -22,7 +23,7 @@ def item(name: str, revision: int, used: int = 0, namespace: str = "a") -> dict[
     }
 
 
-def event(kind: str, content: dict[str, Any]) -> WatchEvent[QuotaRecord]:
+def event(kind: str, content: dict[str, Any]) -> WatchEvent[ObjectRecord[bytes]]:
     """Return the event of a line of a watch."""
     return QUOTA_CODEC.decode_event(json.dumps({"type": kind, "object": content}).encode())
 

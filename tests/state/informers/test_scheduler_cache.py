@@ -16,11 +16,12 @@ from tallygate.state.informers.named_stores import (
     NODE_CODEC,
     DeviceClassStore,
     NamespaceStore,
+    NodeClaimStore,
+    NodePoolStore,
     NodeStore,
 )
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pod_store import PodStore
-from tallygate.state.informers.pool_stores import NodeClaimStore, NodePoolStore
 from tallygate.state.informers.scheduler_cache import SchedulerCache, SchedulingPodRecord
 from tests.state.informers.pods import GPU, pod
 

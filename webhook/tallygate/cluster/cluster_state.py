@@ -31,7 +31,6 @@ from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
 from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.informers.pod_store import PodStore
-from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC, NodeClaimStore, NodePoolStore
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
@@ -82,7 +81,7 @@ class ClusterState:
         self.device_classes = named_stores.DeviceClassStore()
         self.devices = DeviceStore(self.claims.list_devices)
         self.taint_rules = named_stores.DeviceTaintRuleStore()
-        self.node_pools, self.node_claims = NodePoolStore(), NodeClaimStore()
+        self.node_pools, self.node_claims = named_stores.NodePoolStore(), named_stores.NodeClaimStore()
         self.pod_defaults = namespaced_stores.PodDefaultsStore()
         self.quotas = namespaced_stores.QuotaStore()
         self.ledgers = CapLedgerList()
@@ -264,8 +263,8 @@ class ClusterState:
         """Return the unhealthy devices of these resources, by resource and node."""
         found = [
             devices
-            for record in self.nodes.list_records()
-            for devices in iterate_unhealthy(record.name, record.to_node())
+            for node in self.nodes.list_nodes()
+            for devices in iterate_unhealthy((node.metadata and node.metadata.name) or "", node)
             if devices.resource in resources
         ]
         return tuple(sorted(found, key=lambda devices: (devices.resource, devices.node)))
@@ -315,8 +314,8 @@ _CODECS: Final[Mapping[str, ResourceCodec[Any, Any]]] = {
         named_stores.DEVICE_CLASS_CODEC,
         RESOURCE_SLICE_CODEC,
         named_stores.DEVICE_TAINT_RULE_CODEC,
-        NODE_POOL_CODEC,
-        NODE_CLAIM_CODEC,
+        named_stores.NODE_POOL_CODEC,
+        named_stores.NODE_CLAIM_CODEC,
     )
 }
 _STORES: Final[Mapping[str, Callable[[ClusterState], Any]]] = {
@@ -332,6 +331,6 @@ _STORES: Final[Mapping[str, Callable[[ClusterState], Any]]] = {
     kinds.TEMPLATES: lambda state: state.claim_templates,
     kinds.SLICES: lambda state: state.devices,
     kinds.TAINT_RULES: lambda state: state.taint_rules,
-    NODE_POOL_CODEC.name: lambda state: state.node_pools,
-    NODE_CLAIM_CODEC.name: lambda state: state.node_claims,
+    named_stores.NODE_POOL_CODEC.name: lambda state: state.node_pools,
+    named_stores.NODE_CLAIM_CODEC.name: lambda state: state.node_claims,
 }

@@ -3,7 +3,7 @@
 Only a state with columns needs numpy: other states are built without it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,24 +13,10 @@ from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import CapLedgerList, CapLedgerRecord, create_ledger_list, create_ledger_record
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.kube.resource_codec import Replaced, ResourceCodec, ResourceRecord, parse_revision
-from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPod
 from tallygate.state.informers.claim_records import ClaimRecord
-from tallygate.state.informers.device_store import create_slice_record
-from tallygate.state.informers.named_stores import (
-    NamespaceRecord,
-    create_device_class_record,
-    create_namespace_record,
-    create_node_record,
-    create_taint_rule_record,
-)
-from tallygate.state.informers.namespaced_stores import (
-    create_limit_range_record,
-    create_priority_class_record,
-    create_quota_record,
-    create_runtime_class_record,
-)
+from tallygate.state.informers.named_stores import NamespaceRecord
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import decode_record
@@ -226,13 +212,22 @@ class StateBuilder:
     def _create_record(self, kind: str, item: Any, *, with_columns: bool = True) -> ResourceRecord:
         if self._columns is not None and with_columns:
             self._columns.put(kind, item)
-        create = _CREATORS.get(kind)
-        if create is not None:
-            record: ResourceRecord = create(self.state, item)
-            return record
         meta: ObjectMeta = getattr(item, "metadata", None) or ObjectMeta()
+        if kind in kinds.KINDS:
+            record: ResourceRecord = self.state.get_codec(kinds.KINDS[kind].resource).create_record(item)
+            if isinstance(record, PodRecord):  # a claim, too
+                self.state.record_creation(record.uid, meta)
+            if isinstance(record, ClaimRecord):
+                self._record_owner(record, meta)
+            return record
         revision = parse_revision(meta.resource_version or "1")
         return _ColumnRecord(meta.uid or "", meta.namespace or "", meta.name or "", revision)
+
+    def _record_owner(self, claim: ClaimRecord, meta: ObjectMeta) -> None:
+        """Record the pod for which a template made a claim."""
+        for owner in meta.owner_references or ():
+            if owner.controller and owner.kind == "Pod" and owner.uid and not claim.pod_uid:
+                self.state.claim_owners.setdefault(owner.uid, []).append((claim.namespace, claim.name))
 
 
 class _Columns:
@@ -308,34 +303,3 @@ def _complete_identity(kind: str, item: Any) -> Any:
         resource_version=meta.resource_version or "1",
     )
     return msgspec.structs.replace(item, metadata=identity)
-
-
-def _create_pod(state: ClusterState, pod: SchedulingPod) -> PodRecord:
-    record = state.pods.create_record(pod)
-    state.record_creation(record.uid, pod.metadata)
-    return record
-
-
-def _create_claim(state: ClusterState, claim: ResourceClaim) -> ClaimRecord:
-    record = state.claims.create_record(claim)
-    state.record_creation(record.uid, claim.metadata)
-    for owner in (claim.metadata.owner_references if claim.metadata else None) or ():
-        if owner.controller and owner.kind == "Pod" and owner.uid and not record.pod_uid:
-            state.claim_owners.setdefault(owner.uid, []).append((record.namespace, record.name))
-    return record
-
-
-_CREATORS: Final[Mapping[str, Callable[[ClusterState, Any], Any]]] = {
-    "Pod": _create_pod,
-    "Namespace": lambda _, item: create_namespace_record(item),
-    "Node": lambda _, item: create_node_record(item),
-    "ResourceQuota": lambda _, item: create_quota_record(item),
-    "LimitRange": lambda _, item: create_limit_range_record(item),
-    "PriorityClass": lambda _, item: create_priority_class_record(item),
-    "RuntimeClass": lambda _, item: create_runtime_class_record(item),
-    "DeviceClass": lambda _, item: create_device_class_record(item),
-    "ResourceClaim": _create_claim,
-    "ResourceClaimTemplate": lambda state, item: state.claim_templates.create_record(item),
-    "ResourceSlice": lambda _, item: create_slice_record(item),
-    "DeviceTaintRule": lambda _, item: create_taint_rule_record(item),
-}

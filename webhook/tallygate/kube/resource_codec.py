@@ -140,7 +140,7 @@ class ResourceCodec(Generic[W, R]):
         self.name = name
         self.path = path
         self.is_optional = is_optional
-        self._create_record = create_record
+        self.create_record = create_record
         self._page_decoder = msgspec.json.Decoder(_List[object_type])  # type: ignore[valid-type]  # a type at run time, which mypy does not know
         self._object_decoder = msgspec.json.Decoder(object_type)
 
@@ -152,7 +152,7 @@ class ResourceCodec(Generic[W, R]):
         """
         try:
             page: _List[W] = self._page_decoder.decode(body)
-            items = [self._create_record(item) for item in page.items or ()]
+            items = [self.create_record(item) for item in page.items or ()]
             return Page(items, parse_revision(page.metadata.resource_version), page.metadata.continue_)
         except (ValueError, RecursionError) as error:
             raise ApiError(ApiErrorReason.UNREADABLE, f"a page that is no list of {self.name}: {error}") from None
@@ -169,7 +169,7 @@ class ResourceCodec(Generic[W, R]):
                 raise create_status_error(_STATUS_DECODER.decode(event.object))
             if event.type == "BOOKMARK":
                 return Bookmark(parse_revision(_BOOKMARK_DECODER.decode(event.object).metadata.resource_version))
-            record = self._create_record(self._object_decoder.decode(event.object))
+            record = self.create_record(self._object_decoder.decode(event.object))
         except (ValueError, RecursionError) as error:
             raise ApiError(ApiErrorReason.UNREADABLE, f"a line that is no event of {self.name}: {error}") from None
         if event.type in ("ADDED", "MODIFIED"):

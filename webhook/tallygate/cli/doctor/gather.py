@@ -49,7 +49,7 @@ from tallygate.policy.limit_annotations import LimitRecords
 from tallygate.policy.model import PodFilter, PolicySet
 from tallygate.policy.workload_kinds import WorkloadKind
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
-from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, NAMESPACE_CODEC
+from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, NAMESPACE_CODEC, DeviceClassStore
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import read_limit_records
 
@@ -130,7 +130,9 @@ class PagedLists:
     def list_device_classes(self) -> Mapping[str, str] | facts.Unavailable:
         """Return the extended resource of each class of devices, empty if it has none."""
         try:
-            return {item.name: item.resource for item in list_resource(self._client, DEVICE_CLASS_CODEC).items}
+            classes = DeviceClassStore()
+            classes.apply(list_resource(self._client, DEVICE_CLASS_CODEC))
+            return classes.get_resources_by_class()
         except UnknownResourceError:
             return {}
         except (ListError, ApiError) as error:

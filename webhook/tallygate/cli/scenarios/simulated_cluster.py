@@ -46,9 +46,9 @@ from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.device_store import SliceRecord
 from tallygate.state.informers.named_stores import (
+    NAMESPACE_CODEC,
     NODE_CODEC,
     NamespaceRecord,
-    create_namespace_record,
 )
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.ledger.ledger import Ledger
@@ -364,4 +364,4 @@ def _add_default_allocatable(node: JsonObject) -> JsonObject:
 
 
 def _create_namespace_record(body: JsonObject) -> NamespaceRecord:
-    return create_namespace_record(msgspec.json.decode(msgspec.json.encode(body), type=Namespace))
+    return NAMESPACE_CODEC.create_record(msgspec.json.decode(msgspec.json.encode(body), type=Namespace))

@@ -34,9 +34,14 @@ from tallygate.state.informers import namespaced_stores
 from tallygate.state.informers.device_cache import DeviceCache
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.state.informers.live_reader import LiveReader
-from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, DEVICE_TAINT_RULE_CODEC, NamespaceStore
+from tallygate.state.informers.named_stores import (
+    DEVICE_CLASS_CODEC,
+    DEVICE_TAINT_RULE_CODEC,
+    NODE_CLAIM_CODEC,
+    NODE_POOL_CODEC,
+    NamespaceStore,
+)
 from tallygate.state.informers.pod_records import PodRecord
-from tallygate.state.informers.pool_stores import NODE_CLAIM_CODEC, NODE_POOL_CODEC
 from tallygate.state.informers.scheduler_cache import SchedulerCache
 
 _WATCHED_RESOURCES: Final = (

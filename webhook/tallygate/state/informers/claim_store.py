@@ -12,8 +12,7 @@ from typing import NamedTuple
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.devices.device_meter import AllocatedDevice, DeviceId
 from tallygate.kube.resource_codec import Bookmark, Replaced, WatchEvent
-from tallygate.objects.devices import ResourceClaim
-from tallygate.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_codec, create_claim_record
+from tallygate.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_codec
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.consumer_store import (
     ChargeableCap,
@@ -63,14 +62,6 @@ class ClaimStore(ConsumerStore):
         self._scheduler_claims: dict[str, _SchedulerClaim] = {}
         self._records: dict[str, dict[str, ClaimRecord]] = {}  # by namespace and name
         self._claim_listeners: list[ClaimListener] = []
-
-    def create_record(self, claim: ResourceClaim) -> ClaimRecord:
-        """Create the record of a stored claim.
-
-        Raises:
-            ValueError: if the claim lacks a field that every stored claim has.
-        """
-        return create_claim_record(claim, self._interner)
 
     def choose_revision(self, preferred: int) -> int:
         """Return the lowest revision from which no claim was stored: `preferred`, where that is one.

@@ -137,7 +137,7 @@ class DeviceCache:
                     continue
                 for name in _pop(self._changed_rules):
                     record = self._taint_rules.find(name)
-                    rule = None if record is None else record.to_taint_rule()
+                    rule = None if record is None else record.content
                     self._changed_slices |= dict.fromkeys(self._index.set_taint_rule(name, rule))
                 slices, claims = _pop(self._changed_slices), _pop(self._changed_claims)
                 if not slices and not claims:

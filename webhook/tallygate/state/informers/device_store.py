@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from tallygate.accounting.allocation.published_devices import AllocatableSlice, build_slice
 from tallygate.accounting.devices.device_meter import DeviceId, KnownDevice
-from tallygate.kube.resource_codec import Replaced, ResourceCodec, WatchEvent, parse_revision
+from tallygate.kube.resource_codec import Replaced, ResourceCodec, WatchEvent
 from tallygate.objects.devices import DevicePool, ResourceSlice, ResourceSliceSpec
-from tallygate.state.informers.named_stores import ObjectStore
+from tallygate.state.informers.named_stores import ObjectStore, read_identity
 
 _MAX_UNPUBLISHED = 4096
 
@@ -180,23 +180,17 @@ _ENCODER = msgspec.json.Encoder()
 _SPEC_DECODER = msgspec.json.Decoder(ResourceSliceSpec)
 
 
-def create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
-    """Create the record of a stored slice.
-
-    Raises:
-        ValueError: if the slice lacks a field that every stored slice has.
-    """
-    meta, spec = resource_slice.metadata, resource_slice.spec or ResourceSliceSpec()
-    if meta is None or not meta.uid or not meta.name:
-        raise ValueError("a resource slice without uid or name")
+def _create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
+    uid, _, name, revision = read_identity(resource_slice.metadata, "resource slice")
+    spec = resource_slice.spec or ResourceSliceSpec()
     devices = {intern(_NAME_DECODER.decode(device).name): bytes(device) for device in spec.devices or ()}
     rest = ResourceSliceSpec(
         node_selector=spec.node_selector, all_nodes=spec.all_nodes, shared_counters=spec.shared_counters
     )
     return SliceRecord(
-        meta.uid,
-        meta.name,
-        parse_revision(meta.resource_version or ""),
+        uid,
+        name,
+        revision,
         intern(spec.driver),
         intern(spec.pool.name),
         spec.pool.generation,
@@ -212,7 +206,7 @@ RESOURCE_SLICE_CODEC = ResourceCodec(
     "resourceslices",
     "/apis/resource.k8s.io/v1/resourceslices",
     ResourceSlice,
-    create_slice_record,
+    _create_slice_record,
     is_optional=True,
 )
 """The API group is stable since 1.34 (k8s.io/api/resource/v1); an older API server does not have it."""

@@ -1,9 +1,10 @@
-"""Stores of namespaces, nodes, device classes and taint rules of devices.
+"""Stores of namespaces, nodes and their pools, device classes and taint rules of devices.
 
 - Namespaces: labels, the member namespaces of caps, and the annotations that set limits.
 - Nodes: labels, capacity, allocatable, features and taints.
 - Device classes: the extended resource names of their devices.
 - Taint rules: the taint of each, and the devices that it selects.
+- Karpenter's NodePools and NodeClaims, which an API server without Karpenter does not know: the nodes of a pool.
 
 They are in an `ObjectStore`: records by name, as of one revision, with listeners for changes.
 """
@@ -15,12 +16,14 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tallygate.accounting.claim_charge import UNSERVED_CLASSES
 from tallygate.accounting.cluster.node_pools import keep_pool_fields
 from tallygate.kube import resource_codec
-from tallygate.objects import devices
 from tallygate.objects.core import Namespace
+from tallygate.objects.devices import DeviceClass, DeviceClassSpec, DeviceTaintRule, list_expressions
+from tallygate.objects.karpenter import KarpenterNodePool, NodeClaim
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import NodeSpec, SchedulingNode, SchedulingNodeStatus
 from tallygate.policy.limit_annotations import (
@@ -40,7 +43,63 @@ class ComparableRecord(resource_codec.ResourceRecord, Protocol):
         ...
 
 
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 R = TypeVar("R", bound=ComparableRecord)
+
+
+class ObjectRecord(msgspec.Struct, Generic[T], frozen=True):
+    """One object with the fields that are read, its `content`; of a kind without namespaces `namespace` is empty."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    content: T
+
+    @property
+    def compared_value(self) -> object:
+        """All stored fields."""
+        return self.content
+
+
+def read_identity(meta: ObjectMeta | None, noun: str, *, is_namespaced: bool = False) -> tuple[str, str, str, int]:
+    """Return UID, namespace, name and revision of a stored object.
+
+    Raises:
+        ValueError: if it lacks a field that every stored object has.
+    """
+    if meta is None or not meta.uid or not meta.name or (is_namespaced and not meta.namespace):
+        raise ValueError(f"a {noun} without uid{', namespace' if is_namespaced else ''} or name")
+    namespace = (meta.namespace or "") if is_namespaced else ""
+    return meta.uid, namespace, meta.name, resource_codec.parse_revision(meta.resource_version or "")
+
+
+def create_codec(  # noqa: PLR0913  # each is a part of the description of a kind
+    path: str,
+    object_type: type[S],
+    noun: str,
+    reduce: Callable[[S], T],
+    *,
+    is_namespaced: bool = False,
+    is_optional: bool = False,
+) -> resource_codec.ResourceCodec[S, ObjectRecord[T]]:
+    """Return the codec of objects whose records have what `reduce` keeps of them."""
+
+    def create_record(stored: S) -> ObjectRecord[T]:
+        meta: ObjectMeta | None = getattr(stored, "metadata", None)
+        return ObjectRecord(*read_identity(meta, noun, is_namespaced=is_namespaced), reduce(stored))
+
+    name = path.rpartition("/")[2]
+    return resource_codec.ResourceCodec(name, path, object_type, create_record, is_optional=is_optional)
+
+
+def keep_metadata(stored: S, *fields: str) -> S:
+    """Return an object with its name, and with other fields of its metadata by their names in Python."""
+    meta: ObjectMeta = getattr(stored, "metadata", None) or ObjectMeta()
+    kept = ObjectMeta(name=meta.name, **{field: getattr(meta, field) for field in fields})
+    return replace(stored, metadata=kept)
+
 
 NameListener = Callable[[frozenset[str]], None]
 """A callback for the names of created, deleted or changed objects, after the store shows them. It must return soon
@@ -242,109 +301,49 @@ class NamespaceStore(ObjectStore[NamespaceRecord]):
             return NamespaceGroups(known[1], self._revision, self._unchanged_since)
 
 
-def create_namespace_record(namespace: Namespace) -> NamespaceRecord:
-    """Create the record of a stored namespace.
-
-    Raises:
-        ValueError: if the namespace lacks a field that every stored namespace has.
-    """
-    meta = namespace.metadata
-    if meta is None or not meta.uid or not meta.name:
-        raise ValueError("a namespace without uid or name")
+def _create_namespace_record(namespace: Namespace) -> NamespaceRecord:
+    uid, _, name, revision = read_identity(namespace.metadata, "namespace")
+    meta = namespace.metadata or ObjectMeta()
     labels, limit_texts = MappingProxyType(meta.labels or {}), select_texts(meta.annotations)
-    revision = resource_codec.parse_revision(meta.resource_version or "")
-    return NamespaceRecord(meta.uid, meta.name, revision, labels, limit_texts=limit_texts)
+    return NamespaceRecord(uid, name, revision, labels, limit_texts=limit_texts)
 
 
-NAMESPACE_CODEC = resource_codec.ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, create_namespace_record)
-
-
-class NodeRecord(msgspec.Struct, frozen=True):
-    """One node; `to_node` decodes `content`. A heartbeat changes only the revision."""
-
-    uid: str
-    name: str
-    revision: int
-    content: bytes
-    namespace: str = ""
-
-    @property
-    def compared_value(self) -> object:
-        """All stored fields."""
-        return self.content
-
-    def to_node(self) -> SchedulingNode:
-        """Decode the stored fields of the node: name, labels, taints, capacity, allocatable, features, and its pool."""
-        return _NODE_DECODER.decode(self.content)
-
-
-class NodeStore(ObjectStore[NodeRecord]):
-    """All nodes as of its revision."""
-
-    def list_nodes(self) -> tuple[SchedulingNode, ...]:
-        """Decode and return all nodes."""
-        return tuple(record.to_node() for record in self.list_records())
-
-
-def create_node_record(node: SchedulingNode) -> NodeRecord:
-    """Create the record of a stored node.
-
-    Raises:
-        ValueError: if the node lacks a field that every stored node has.
-    """
-    meta = node.metadata
-    if meta is None or not meta.uid or not meta.name:
-        raise ValueError("a node without uid or name")
-    spec, status = node.spec or NodeSpec(), node.status or SchedulingNodeStatus()
-    stored_node = SchedulingNode(
-        metadata=keep_pool_fields(meta),
-        spec=NodeSpec(spec.taints, spec.unschedulable) if spec.taints or spec.unschedulable else None,
-        status=SchedulingNodeStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
-    )
-    return NodeRecord(
-        meta.uid,
-        meta.name,
-        resource_codec.parse_revision(meta.resource_version or ""),
-        _NODE_ENCODER.encode(stored_node),
-    )
-
+NAMESPACE_CODEC = resource_codec.ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_record)
 
 _NODE_ENCODER = msgspec.json.Encoder(order="deterministic")
 _NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
 
-NODE_CODEC = resource_codec.ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, create_node_record)
 
+class NodeStore(ObjectStore[ObjectRecord[bytes]]):
+    """All nodes as of its revision: name, labels, taints, capacity, allocatable, features, and the pool of each.
 
-class DeviceClassRecord(msgspec.Struct, frozen=True):
-    """One device class: its extended resource name, or an empty string, and the expressions that select its devices.
-
-    An expression is empty for a selector of another kind than CEL, which no API server stores yet. Of several classes
-    with one resource the newest by `creation_timestamp` serves it.
+    A heartbeat changes only the revision.
     """
 
-    uid: str
-    name: str
-    revision: int
-    resource: str = ""
-    namespace: str = ""
-    selectors: tuple[str, ...] = ()
-    creation_timestamp: str | None = None
+    def find_node(self, name: str) -> SchedulingNode | None:
+        """Decode and return a node; None if it does not exist."""
+        record = self.find(name)
+        return None if record is None else _NODE_DECODER.decode(record.content)
 
-    @property
-    def compared_value(self) -> object:
-        """All stored fields."""
-        return self.resource, self.selectors, self.creation_timestamp
-
-    def to_device_class(self) -> devices.DeviceClass:
-        """Create a device class from the stored fields."""
-        meta = ObjectMeta(name=self.name, creation_timestamp=self.creation_timestamp)
-        selectors = [
-            devices.DeviceSelector(devices.CelSelector(selector) if selector else None) for selector in self.selectors
-        ]
-        return devices.DeviceClass(meta, devices.DeviceClassSpec(self.resource or None, selectors or None))
+    def list_nodes(self) -> tuple[SchedulingNode, ...]:
+        """Decode and return all nodes."""
+        return tuple(_NODE_DECODER.decode(record.content) for record in self.list_records())
 
 
-class DeviceClassStore(ObjectStore[DeviceClassRecord]):
+def _encode_node(node: SchedulingNode) -> bytes:
+    spec, status = node.spec or NodeSpec(), node.status or SchedulingNodeStatus()
+    kept = SchedulingNode(
+        metadata=keep_pool_fields(node.metadata or ObjectMeta()),
+        spec=NodeSpec(spec.taints, spec.unschedulable) if spec.taints or spec.unschedulable else None,
+        status=SchedulingNodeStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
+    )
+    return _NODE_ENCODER.encode(kept)
+
+
+NODE_CODEC = create_codec("/api/v1/nodes", SchedulingNode, "node", _encode_node)
+
+
+class DeviceClassStore(ObjectStore[ObjectRecord[DeviceClass]]):
     """All device classes as of its revision."""
 
     def __init__(self) -> None:
@@ -357,88 +356,56 @@ class DeviceClassStore(ObjectStore[DeviceClassRecord]):
             return UNSERVED_CLASSES
         if self._resources[0] != self._generation:
             with self._lock:
-                resources = {record.name: record.resource for record in self._records.values()}
+                specs = {record.name: record.content.spec or DeviceClassSpec() for record in self._records.values()}
+                resources = {name: spec.extended_resource_name or "" for name, spec in specs.items()}
                 known = self._resources[1]
                 self._resources = self._generation, known if resources == known else MappingProxyType(resources)
         return self._resources[1]
 
     def find_selectors(self, class_name: str) -> tuple[str, ...] | None:
-        """Return the expressions that select the devices of a class; None if the class is unknown."""
+        """Return the expressions that select the devices of a class; None if the class is unknown.
+
+        One is empty for a selector of another kind than CEL, which no API server stores yet.
+        """
         record = self.find(class_name)
-        return None if record is None else record.selectors
+        return None if record is None else list_expressions((record.content.spec or DeviceClassSpec()).selectors)
 
 
-def create_device_class_record(device_class: devices.DeviceClass) -> DeviceClassRecord:
-    """Create the record of a stored device class.
-
-    Raises:
-        ValueError: if the device class lacks a field that every stored device class has.
-    """
-    meta = device_class.metadata
-    if meta is None or not meta.uid or not meta.name:
-        raise ValueError("a device class without uid or name")
-    spec = device_class.spec or devices.DeviceClassSpec()
-    return DeviceClassRecord(
-        meta.uid,
-        meta.name,
-        resource_codec.parse_revision(meta.resource_version or ""),
-        spec.extended_resource_name or "",
-        selectors=devices.list_expressions(spec.selectors),
-        creation_timestamp=meta.creation_timestamp,
-    )
-
-
-DEVICE_CLASS_CODEC = resource_codec.ResourceCodec(
-    "deviceclasses",
+DEVICE_CLASS_CODEC = create_codec(
     "/apis/resource.k8s.io/v1/deviceclasses",
-    devices.DeviceClass,
-    create_device_class_record,
+    DeviceClass,
+    "device class",
+    lambda stored: keep_metadata(stored, "creation_timestamp"),  # of classes with one resource the newest serves it
     is_optional=True,
 )
 """The API group is stable since 1.34 (k8s.io/api/resource/v1); an older API server does not have it."""
 
+DeviceTaintRuleStore = ObjectStore[ObjectRecord[DeviceTaintRule]]
+"""All DeviceTaintRules as of its revision; a change of the conditions of one changes only the revision."""
 
-class DeviceTaintRuleRecord(msgspec.Struct, frozen=True):
-    """One DeviceTaintRule with its specification; a change of its conditions changes only the revision."""
-
-    uid: str
-    name: str
-    revision: int
-    spec: devices.DeviceTaintRuleSpec
-    namespace: str = ""
-
-    @property
-    def compared_value(self) -> object:
-        """All stored fields."""
-        return self.spec
-
-    def to_taint_rule(self) -> devices.DeviceTaintRule:
-        """Create a taint rule from the stored fields."""
-        return devices.DeviceTaintRule(ObjectMeta(name=self.name), self.spec)
-
-
-DeviceTaintRuleStore = ObjectStore[DeviceTaintRuleRecord]
-"""All DeviceTaintRules as of its revision."""
-
-
-def create_taint_rule_record(rule: devices.DeviceTaintRule) -> DeviceTaintRuleRecord:
-    """Create the record of a stored DeviceTaintRule.
-
-    Raises:
-        ValueError: if the rule lacks a field that every stored rule has.
-    """
-    meta = rule.metadata
-    if meta is None or not meta.uid or not meta.name:
-        raise ValueError("a device taint rule without uid or name")
-    revision = resource_codec.parse_revision(meta.resource_version or "")
-    return DeviceTaintRuleRecord(meta.uid, meta.name, revision, rule.spec or devices.DeviceTaintRuleSpec())
-
-
-DEVICE_TAINT_RULE_CODEC = resource_codec.ResourceCodec(
-    "devicetaintrules",
-    "/apis/resource.k8s.io/v1/devicetaintrules",
-    devices.DeviceTaintRule,
-    create_taint_rule_record,
-    is_optional=True,
+DEVICE_TAINT_RULE_CODEC = create_codec(
+    "/apis/resource.k8s.io/v1/devicetaintrules", DeviceTaintRule, "device taint rule", keep_metadata, is_optional=True
 )
 """The kind is stable since 1.37 (k8s.io/api/resource/v1); an older API server does not have it in this version."""
+
+NodePoolStore = ObjectStore[ObjectRecord[KarpenterNodePool]]
+"""All NodePools as of its revision."""
+
+NodeClaimStore = ObjectStore[ObjectRecord[NodeClaim]]
+"""All NodeClaims as of its revision."""
+
+_KARPENTER = "/apis/karpenter.sh/v1"
+NODE_POOL_CODEC = create_codec(
+    f"{_KARPENTER}/nodepools",
+    KarpenterNodePool,
+    "pool of nodes",
+    lambda stored: keep_metadata(stored, "labels", "creation_timestamp"),
+    is_optional=True,
+)
+NODE_CLAIM_CODEC = create_codec(
+    f"{_KARPENTER}/nodeclaims",
+    NodeClaim,
+    "claim of nodes",
+    lambda stored: keep_metadata(stored, "labels", "creation_timestamp"),
+    is_optional=True,
+)

@@ -8,14 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
-from tallygate.objects.core import Pod
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.consumer_store import ChargeableCap, ConsumerStore
 from tallygate.state.informers.pod_records import (
     ChargeGroupInterner,
     PodRecord,
     create_pod_codec,
-    create_pod_record,
 )
 
 
@@ -34,14 +32,6 @@ class PodStore(ConsumerStore):
         super().__init__(ChargeGroupInterner())
         self.codec = create_pod_codec(self._interner)
         self._claim_names: dict[str, str] = {}  # by UID: the scheduler's claim of each pod that has not ended
-
-    def create_record(self, pod: Pod) -> PodRecord:
-        """Create the record of a stored pod, for a codec that decodes more fields than `codec`.
-
-        Raises:
-            ValueError: if the pod lacks a field that every stored pod has.
-        """
-        return create_pod_record(pod, self._interner)
 
     def find_owned_claims(self, cap: ChargeableCap, owners: Mapping[str, ClaimPod]) -> dict[str, Amounts]:
         """Return the claims, by UID, whose pods have not ended and name them in their status.

@@ -17,10 +17,15 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.complexity import estimate_anti_affinity
 from tallygate.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
 from tallygate.objects.scheduling import SchedulingPod
-from tallygate.state.informers.named_stores import DeviceClassStore, NamespaceStore, NodeStore
+from tallygate.state.informers.named_stores import (
+    DeviceClassStore,
+    NamespaceStore,
+    NodeClaimStore,
+    NodePoolStore,
+    NodeStore,
+)
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pod_store import PodStore
-from tallygate.state.informers.pool_stores import NodeClaimStore, NodePoolStore
 
 T = TypeVar("T")
 
@@ -74,7 +79,7 @@ class SchedulerCache:
             pod_store.codec.name,
             pod_store.codec.path,
             SchedulingPod,
-            lambda pod: self._create_record(pod_store.create_record(pod), pod),
+            lambda pod: self._create_record(pod_store.codec.create_record(pod), pod),
         )
 
     @contextmanager
@@ -163,8 +168,7 @@ class SchedulerCache:
 
     def _update_nodes(self, names: Iterable[str]) -> None:
         for name in names:
-            record = self._node_store.find(name)
-            node = None if record is None else record.to_node()
+            node = self._node_store.find_node(name)
             with self._lock:
                 try:
                     if node is not None:
@@ -201,7 +205,7 @@ class SchedulerCache:
                 if record is None:
                     self._cluster.device_classes.remove(name)
                 else:
-                    self._cluster.device_classes.put(record.to_device_class())
+                    self._cluster.device_classes.put(record.content)
 
     def _update_namespaces(self, names: Iterable[str]) -> None:
         for name in names:
