@@ -27,12 +27,7 @@ from tallygate.accounting.claim_charge import (
 )
 from tallygate.accounting.gpu_annotations import GpuAnnotation, RequestedAmount, compute_requested
 from tallygate.accounting.pod_requests import EffectiveRequest, compute_requests
-from tallygate.accounting.pod_resources import (
-    ContainerResources,
-    ContainerRole,
-    PodResources,
-    Quantities,
-)
+from tallygate.accounting.pod_resources import ContainerResources, ContainerRole, PodResources, Quantities
 from tallygate.accounting.quantity import Quantity
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import DeviceRequest

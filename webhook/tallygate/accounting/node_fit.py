@@ -118,12 +118,7 @@ class UnhealthyDevices:
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields as plain data."""
-        return {
-            "node": self.node,
-            "resource": self.resource,
-            "unhealthy": self.unhealthy,
-            "capacity": self.capacity,
-        }
+        return {"node": self.node, "resource": self.resource, "unhealthy": self.unhealthy, "capacity": self.capacity}
 
 
 def count_unhealthy(node: Node) -> Amounts:

@@ -17,12 +17,7 @@ from tallygate.accounting import names
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.claim_charge import MAX_DEVICES
 from tallygate.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
-from tallygate.accounting.pod_resources import (
-    PodResources,
-    Quantities,
-    is_pod_level_resource,
-    parse_pod_resources,
-)
+from tallygate.accounting.pod_resources import PodResources, Quantities, is_pod_level_resource, parse_pod_resources
 from tallygate.accounting.quantity import Quantity
 from tallygate.objects import devices
 from tallygate.objects.core import Pod, PodSpec, ResourceQuotaSpec, ScopeRequirement

@@ -11,13 +11,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from tallygate.accounting.claim_charge import (
-    NO_CLASSES,
-    NO_MAPPINGS,
-    ClassMappings,
-    DeviceSources,
-    list_claim_classes,
-)
+from tallygate.accounting.claim_charge import NO_CLASSES, NO_MAPPINGS, ClassMappings, DeviceSources, list_claim_classes
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.accounting.pod_requests import compute_requests
 from tallygate.accounting.pod_resources import parse_pod_resources

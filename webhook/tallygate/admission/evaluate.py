@@ -21,12 +21,7 @@ from tallygate.accounting.problem import Problem
 from tallygate.accounting.validation.limit_ranges import find_device_defaults
 from tallygate.admission import implied_requests, kinds
 from tallygate.admission.claim_checks import check_claim, describe_unknown_users, list_claim_rules
-from tallygate.admission.object_checks import (
-    RuleViolation,
-    ViolationIdentity,
-    check_object,
-    relocate_amounts,
-)
+from tallygate.admission.object_checks import RuleViolation, ViolationIdentity, check_object, relocate_amounts
 from tallygate.admission.pod_view import Completeness, PodView
 from tallygate.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
 from tallygate.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix

@@ -161,9 +161,7 @@ def add_requests(pod: P, missing: Iterable[ImpliedRequest]) -> P:
     first, *others = spec.containers
     amounts, resources = _list_amounts(missing), first.resources or ResourceRequirements()
     resources = msgspec.structs.replace(
-        resources,
-        requests={**(resources.requests or {}), **amounts},
-        limits={**(resources.limits or {}), **amounts},
+        resources, requests={**(resources.requests or {}), **amounts}, limits={**(resources.limits or {}), **amounts}
     )
     containers: list[Container] = [msgspec.structs.replace(first, resources=resources), *others]
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, containers=containers))

@@ -251,10 +251,7 @@ def list_review_targets(policies: PolicySet) -> ReviewTargets:
     """Return the review targets of the kinds that are known without a policy, and of those that policies define."""
     if not policies.workload_kinds:
         return REVIEW_TARGETS
-    return {
-        **REVIEW_TARGETS,
-        **{(kind.group, kind.kind): _create_target(kind) for kind in policies.workload_kinds},
-    }
+    return {**REVIEW_TARGETS, **{(kind.group, kind.kind): _create_target(kind) for kind in policies.workload_kinds}}
 
 
 SCALABLE_KINDS = {

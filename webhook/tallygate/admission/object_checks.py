@@ -238,10 +238,7 @@ def _check_pod_requests(
         for rule in checks.group.whole_rules:
             if total.is_beyond_int64:
                 yield create_violation(
-                    field_path,
-                    rule,
-                    compiled_checks.create_too_large_failure(f"{total} {name} in all"),
-                    key,
+                    field_path, rule, compiled_checks.create_too_large_failure(f"{total} {name} in all"), key
                 )
         for rule, bounds in checks.group.pod_bounds:
             if pod_view.is_partial:  # further containers may add to it

@@ -238,14 +238,7 @@ class _Task(msgspec.Struct, rename="camel"):
     step_template: _Step | None = None
 
 
-_POD_SETTINGS = (
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "priorityClassName",
-    "runtimeClassName",
-    "schedulerName",
-)
+_POD_SETTINGS = ("nodeSelector", "affinity", "tolerations", "priorityClassName", "runtimeClassName", "schedulerName")
 """The settings that a TaskRun has for its pod, with the names of a pod (pkg/apis/pipeline/pod/template.go)."""
 
 

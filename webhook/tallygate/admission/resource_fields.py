@@ -88,12 +88,7 @@ def _create_container_field(
     # The API server rejects resources of ephemeral containers, so a rule neither compares nor fills in their lists.
     compared_pair = requests_and_limits if field != "ephemeralContainers" else None
     return ResourceField(
-        f"{path}.",
-        identity,
-        NameContext.CONTAINER,
-        _label_lists(requests_and_limits),
-        compared_pair,
-        is_container=True,
+        f"{path}.", identity, NameContext.CONTAINER, _label_lists(requests_and_limits), compared_pair, is_container=True
     )
 
 

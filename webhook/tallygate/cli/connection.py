@@ -88,8 +88,5 @@ def create_connection(options: Mapping[str, Any]) -> Connection:
         parse_user_extra(options.get("as_user_extra") or ()),
     )
     return Connection(
-        Path(kubeconfig) if kubeconfig else None,
-        options.get("context"),
-        bool(options.get("in_cluster")),
-        impersonation,
+        Path(kubeconfig) if kubeconfig else None, options.get("context"), bool(options.get("in_cluster")), impersonation
     )

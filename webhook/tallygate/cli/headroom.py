@@ -25,12 +25,7 @@ from tallygate.cli.predict.new_node_lines import format_capacities
 from tallygate.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
 from tallygate.cli.progress import track
 from tallygate.cli.sources.cluster_source import ClusterSource
-from tallygate.cli.sources.options import (
-    combine_files,
-    files_options,
-    policies_option,
-    snapshot_option,
-)
+from tallygate.cli.sources.options import combine_files, files_options, policies_option, snapshot_option
 from tallygate.errors import TallygateError
 
 

@@ -7,11 +7,7 @@ import click
 from tallygate.cli.framework import Command
 from tallygate.policy.schema import SCHEMA_FILE_NAME
 
-_PACKAGES = {
-    "policy": "tallygate.policy",
-    "scenario": "tallygate.cli.scenarios",
-    "devices": "tallygate.device_plugin",
-}
+_PACKAGES = {"policy": "tallygate.policy", "scenario": "tallygate.cli.scenarios", "devices": "tallygate.device_plugin"}
 
 
 @click.command(

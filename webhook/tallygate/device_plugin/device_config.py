@@ -20,8 +20,7 @@ GLOB_CHARACTERS: Final = frozenset("*?[")
 
 _ContainerPath = Annotated[str, Meta(max_length=1000, extra_json_schema={"format": "container-path"})]
 _ContainerText = Annotated[
-    str,
-    Meta(title="Value", description="The value.", max_length=10000, extra_json_schema={"format": "container-text"}),
+    str, Meta(title="Value", description="The value.", max_length=10000, extra_json_schema={"format": "container-text"})
 ]
 _DURATION = {"format": "duration", "maxLength": 64}
 

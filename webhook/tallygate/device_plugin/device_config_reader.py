@@ -16,11 +16,7 @@ from jsonschema import FormatChecker
 
 from tallygate.accounting.name_rules import NameContext, find_name_problems
 from tallygate.accounting.names import is_extended
-from tallygate.device_plugin.container_allocation import (
-    CONTAINER_PLACEHOLDERS,
-    DEVICE_PLACEHOLDERS,
-    PLACEHOLDER,
-)
+from tallygate.device_plugin.container_allocation import CONTAINER_PLACEHOLDERS, DEVICE_PLACEHOLDERS, PLACEHOLDER
 from tallygate.device_plugin.device_config import (
     GLOB_CHARACTERS,
     MAX_DEVICES,

@@ -17,11 +17,7 @@ from watchfiles import watch
 from tallygate.device_plugin import device_inventory
 from tallygate.device_plugin.device_config import MAX_DEVICES, DeviceResource
 from tallygate.device_plugin.device_discovery import HostFiles
-from tallygate.device_plugin.device_metrics import (
-    DeviceMetrics,
-    DeviceTelemetry,
-    create_monitor_application,
-)
+from tallygate.device_plugin.device_metrics import DeviceMetrics, DeviceTelemetry, create_monitor_application
 from tallygate.device_plugin.health_probes import HealthProbes
 from tallygate.device_plugin.health_transitions import HealthResult
 from tallygate.device_plugin.kubelet_registration import KubeletRegistration

@@ -14,12 +14,7 @@ from typing import Final
 import grpc
 
 from tallygate.device_plugin.device_metrics import DeviceTelemetry
-from tallygate.device_plugin.plugin_messages import (
-    API_VERSION,
-    REGISTRATION_SERVICE,
-    create_message,
-    encode_message,
-)
+from tallygate.device_plugin.plugin_messages import API_VERSION, REGISTRATION_SERVICE, create_message, encode_message
 from tallygate.device_plugin.resource_server import ResourceServer, SocketError
 from tallygate.errors import TallygateError
 from tallygate.server.telemetry.json_log import FailureLog

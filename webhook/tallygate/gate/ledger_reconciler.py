@@ -29,13 +29,7 @@ from tallygate.state.ledger.expire import (
 )
 from tallygate.state.ledger.ledger import Activation, Ledger, Reservation, Surge
 from tallygate.state.ledger.recount import UsageSnapshot, apply_limits, recount
-from tallygate.state.ports import (
-    LedgerKey,
-    Ledgers,
-    RetryLaterError,
-    StoreUnavailableError,
-    TransitionResult,
-)
+from tallygate.state.ports import LedgerKey, Ledgers, RetryLaterError, StoreUnavailableError, TransitionResult
 
 IN_FLIGHT_BOUND_SECONDS = 40.0
 """B, the in-flight bound: the API server stores an object at most that long after it sent the review to the gate."""

@@ -8,13 +8,7 @@ several together, are exact.
 from functools import lru_cache, reduce
 from math import lcm
 
-from tallygate.accounting.names import (
-    DEVICE_CLASS_PREFIX,
-    DEVICES_SUFFIX,
-    OPAQUE_PREFIX,
-    Family,
-    classify_name,
-)
+from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, OPAQUE_PREFIX, Family, classify_name
 from tallygate.accounting.quantity import Quantity
 from tallygate.policy import globs
 from tallygate.policy.matching import FAMILY_PATTERNS

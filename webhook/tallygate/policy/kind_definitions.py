@@ -122,8 +122,7 @@ class PodSetSpec(Written, frozen=True):
     """The number of pods of each template: the product of these fields, 1 without any. A path alone counts as 1 if the
     field is absent. The wildcards of a path stand for the same items as those of the template."""
     most: Annotated[
-        tuple[_Factor, ...],
-        Meta(min_length=1, max_length=10, examples=[[{"field": "spec.maxReplicas", "default": 0}]]),
+        tuple[_Factor, ...], Meta(min_length=1, max_length=10, examples=[[{"field": "spec.maxReplicas", "default": 0}]])
     ] = ()
     """The largest number of pods, to which an autoscaler can raise it: the product of these fields. Left out: none
     does."""

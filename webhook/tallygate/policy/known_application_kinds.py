@@ -51,11 +51,7 @@ def _list_ray_pods(
     hosts = create_count(f"{groups}.numOfHosts")
     return (
         create_pod_set(
-            f"{cluster}.headGroupSpec.template",
-            counts=clusters,
-            noun="head pods",
-            suspended=selector,
-            doubled=doubled,
+            f"{cluster}.headGroupSpec.template", counts=clusters, noun="head pods", suspended=selector, doubled=doubled
         ),
         create_pod_set(
             f"{groups}.template",
@@ -534,10 +530,7 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
         create_pod_set(
             "spec",
             counts=[create_count("spec.replicas"), create_count("spec.multiNode.parallelism.pipeline")],
-            scaled=[
-                create_count("spec.scale.hpa.minReplicas"),
-                create_count("spec.multiNode.parallelism.pipeline"),
-            ],
+            scaled=[create_count("spec.scale.hpa.minReplicas"), create_count("spec.multiNode.parallelism.pipeline")],
             most=[create_count("spec.scale.hpa.maxReplicas", 0), create_count("spec.multiNode.parallelism.pipeline")],
             autoscaled="spec.scale.enabled",
             form=workload_kinds.PodForm.NIM_SERVICE,
@@ -585,11 +578,7 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
         suspended=("spec.status",),
     ),
     create_kind(
-        "Pipeline.tekton.dev",
-        "pipelines",
-        "v1 v1beta1",
-        *_list_pipeline_pods("spec", is_used=False),
-        source=_TEKTON,
+        "Pipeline.tekton.dev", "pipelines", "v1 v1beta1", *_list_pipeline_pods("spec", is_used=False), source=_TEKTON
     ),
 )
 """The known kinds of applications; `known_kinds` has all kinds."""

@@ -165,12 +165,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         is_namespaced=False,
     ),
     create_kind(
-        "Job.batch.volcano.sh",
-        "jobs",
-        "v1alpha1",
-        _create_volcano_tasks("spec"),
-        source=_VOLCANO,
-        starts_together=True,
+        "Job.batch.volcano.sh", "jobs", "v1alpha1", _create_volcano_tasks("spec"), source=_VOLCANO, starts_together=True
     ),
     create_kind(
         "CronJob.batch.volcano.sh",

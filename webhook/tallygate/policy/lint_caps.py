@@ -9,19 +9,9 @@ from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.documents.syntax_tree import join_path
 from tallygate.policy import policy_codes
 from tallygate.policy.amount_units import describe_odd_unit
-from tallygate.policy.coverage import (
-    explain_empty_namespaces,
-    is_every_user,
-    is_selector_satisfiable,
-)
+from tallygate.policy.coverage import explain_empty_namespaces, is_every_user, is_selector_satisfiable
 from tallygate.policy.formats import PODS_RESOURCE
-from tallygate.policy.lint_findings import (
-    FieldProblem,
-    LintFinding,
-    create_error,
-    create_finding,
-    create_warning,
-)
+from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.lint_overrides import check_annotation, check_overrides
 from tallygate.policy.lint_pairs import list_own_names
 from tallygate.policy.model import AnnotationOverride, NamespaceCap

@@ -12,13 +12,7 @@ from tallygate.policy.coverage import (
     match_covers,
 )
 from tallygate.policy.formats import quote_text
-from tallygate.policy.lint_findings import (
-    FieldProblem,
-    LintFinding,
-    create_error,
-    create_finding,
-    create_warning,
-)
+from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.model import ImpliedRequest
 from tallygate.policy.policy_codes import BAD_IMPLIED, IMPLIED_TWICE, MATCHES_NOTHING, SHADOWED
 from tallygate.policy.suggest import suggest_resource

@@ -7,21 +7,9 @@ from tallygate.documents.syntax_tree import join_path
 from tallygate.policy.coverage import is_every_user, is_selector_satisfiable, namespaces_overlap
 from tallygate.policy.globs import covers, is_literal, matches, overlaps
 from tallygate.policy.limit_annotations import UNTIL
-from tallygate.policy.lint_findings import (
-    FieldProblem,
-    LintFinding,
-    create_error,
-    create_finding,
-    create_warning,
-)
+from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.model import LimitOverride, NamespaceCap, PolicySet
-from tallygate.policy.policy_codes import (
-    BAD_OVERRIDE,
-    CHECKS_NOTHING,
-    MATCHES_NOTHING,
-    OVERRIDE_ENDED,
-    SHADOWED,
-)
+from tallygate.policy.policy_codes import BAD_OVERRIDE, CHECKS_NOTHING, MATCHES_NOTHING, OVERRIDE_ENDED, SHADOWED
 from tallygate.policy.selectors import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 from tallygate.policy.suggest import format_suggestion, suggest_resource
 from tallygate.policy.times import format_time

@@ -10,21 +10,13 @@ a well-known name, or spelt differently elsewhere in the set.
 from collections.abc import Iterator
 
 from tallygate.accounting.claim_charge import MAX_DEVICES
-from tallygate.accounting.names import (
-    DEVICES_SUFFIX,
-)
+from tallygate.accounting.names import DEVICES_SUFFIX
 from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.policy import coverage, model, policy_codes
 from tallygate.policy.amount_units import describe_odd_unit
 from tallygate.policy.globs import covers, is_literal
 from tallygate.policy.lint_caps import lint_cap
-from tallygate.policy.lint_findings import (
-    FieldProblem,
-    LintFinding,
-    create_error,
-    create_finding,
-    create_warning,
-)
+from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.lint_implied import lint_implied_requests
 from tallygate.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
 from tallygate.policy.matching import FAMILY_PATTERNS

@@ -405,8 +405,7 @@ class DeviceDefinition(Written, frozen=True):
     """
 
     selector: Annotated[
-        str,
-        Meta(min_length=1, max_length=10240, examples=['device.attributes["gpu.example.com"].model == "h100"']),
+        str, Meta(min_length=1, max_length=10240, examples=['device.attributes["gpu.example.com"].model == "h100"'])
     ] = ""
     """An expression in CEL over `device`, as in the selectors of a DeviceClass: only allocated devices that match
     count, from their allocation on. Left out: every device."""
@@ -494,12 +493,7 @@ class CountDefinition(Written, frozen=True):
             ],
             ...,
         ],
-        Meta(
-            min_length=2,
-            max_length=4,
-            examples=[["nvidia.com/gpu", "nvidia.com/gpumem"]],
-            extra_json_schema=UNIQUE,
-        ),
+        Meta(min_length=2, max_length=4, examples=[["nvidia.com/gpu", "nvidia.com/gpumem"]], extra_json_schema=UNIQUE),
     ] = msgspec.field(default=(), name="product")
     """Resources whose requests are multiplied in each container; the products of the containers are added up as
     requests are. A container that requests one of them requests all of them that have no default, or the pod is denied.
@@ -577,10 +571,7 @@ class SurgeDefinition(Written, frozen=True):
     """The amounts above hard, of names that are in hard."""
     seconds: Annotated[
         Seconds,
-        Meta(
-            examples=["15m", "1h30m"],
-            extra_json_schema={"type": "string", "format": "period", "maxLength": 64},
-        ),
+        Meta(examples=["15m", "1h30m"], extra_json_schema={"type": "string", "format": "period", "maxLength": 64}),
     ] = msgspec.field(name="for")
     """The time for which pods may be added above hard, from the first one on: up to 24h. It ends earlier, and begins
     again, when no more than hard is charged. Pods that run above hard stay."""
@@ -640,9 +631,7 @@ class CapSpec(Written, frozen=True, kw_only=True):
     At its end an entry ends by itself, without a change of the file. Left out: no override."""
     annotation: Annotated[
         AnnotationOverride | None,
-        Meta(
-            examples=[{"setBy": {"groups": ["platform-admins"]}, "most": {"nvidia.com/gpu": 16}}],
-        ),
+        Meta(examples=[{"setBy": {"groups": ["platform-admins"]}, "most": {"nvidia.com/gpu": 16}}]),
     ] = msgspec.field(default=None, name="overrideAnnotation")
     """Lets an annotation of a namespace set its hard limits, for admins who may edit namespaces and not this file:
     `limits.tallygate.dev/` with the name of the cap, as in `nvidia.com/gpu=12 until=2026-12-04T18:00:00Z`. It comes

@@ -10,13 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from tallygate.accounting.cel.syntax import ExpressionError
 from tallygate.accounting.devices.expression import compile_selector
 from tallygate.accounting.name_rules import NameContext, find_name_problems
-from tallygate.accounting.names import (
-    DEVICE_CLASS_PREFIX,
-    DEVICES_SUFFIX,
-    LIMITS_PREFIX,
-    REQUESTS_PREFIX,
-    is_countable,
-)
+from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, LIMITS_PREFIX, REQUESTS_PREFIX, is_countable
 from tallygate.documents.syntax_tree import Entry, Node, Scalar, join_path
 from tallygate.policy.formats import PODS_RESOURCE, quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
@@ -30,10 +24,7 @@ _RESERVED_NAMES = frozenset({PODS_RESOURCE, "requests", "limits", "count"})
 LIMIT_SECTIONS = ("hard", "soft", "surge.amounts", "overrideAnnotation.most")
 """The fields of a cap with amounts by counted name."""
 
-_COUNTING = {
-    "devices": "counts devices by selector or sum",
-    "counts": "counts by weights, an annotation or a product",
-}
+_COUNTING = {"devices": "counts devices by selector or sum", "counts": "counts by weights, an annotation or a product"}
 _NAMED = {"devices": "selector or sum", "counts": "weights, an annotation or a product"}
 _ADDED = {"weights": "weights are", "annotation": "the amount of an annotation is"}
 _DEFINING_FIELDS = ("selector", "sum")

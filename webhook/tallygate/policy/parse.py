@@ -29,12 +29,7 @@ from tallygate.policy.lint_policies import lint_rule
 from tallygate.policy.node_resource_definitions import build_node_resource, check_node_resource
 from tallygate.policy.node_resources import NodeResource
 from tallygate.policy.own_names import LIMIT_SECTIONS, check_own_names
-from tallygate.policy.policy_builder import (
-    Fields,
-    build_cap,
-    build_implied_request,
-    build_rule,
-)
+from tallygate.policy.policy_builder import Fields, build_cap, build_implied_request, build_rule
 from tallygate.policy.scalar_checks import check_ambiguous_numbers, check_cut_texts
 from tallygate.policy.schema import check_shape
 from tallygate.policy.shape_definitions import build_node_shape, check_shape_definition

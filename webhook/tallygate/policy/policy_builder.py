@@ -50,11 +50,7 @@ class Metadata(Written, frozen=True):
             str,
             Annotated[
                 str,
-                Meta(
-                    title="A note",
-                    description="Any text; tallygate ignores it.",
-                    examples=["platform@example.com"],
-                ),
+                Meta(title="A note", description="Any text; tallygate ignores it.", examples=["platform@example.com"]),
             ],
         ],
         Meta(

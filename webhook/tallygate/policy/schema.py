@@ -140,16 +140,7 @@ def _describe_error(
         kind_name = kind.text if isinstance(kind, syntax_tree.Scalar) else ""
         path, expected = _format_path(error), error.validator_value
         yield from describe(
-            _SchemaError(
-                document_schema,
-                kind_name,
-                node,
-                path,
-                expected,
-                error.schema,
-                error.cause,
-                key,
-            )
+            _SchemaError(document_schema, kind_name, node, path, expected, error.schema, error.cause, key)
         )
 
 

@@ -171,11 +171,7 @@ class Subjects(Written, frozen=True):
         tuple[
             Annotated[
                 _SubjectPattern,
-                Meta(
-                    title="User",
-                    description="A user name or glob.",
-                    examples=["alice@example.com", "system:node:*"],
-                ),
+                Meta(title="User", description="A user name or glob.", examples=["alice@example.com", "system:node:*"]),
             ],
             ...,
         ],
@@ -186,11 +182,7 @@ class Subjects(Written, frozen=True):
         tuple[
             Annotated[
                 _SubjectPattern,
-                Meta(
-                    title="Group",
-                    description="A group name or glob.",
-                    examples=["system:nodes", "platform-admins"],
-                ),
+                Meta(title="Group", description="A group name or glob.", examples=["system:nodes", "platform-admins"]),
             ],
             ...,
         ],

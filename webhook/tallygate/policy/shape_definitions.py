@@ -52,8 +52,7 @@ class NodeShapeSpec(Written, frozen=True, kw_only=True):
     """The parts of a new node."""
 
     labels: Annotated[
-        Labels,
-        Meta(examples=[{"node.kubernetes.io/instance-type": "p5.48xlarge", "kubernetes.io/os": "linux"}]),
+        Labels, Meta(examples=[{"node.kubernetes.io/instance-type": "p5.48xlarge", "kubernetes.io/os": "linux"}])
     ] = msgspec.field(default_factory=dict)
     """The labels that every such node gets, also those of kubelet and cloud, such as kubernetes.io/os; left out: none.
     The label kubernetes.io/hostname differs on each node and needs no entry."""

@@ -17,19 +17,8 @@ from tallygate.gate.gate import Gate
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.review.view import ClusterView
 from tallygate.server.controllers.relay_controller import RelayController
-from tallygate.server.https.tls_files import (
-    find_trust_problem,
-    read_authorities,
-    read_ca_bundle,
-    read_certificates,
-)
-from tallygate.server.interfaces import (
-    GateParts,
-    Registration,
-    RegistrationParts,
-    ServerSetup,
-    create_nonce_source,
-)
+from tallygate.server.https.tls_files import find_trust_problem, read_authorities, read_ca_bundle, read_certificates
+from tallygate.server.interfaces import GateParts, Registration, RegistrationParts, ServerSetup, create_nonce_source
 from tallygate.server.lifecycle import Lifecycle, ServeError
 from tallygate.server.policy_reloader import PolicyReloader
 from tallygate.server.settings.table import Settings

@@ -24,10 +24,7 @@ from tallygate.server.controllers.audit_controller import AuditController, Audit
 from tallygate.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from tallygate.server.controllers.ledger_controller import LeaseController, LedgerController
 from tallygate.server.controllers.limit_record_controller import LimitRecordController
-from tallygate.server.controllers.node_resource_controller import (
-    NodeResourceController,
-    PublicationSchedule,
-)
+from tallygate.server.controllers.node_resource_controller import NodeResourceController, PublicationSchedule
 from tallygate.server.controllers.registration_controller import CaSource, create_registration_factory
 from tallygate.server.events.event_recorder import EventRecorder, KubernetesEventWriter, OwnerVerifier
 from tallygate.server.https.request_threads import release_turn

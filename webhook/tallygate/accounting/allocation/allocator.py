@@ -15,23 +15,13 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from tallygate.accounting.allocation import planned_requests
-from tallygate.accounting.allocation.allocations import (
-    AllocatedState,
-    Allocation,
-    ChosenDevice,
-    create_node_selector,
-)
+from tallygate.accounting.allocation.allocations import AllocatedState, Allocation, ChosenDevice, create_node_selector
 from tallygate.accounting.allocation.attempt_work import AttemptWork
 from tallygate.accounting.allocation.constraints import Constraint, create_constraint
 from tallygate.accounting.allocation.counters import CounterUse
 from tallygate.accounting.allocation.pools import NamedNode, Pool, SliceIndex, TargetNode
 from tallygate.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
-from tallygate.accounting.devices.consumed_capacity import (
-    Amounts,
-    CapacityRequestError,
-    ConsumptionRules,
-    sum_amounts,
-)
+from tallygate.accounting.devices.consumed_capacity import Amounts, CapacityRequestError, ConsumptionRules, sum_amounts
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.devices.slice_devices import Work
 from tallygate.objects.devices import DeviceClass, ResourceClaim
@@ -148,11 +138,7 @@ class Allocator:
         return [
             Allocation(
                 tuple(taken.result for taken in plan.taken),
-                create_node_selector(
-                    plan.claim,
-                    ((taken.published, taken.device) for taken in plan.taken),
-                    node.name,
-                ),
+                create_node_selector(plan.claim, ((taken.published, taken.device) for taken in plan.taken), node.name),
             )
             for plan in searched
         ]

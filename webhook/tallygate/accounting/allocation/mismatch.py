@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tallygate.accounting.allocation.allocator import Allocator
-from tallygate.accounting.allocation.planned_requests import (
-    AllocationError,
-    PlannedRequest,
-    UndecidedAllocationError,
-)
+from tallygate.accounting.allocation.planned_requests import AllocationError, PlannedRequest, UndecidedAllocationError
 from tallygate.accounting.allocation.published_devices import AllocatableDevice, DeviceContent
 from tallygate.accounting.devices.device_values import AttributeValue
 

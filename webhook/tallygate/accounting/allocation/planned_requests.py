@@ -15,11 +15,7 @@ from tallygate.accounting.allocation.published_devices import (
 from tallygate.accounting.cel.loops import MAX_COST
 from tallygate.accounting.cel.syntax import ExpressionError
 from tallygate.accounting.devices.consumed_capacity import Amounts, CapacityRequestError
-from tallygate.accounting.devices.expression import (
-    CompiledSelector,
-    UndecidedMatchError,
-    compile_selector,
-)
+from tallygate.accounting.devices.expression import CompiledSelector, UndecidedMatchError, compile_selector
 from tallygate.accounting.devices.slice_devices import EVALUATION, Work, WorkLimitError
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError

@@ -6,12 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from tallygate.accounting.cel.runtime_values import (
-    CelMap,
-    TypeValue,
-    measure_size,
-    name_type,
-)
+from tallygate.accounting.cel.runtime_values import CelMap, TypeValue, measure_size, name_type
 from tallygate.accounting.cel.semantic_version import SemanticVersion
 from tallygate.accounting.cel.syntax import Call
 from tallygate.accounting.quantity import Quantity

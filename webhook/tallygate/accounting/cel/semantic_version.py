@@ -11,7 +11,7 @@ _NUMBER = "0|[1-9][0-9]*"
 _IDENTIFIER = r"[0-9A-Za-z-]+"
 _VERSION = re.compile(
     rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})"
-    rf"(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?(?:\+{_IDENTIFIER}(?:\.{_IDENTIFIER})*)?",
+    rf"(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?(?:\+{_IDENTIFIER}(?:\.{_IDENTIFIER})*)?"
 )
 _DIGITS = frozenset("0123456789")
 _MAX_DIGITS = 20  # of an unsigned integer of 64 bits

@@ -8,12 +8,7 @@ from typing import Any, Final
 
 import re2
 
-from tallygate.accounting.cel.runtime_values import (
-    EvaluationError,
-    UnsupportedValueError,
-    check_length,
-    is_same,
-)
+from tallygate.accounting.cel.runtime_values import EvaluationError, UnsupportedValueError, check_length, is_same
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False

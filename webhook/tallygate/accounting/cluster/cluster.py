@@ -19,12 +19,7 @@ from tallygate.accounting.cluster.node_columns import NodeColumns, PriorityUsage
 from tallygate.accounting.cluster.node_pools import NodePools
 from tallygate.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
 from tallygate.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
-from tallygate.accounting.cluster.scheduler_version import (
-    NEWEST_VERSION,
-    SchedulerVersion,
-    parse_minor,
-    select_version,
-)
+from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion, parse_minor, select_version
 from tallygate.accounting.cluster.storage_index import StorageIndex
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.accounting.pod_defaults import LimitRangeIndex, PodDefaults, create_pod_defaults

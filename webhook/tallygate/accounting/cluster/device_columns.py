@@ -14,11 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallygate.accounting.allocation.allocator import Allocator
-from tallygate.accounting.allocation.planned_requests import (
-    AllocationError,
-    PlannedRequest,
-    UndecidedAllocationError,
-)
+from tallygate.accounting.allocation.planned_requests import AllocationError, PlannedRequest, UndecidedAllocationError
 from tallygate.accounting.allocation.pools import NamedNode, Pool
 from tallygate.accounting.allocation.published_devices import AllocatableDevice, DeviceContent
 from tallygate.accounting.cluster.columns import Mask

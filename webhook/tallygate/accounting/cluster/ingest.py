@@ -12,22 +12,10 @@ from tallygate.accounting.cluster.storage_index import StorageIndex, StorageObje
 from tallygate.accounting.pod_defaults import LimitRangeIndex
 from tallygate.objects import storage
 from tallygate.objects.core import LimitRange, Namespace
-from tallygate.objects.devices import (
-    DeviceClass,
-    DeviceTaintRule,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
+from tallygate.objects.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.objects.karpenter import KarpenterNodePool, NodeClaim
 from tallygate.objects.meta import ObjectMeta
-from tallygate.objects.scheduling import (
-    PodDisruptionBudget,
-    PriorityClass,
-    RuntimeClass,
-    SchedulingNode,
-    SchedulingPod,
-)
+from tallygate.objects.scheduling import PodDisruptionBudget, PriorityClass, RuntimeClass, SchedulingNode, SchedulingPod
 
 VERSION_KIND = "ClusterVersion"
 """The kind of an item with the version of a cluster under `gitVersion`; only tallygate writes it."""

@@ -8,12 +8,7 @@ from tallygate.accounting.cel import cel_types
 from tallygate.accounting.cel.evaluator import plan_program
 from tallygate.accounting.cel.expression_parser import parse_expression
 from tallygate.accounting.cel.loops import MAX_COST, Run, Step
-from tallygate.accounting.cel.runtime_values import (
-    AbortedEvaluationError,
-    EvaluationError,
-    Optional,
-    name_type,
-)
+from tallygate.accounting.cel.runtime_values import AbortedEvaluationError, EvaluationError, Optional, name_type
 from tallygate.accounting.cel.syntax import ExpressionError, TextPosition
 from tallygate.accounting.cel.type_checker import check_types
 from tallygate.accounting.devices.device_values import Device, make_variable

@@ -108,11 +108,7 @@ class AssumedDevices:
                 devices.replace_claim(key, stored)
 
     def _put(
-        self,
-        pod: IncomingPod,
-        devices: DeviceIndex,
-        claims: Sequence[ResourceClaim],
-        allocations: Sequence[Allocation],
+        self, pod: IncomingPod, devices: DeviceIndex, claims: Sequence[ResourceClaim], allocations: Sequence[Allocation]
     ) -> list[ResourceClaim]:
         """Put the claims with their allocations, and return them under their own names."""
         named = []

@@ -11,13 +11,7 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins.inter_pod_constraints import resolve_namespaces
 from tallygate.objects.meta import LabelSelector, NodeSelector, SelectorRequirement
-from tallygate.objects.scheduling import (
-    Affinity,
-    PodAffinity,
-    PodAffinityTerm,
-    SchedulingPod,
-    SchedulingPodSpec,
-)
+from tallygate.objects.scheduling import Affinity, PodAffinity, PodAffinityTerm, SchedulingPod, SchedulingPodSpec
 
 _TERM_COST = 50  # a term about pods scans all pods on nodes; a requirement on nodes is one column lookup
 _PORT_COST = 20

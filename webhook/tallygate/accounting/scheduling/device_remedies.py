@@ -19,11 +19,7 @@ from tallygate.accounting.cluster.columns import NodeIndices
 from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.scheduling.filters import run_filters
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.scheduling.plugins.resource_claims import (
-    find_claim,
-    find_hold_reason,
-    get_allocation,
-)
+from tallygate.accounting.scheduling.plugins.resource_claims import find_claim, find_hold_reason, get_allocation
 from tallygate.accounting.scheduling.plugins.special_claim import get_requests, read_device_count
 from tallygate.objects.core import ResourceRequirements
 from tallygate.objects.devices import (

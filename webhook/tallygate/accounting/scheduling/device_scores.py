@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import NodeIndices
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.scheduling.plugins.dynamic_resources import (
-    NodeRejection,
-    allocate_on_node,
-)
+from tallygate.accounting.scheduling.plugins.dynamic_resources import NodeRejection, allocate_on_node
 from tallygate.accounting.scheduling.plugins.resource_claims import (
     DevicesOfPod,
     find_devices_of_pod,

@@ -16,15 +16,8 @@ from tallygate.accounting.cluster.device_index import DeviceIndex, list_taken
 from tallygate.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.scheduling.plugins.dynamic_resources import (
-    ClusterNode,
-    list_claims_on_node,
-)
-from tallygate.accounting.scheduling.plugins.resource_claims import (
-    find_devices_of_pod,
-    find_hold_reason,
-    needs_devices,
-)
+from tallygate.accounting.scheduling.plugins.dynamic_resources import ClusterNode, list_claims_on_node
+from tallygate.accounting.scheduling.plugins.resource_claims import find_devices_of_pod, find_hold_reason, needs_devices
 from tallygate.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY, find_resource
 from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.meta import ObjectMeta

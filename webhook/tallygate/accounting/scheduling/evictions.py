@@ -19,11 +19,7 @@ from tallygate.accounting.scheduling.filters import run_filters
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins import node_resources_fit
 from tallygate.accounting.scheduling.plugins.dynamic_resources import ClusterNode
-from tallygate.accounting.scheduling.plugins.resource_claims import (
-    find_devices_of_pod,
-    find_hold_reason,
-    needs_devices,
-)
+from tallygate.accounting.scheduling.plugins.resource_claims import find_devices_of_pod, find_hold_reason, needs_devices
 from tallygate.accounting.scheduling.released_claims import ClaimsOfPods, ReleasedClaim, list_taken_devices
 
 _MAX_TRIED_NODES = 20

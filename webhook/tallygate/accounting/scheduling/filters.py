@@ -14,12 +14,7 @@ import numpy as np
 from tallygate.accounting.cluster.cluster import Cluster, fork
 from tallygate.accounting.cluster.columns import Mask, NodeIndices
 from tallygate.accounting.cluster.pod_info import PodInfo
-from tallygate.accounting.scheduling.diagnosis import (
-    Diagnosis,
-    FilterStatus,
-    PreFilterStatus,
-    mark_unresolvable,
-)
+from tallygate.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, PreFilterStatus, mark_unresolvable
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins import (
     dynamic_resources,

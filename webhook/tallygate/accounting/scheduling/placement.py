@@ -28,15 +28,8 @@ from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.node_choice import find_bind_errors, find_choices
 from tallygate.accounting.scheduling.plugins.node_eligibility import list_named_nodes
 from tallygate.accounting.scheduling.plugins.node_resources_fit import is_device_backed, mask_device_backed
-from tallygate.accounting.scheduling.plugins.resource_claims import (
-    needs_devices,
-)
-from tallygate.accounting.scheduling.scoring import (
-    DEFAULT_SCORING,
-    ExactIntegerArray,
-    ScoreLookahead,
-    Scoring,
-)
+from tallygate.accounting.scheduling.plugins.resource_claims import needs_devices
+from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING, ExactIntegerArray, ScoreLookahead, Scoring
 
 _PODS = "pods"
 _COPY = "copy"

@@ -35,11 +35,7 @@ from tallygate.accounting.scheduling.placement import (
     needs_amounts_only,
     open_placement_session,
 )
-from tallygate.accounting.scheduling.plugins import (
-    dynamic_resources,
-    node_eligibility,
-    node_resources_fit,
-)
+from tallygate.accounting.scheduling.plugins import dynamic_resources, node_eligibility, node_resources_fit
 from tallygate.accounting.scheduling.plugins.node_volume_limits import find_migrated_driver, has_migrated_volume
 from tallygate.accounting.scheduling.plugins.pod_claims import list_claim_refs
 from tallygate.accounting.scheduling.schedule import ScheduleResult, schedule_one

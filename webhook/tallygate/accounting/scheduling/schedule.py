@@ -25,14 +25,10 @@ from tallygate.accounting.scheduling.diagnosis import Diagnosis, format_fit_erro
 from tallygate.accounting.scheduling.filters import INTER_POD_PLUGINS, select_feasible
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.node_choice import find_bind_errors_of_choices
-from tallygate.accounting.scheduling.plugins.dynamic_resources import (
-    describe_post_filter,
-)
+from tallygate.accounting.scheduling.plugins.dynamic_resources import describe_post_filter
 from tallygate.accounting.scheduling.plugins.node_eligibility import find_pre_score_error
 from tallygate.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
-from tallygate.accounting.scheduling.plugins.resource_claims import (
-    find_hold_reason,
-)
+from tallygate.accounting.scheduling.plugins.resource_claims import find_hold_reason
 from tallygate.accounting.scheduling.victims import (
     NoCandidate,
     PreemptionCandidate,
@@ -134,8 +130,7 @@ def schedule_one(
         diagnosis,
         (),
         format_fit_error(
-            diagnosis,
-            _format_post_filter_message(preemption, cluster, describe_post_filter(pod, cluster, diagnosis)),
+            diagnosis, _format_post_filter_message(preemption, cluster, describe_post_filter(pod, cluster, diagnosis))
         ),
         preemption,
         nominated or (current_nomination if preemption.keeps_nomination else ()),

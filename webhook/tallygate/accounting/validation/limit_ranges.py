@@ -9,16 +9,8 @@ from typing import NamedTuple
 
 from tallygate.accounting import kubernetes_codes
 from tallygate.accounting.name_rules import NameContext
-from tallygate.accounting.names import (
-    find_qualified_name_errors,
-    is_integer,
-    is_overcommit_allowed,
-)
-from tallygate.accounting.pod_resources import (
-    NO_QUANTITIES,
-    Quantities,
-    parse_resource_list,
-)
+from tallygate.accounting.names import find_qualified_name_errors, is_integer, is_overcommit_allowed
+from tallygate.accounting.pod_resources import NO_QUANTITIES, Quantities, parse_resource_list
 from tallygate.accounting.problem import Problem, Reason, encode_go_json
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import INT64_MAX
@@ -135,11 +127,7 @@ def _find_rejecting_bounds(
 
 def _find_source(item: LimitRangeItem, name: str) -> str:
     """Return the field from which Kubernetes takes the default request of a resource."""
-    for field, entries in (
-        ("defaultRequest", item.default_request),
-        ("default", item.default),
-        ("max", item.max),
-    ):
+    for field, entries in (("defaultRequest", item.default_request), ("default", item.default), ("max", item.max)):
         if name in (entries or ()):
             return field
     return "min"

@@ -17,12 +17,7 @@ from typing import Any
 
 from tallygate.accounting import kubernetes_codes
 from tallygate.accounting.name_rules import NameContext, find_advertised_name_problems, is_standard_quota_name
-from tallygate.accounting.names import (
-    LIMITS_PREFIX,
-    REQUESTS_PREFIX,
-    is_countable,
-    is_integer,
-)
+from tallygate.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX, is_countable, is_integer
 from tallygate.accounting.pod_resources import parse_resource_list
 from tallygate.accounting.problem import Problem, Reason, encode_go_json
 from tallygate.accounting.resource_quota import is_counted_key

@@ -9,12 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tallygate.accounting.kubernetes_codes import OUTSIDE_LIMIT_RANGE
-from tallygate.accounting.pod_resources import (
-    PodResources,
-    Quantities,
-    aggregate_containers,
-    parse_pod_resources,
-)
+from tallygate.accounting.pod_resources import PodResources, Quantities, aggregate_containers, parse_pod_resources
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError

@@ -15,13 +15,7 @@ from functools import lru_cache
 
 from tallygate.accounting import kubernetes_codes, pod_resources
 from tallygate.accounting.name_rules import NameContext
-from tallygate.accounting.names import (
-    HUGEPAGES_PREFIX,
-    Family,
-    classify_name,
-    is_hugepage,
-    is_overcommit_allowed,
-)
+from tallygate.accounting.names import HUGEPAGES_PREFIX, Family, classify_name, is_hugepage, is_overcommit_allowed
 from tallygate.accounting.problem import Problem, Reason, encode_go_json
 from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.accounting.quantity_parser import Format, QuantityError
@@ -381,11 +375,7 @@ def check_resources(
         message = "huge pages are requested, but neither cpu nor memory; request one of them too"
         problems.append(
             Problem(
-                path,
-                kubernetes_codes.HUGE_PAGES_ALONE,
-                Reason.FORBIDDEN,
-                message,
-                "HugePages require cpu or memory",
+                path, kubernetes_codes.HUGE_PAGES_ALONE, Reason.FORBIDDEN, message, "HugePages require cpu or memory"
             )
         )
     return problems

@@ -9,11 +9,7 @@ from functools import lru_cache
 from tallygate.accounting.amounts import is_milli
 from tallygate.accounting.kubernetes_codes import NEGATIVE_QUANTITY, NOT_AN_INTEGER, TOO_LARGE
 from tallygate.accounting.name_rules import NameContext, find_name_problems
-from tallygate.accounting.names import (
-    is_hugepage,
-    is_integer,
-    is_prefixed_native,
-)
+from tallygate.accounting.names import is_hugepage, is_integer, is_prefixed_native
 from tallygate.accounting.problem import Problem, Reason, encode_go_json
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import INT64_MAX

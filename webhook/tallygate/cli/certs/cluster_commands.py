@@ -60,12 +60,7 @@ _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 @connection_options
 @click.pass_context
 def status(  # each is an option
-    ctx: click.Context,
-    secret: str,
-    name: str,
-    output: str,
-    *,
-    connection: Connection,
+    ctx: click.Context, secret: str, name: str, output: str, *, connection: Connection
 ) -> None:
     """Show the certificates in the Secret of `serve --tls-secret`, whether API servers trust them, and the rotation.
 
@@ -78,11 +73,7 @@ def status(  # each is an option
     if not (namespace and slash and secret_name) or "/" in secret_name:
         raise UsageError(f"--secret {secret}: write NAMESPACE/NAME, as in {_DEFAULT_SECRET}")
     with convert_errors():
-        cluster = KubernetesCertificateStore(
-            create_client(connection.load()),
-            (namespace, secret_name),
-            name,
-        )
+        cluster = KubernetesCertificateStore(create_client(connection.load()), (namespace, secret_name), name)
         registered, stored = cluster.read_webhook_trust(), cluster.read_secret()
     secret_status = create_status(stored.state if stored else None, registered, datetime.now(UTC))
     if output == "table":
@@ -143,9 +134,7 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
     "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
 )
 @click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="The gate's token_file, to register a gate that has one.",
+    "--token-file", type=click.Path(path_type=Path), help="The gate's token_file, to register a gate that has one."
 )
 @click.option(
     "--policies",
@@ -156,12 +145,7 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
 )
 @connection_options
 def publish(  # each is an option
-    folder: Path,
-    name: str,
-    token_file: Path | None,
-    policies: tuple[Path, ...],
-    *,
-    connection: Connection,
+    folder: Path, name: str, token_file: Path | None, policies: tuple[Path, ...], *, connection: Connection
 ) -> None:
     """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
 

@@ -60,8 +60,7 @@ def convert_facts(facts: CertificateFacts) -> dict[str, Any]:
     modules={
         "publish": LazyCommand("tallygate.cli.certs.cluster_commands", "Let the cluster's API server trust them."),
         "status": LazyCommand(
-            "tallygate.cli.certs.cluster_commands",
-            "Show the certificates that a gate keeps in a cluster.",
+            "tallygate.cli.certs.cluster_commands", "Show the certificates that a gate keeps in a cluster."
         ),
     },
     examples=(

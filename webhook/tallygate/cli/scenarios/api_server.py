@@ -23,33 +23,14 @@ from tallygate.admission.created_pods import find_rejections
 from tallygate.admission.kinds import BUILT_IN_TARGETS, DecodedObject, ReviewTargets
 from tallygate.admission.object_values import TooManyItemsError
 from tallygate.admission.pod_view import PodView
-from tallygate.admission.request import (
-    CREATE,
-    UPDATE,
-    AdmissionRequest,
-    PatchOperation,
-    Phase,
-    UserInfo,
-)
+from tallygate.admission.request import CREATE, UPDATE, AdmissionRequest, PatchOperation, Phase, UserInfo
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.cli.check.api_validation import apply_patch, validate_admin_access_of, validate_object
 from tallygate.cli.check.created_pods import set_pod_defaults
-from tallygate.cli.scenarios.scenario import (
-    JsonObject,
-    RequestResult,
-    create_invalid,
-    create_rejection,
-    create_result,
-)
+from tallygate.cli.scenarios.scenario import JsonObject, RequestResult, create_invalid, create_rejection, create_result
 from tallygate.gate.gate import Gate
 from tallygate.objects.core import Namespace, Pod, PodSpec
-from tallygate.objects.devices import (
-    DeviceClass,
-    DeviceTaintRule,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
+from tallygate.objects.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.objects.meta import PartialObjectMetadata
 from tallygate.objects.scheduling import PriorityClass, RuntimeClass
 from tallygate.policy.limit_annotations import select_texts

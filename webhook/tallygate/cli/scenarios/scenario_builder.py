@@ -60,15 +60,7 @@ SHORT_FORMS: Final = {"pod": ("v1", "Pod"), **WORKLOAD_KINDS, "job": ("batch/v1"
 """The API version and kind of each short form."""
 _INPUT_LIMITS = Limits(size=1 << 20, depth=40, documents=10, nodes=50_000, expanded=10_000)
 _MAX_DIGITS: Final = 18
-_SHORT_FIELDS: Final = (
-    "replicas",
-    "resources",
-    "requests",
-    "limits",
-    "labels",
-    "priorityClass",
-    "nodeSelector",
-)
+_SHORT_FIELDS: Final = ("replicas", "resources", "requests", "limits", "labels", "priorityClass", "nodeSelector")
 
 
 class StepObjectError(TallygateError):
@@ -159,7 +151,7 @@ def _read_object(path: str, source: SourceLocation, targets: ReviewTargets) -> J
     intake = load_manifests((full_path,), io.BytesIO(), _INPUT_LIMITS, lambda names: names)
     for finding in intake.findings:
         raise StepObjectError(
-            LintFinding(finding.file, finding.line, finding.column, finding.code, Severity.ERROR, finding.message),
+            LintFinding(finding.file, finding.line, finding.column, finding.code, Severity.ERROR, finding.message)
         )
     if len(intake.manifests) != 1:
         raise _create_error(

@@ -14,19 +14,7 @@ from tallygate.policy.written import Written
 DEVELOPER = "developer"
 """The user of a step that names none."""
 
-ACTIONS = (
-    "create",
-    "update",
-    "resize",
-    "scale",
-    "delete",
-    "finish",
-    "fail",
-    "label",
-    "annotate",
-    "allocate",
-    "wait",
-)
+ACTIONS = ("create", "update", "resize", "scale", "delete", "finish", "fail", "label", "annotate", "allocate", "wait")
 """The fields of a step, of which one is given."""
 
 _Name = Annotated[str, Meta(max_length=253, extra_json_schema={"format": "object-name"})]
@@ -215,11 +203,7 @@ class AllocateStep(Written, frozen=True):
             ],
             ...,
         ],
-        Meta(
-            min_length=1,
-            max_length=100,
-            examples=[["gpu.example.com/node-1/gpu-0", "gpu.example.com/node-1/gpu-1"]],
-        ),
+        Meta(min_length=1, max_length=100, examples=[["gpu.example.com/node-1/gpu-0", "gpu.example.com/node-1/gpu-1"]]),
     ] = ()
     """The devices of ResourceSlices, request by request, for caps that count devices by attributes and capacities; left
     out: devices that no ResourceSlice publishes."""
@@ -231,10 +215,7 @@ class StepUser(Written, frozen=True):
     user: Annotated[str, Meta(max_length=253, examples=["jane"])]
     """The user's name."""
     groups: Annotated[
-        tuple[
-            Annotated[_Text, Meta(description="Groups of the user, besides system.", examples=["gpu-admins"])],
-            ...,
-        ],
+        tuple[Annotated[_Text, Meta(description="Groups of the user, besides system.", examples=["gpu-admins"])], ...],
         Meta(max_length=100, examples=[["gpu-admins"]]),
     ] = ()
     """Groups of the user, besides system:authenticated; left out: none."""
@@ -402,9 +383,7 @@ class StepExpectation(Written, frozen=True):
                 ],
             ],
             Meta(
-                title="Filled in",
-                max_length=100,
-                examples=[{"spec.containers[0].resources.limits[nvidia.com/gpu]": 1}],
+                title="Filled in", max_length=100, examples=[{"spec.containers[0].resources.limits[nvidia.com/gpu]": 1}]
             ),
         ]
         | None
@@ -498,10 +477,7 @@ class Step(Written, frozen=True):
     reserved."""
     expect: Annotated[
         StepExpectation,
-        Meta(
-            title="Expectation",
-            examples=[{"verdict": "denied", "codes": ["TG201"], "message": "free 2"}],
-        ),
+        Meta(title="Expectation", examples=[{"verdict": "denied", "codes": ["TG201"], "message": "free 2"}]),
     ] = StepExpectation()
     """The expected result of the step. Fields that are left out are not compared, except for the verdict."""
 
@@ -538,9 +514,7 @@ class ScenarioNode(Written, frozen=True):
             Annotated[
                 ShapeTaint,
                 Meta(
-                    title="Taint",
-                    description="A taint.",
-                    examples=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}],
+                    title="Taint", description="A taint.", examples=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]
                 ),
             ],
             ...,

@@ -45,11 +45,7 @@ from tallygate.review.view import ClusterView, view_state
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.device_store import SliceRecord
-from tallygate.state.informers.named_stores import (
-    NAMESPACE_CODEC,
-    NODE_CODEC,
-    NamespaceRecord,
-)
+from tallygate.state.informers.named_stores import NAMESPACE_CODEC, NODE_CODEC, NamespaceRecord
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey

@@ -465,11 +465,7 @@ class GateInformers:
         self._client = ApiClient(client_config)
         self.least_amounts = LeastAmounts(state.devices.list_slices, state.device_classes.find_selectors)
         self.device_lister = InformerDeviceLister(
-            self._informers,
-            self.snapshot_provider,
-            self.least_amounts,
-            self.claim_templates.find_known_claim,
-            log,
+            self._informers, self.snapshot_provider, self.least_amounts, self.claim_templates.find_known_claim, log
         )
         self.live_reader = LiveReader(self._client)
 

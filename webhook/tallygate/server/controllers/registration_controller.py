@@ -41,11 +41,7 @@ from tallygate.objects.admission_registration import Webhook
 from tallygate.server.interfaces import RegistrationFactory, RegistrationParts
 from tallygate.server.telemetry.json_log import FailureLog, Logger
 from tallygate.server.worker import Worker, WorkerPace, WorkerTask
-from tallygate.state.kubernetes.registration_store import (
-    Installation,
-    KubernetesRegistrationStore,
-    StoredConfiguration,
-)
+from tallygate.state.kubernetes.registration_store import Installation, KubernetesRegistrationStore, StoredConfiguration
 
 WITHDRAWAL_SECONDS: Final = 2.0
 """The most time that the withdrawal of the registration takes at SIGTERM."""

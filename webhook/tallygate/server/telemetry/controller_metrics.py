@@ -36,10 +36,7 @@ class LedgerControllerMetrics(Collector):
         self.observed_ledgers = observed_ledgers
         self._is_leader = is_leader
         self._reconciles = Counter(
-            "tallygate_ledger_reconcile",
-            "Reconciliations of ledgers, by result.",
-            ("result",),
-            registry=registry,
+            "tallygate_ledger_reconcile", "Reconciliations of ledgers, by result.", ("result",), registry=registry
         )
         self._expired = Counter(
             "tallygate_reservations_expired",

@@ -386,10 +386,7 @@ class CapMetrics:
     """
 
     def __init__(
-        self,
-        registry: CollectorRegistry,
-        log: Logger,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, registry: CollectorRegistry, log: Logger, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._registry = registry
         self.observed_ledgers = ObservedLedgers(monotonic)

@@ -97,10 +97,7 @@ class RejectionMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._cap_labels = CapLabels()
         self._rejections = Counter(
-            "tallygate_cap_rejections",
-            "Requests that a cap rejected, by reason.",
-            ("cap", "reason"),
-            registry=registry,
+            "tallygate_cap_rejections", "Requests that a cap rejected, by reason.", ("cap", "reason"), registry=registry
         )
         self._exceeded = Counter(
             "tallygate_cap_exceeded", "Pods with which a privileged user exceeded a cap.", ("cap",), registry=registry
@@ -173,9 +170,7 @@ class ServerMetrics:
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
         self._requests = counter(
-            "tallygate_admission_requests",
-            "Reviews that were decided.",
-            ("phase", "operation", "kind", "verdict"),
+            "tallygate_admission_requests", "Reviews that were decided.", ("phase", "operation", "kind", "verdict")
         )
         self._problems = counter("tallygate_admission_problems", "Problems that denied a review, by code.", ("code",))
         self._failures = counter(

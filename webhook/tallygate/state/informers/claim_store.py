@@ -14,12 +14,7 @@ from tallygate.accounting.devices.device_meter import AllocatedDevice, DeviceId
 from tallygate.kube.resource_codec import Bookmark, Replaced, WatchEvent
 from tallygate.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_codec
 from tallygate.state.informers.consumer_columns import StoredConsumer
-from tallygate.state.informers.consumer_store import (
-    ChargeableCap,
-    ConsumerStore,
-    ConsumerUsage,
-    GroupCharges,
-)
+from tallygate.state.informers.consumer_store import ChargeableCap, ConsumerStore, ConsumerUsage, GroupCharges
 from tallygate.state.informers.pod_records import ChargeGroupInterner, PodRecord
 from tallygate.state.informers.pod_store import ClaimPod
 

@@ -335,11 +335,7 @@ class ConsumerStore:
             )
 
     def _read_usage_inputs(
-        self,
-        cap: ChargeableCap,
-        members: frozenset[str],
-        uids: Iterable[str],
-        names: Iterable[ConsumerName] = (),
+        self, cap: ChargeableCap, members: frozenset[str], uids: Iterable[str], names: Iterable[ConsumerName] = ()
     ) -> UsageInputs:
         """Return the inputs of `_sum_usage`. Hold the lock."""
         revision = self._require_revision()

@@ -203,10 +203,6 @@ def _create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
 
 
 RESOURCE_SLICE_CODEC = ResourceCodec(
-    "resourceslices",
-    "/apis/resource.k8s.io/v1/resourceslices",
-    ResourceSlice,
-    _create_slice_record,
-    is_optional=True,
+    "resourceslices", "/apis/resource.k8s.io/v1/resourceslices", ResourceSlice, _create_slice_record, is_optional=True
 )
 """The API group is stable since 1.34 (k8s.io/api/resource/v1); an older API server does not have it."""

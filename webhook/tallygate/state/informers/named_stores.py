@@ -26,12 +26,7 @@ from tallygate.objects.devices import DeviceClass, DeviceClassSpec, DeviceTaintR
 from tallygate.objects.karpenter import KarpenterNodePool, NodeClaim
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import NodeSpec, SchedulingNode, SchedulingNodeStatus
-from tallygate.policy.limit_annotations import (
-    NO_LIMIT_ANNOTATIONS,
-    NO_TEXTS,
-    LimitAnnotations,
-    select_texts,
-)
+from tallygate.policy.limit_annotations import NO_LIMIT_ANNOTATIONS, NO_TEXTS, LimitAnnotations, select_texts
 
 
 class ComparableRecord(resource_codec.ResourceRecord, Protocol):

@@ -10,11 +10,7 @@ from typing import NamedTuple
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.consumer_store import ChargeableCap, ConsumerStore
-from tallygate.state.informers.pod_records import (
-    ChargeGroupInterner,
-    PodRecord,
-    create_pod_codec,
-)
+from tallygate.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_codec
 
 
 class ClaimPod(NamedTuple):

@@ -16,15 +16,7 @@ from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.state.ledger.gangs import is_complete, renew
-from tallygate.state.ledger.ledger import (
-    NO_REMAPPING,
-    NO_SURGE,
-    Ledger,
-    Operation,
-    Remapping,
-    Reservation,
-    Surge,
-)
+from tallygate.state.ledger.ledger import NO_REMAPPING, NO_SURGE, Ledger, Operation, Remapping, Reservation, Surge
 from tallygate.state.ledger.surges import end_surge
 
 _MARK_DIGITS = 12

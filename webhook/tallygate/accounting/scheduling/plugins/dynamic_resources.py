@@ -29,12 +29,7 @@ from tallygate.accounting.allocation.planned_requests import (
 )
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import Mask, NodeIndices
-from tallygate.accounting.scheduling.diagnosis import (
-    Diagnosis,
-    FilterStatus,
-    PreFilterStatus,
-    mark_unresolvable,
-)
+from tallygate.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, PreFilterStatus, mark_unresolvable
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins import resource_claims
 from tallygate.accounting.scheduling.plugins.node_eligibility import match_selector

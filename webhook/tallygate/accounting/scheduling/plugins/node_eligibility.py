@@ -28,12 +28,7 @@ from tallygate.accounting.cluster.node_columns import NodeColumns
 from tallygate.accounting.problem import encode_go_json
 from tallygate.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.selectors import (
-    find_label_value_errors,
-    is_valid_requirement,
-    join_errors,
-    parse_int64,
-)
+from tallygate.accounting.selectors import find_label_value_errors, is_valid_requirement, join_errors, parse_int64
 from tallygate.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from tallygate.objects.scheduling import SchedulingPodSpec, Taint, Toleration
 

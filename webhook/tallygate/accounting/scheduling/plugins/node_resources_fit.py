@@ -81,8 +81,7 @@ def measure_shortfall(pod: IncomingPod, cluster: Cluster, node_index: int) -> fl
 def sort_by_shortfall(pod: IncomingPod, cluster: Cluster, nodes: Iterable[int]) -> list[int]:
     """Return the indices of nodes, the smallest shortfall first; nodes with the same one are ordered by name."""
     return sorted(
-        nodes,
-        key=lambda node_index: (measure_shortfall(pod, cluster, node_index), cluster.nodes.get_name(node_index)),
+        nodes, key=lambda node_index: (measure_shortfall(pod, cluster, node_index), cluster.nodes.get_name(node_index))
     )
 
 

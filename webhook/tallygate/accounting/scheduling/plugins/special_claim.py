@@ -13,13 +13,7 @@ from typing import NamedTuple
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.objects.core import Container, ResourceList, ResourceRequirements
-from tallygate.objects.devices import (
-    DeviceClaim,
-    DeviceRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimSpec,
-)
+from tallygate.objects.devices import DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaim, ResourceClaimSpec
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPodSpec
 

@@ -38,13 +38,7 @@ from tallygate.accounting.scheduling.plugins.pod_claims import (
 )
 from tallygate.accounting.selectors import SelectorError, parse_selector
 from tallygate.objects.core import ResourceList
-from tallygate.objects.meta import (
-    LabelSelector,
-    NodeSelector,
-    NodeSelectorTerm,
-    ObjectMeta,
-    SelectorRequirement,
-)
+from tallygate.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, ObjectMeta, SelectorRequirement
 from tallygate.objects.storage import (
     CsiDriver,
     CsiDriverSpec,
