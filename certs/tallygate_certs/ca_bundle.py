@@ -27,7 +27,6 @@ CONFIGURATION_KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhook
 
 
 def get_collection_path(kind: str) -> str:
-    """Return the path of all configurations of a kind."""
     return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s"
 
 

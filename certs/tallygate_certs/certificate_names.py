@@ -39,7 +39,6 @@ class CertificateNames:
         )
 
     def to_texts(self) -> tuple[str, ...]:
-        """Return all names as text."""
         return (*self.dns, *map(str, self.addresses))
 
     def to_extension(self) -> x509.SubjectAlternativeName:

@@ -153,7 +153,6 @@ class CertificateReconciler:
             self.served = serving
 
     def take_action(self) -> RotationStep | None:
-        """Take the step that is due."""
         state = self._secret.state if self._secret else None
         self.request_error = find_request_error(state) if state else ""
         if self._timing.monotonic() - self._observed_at > _MAX_AGE_SECONDS:

@@ -106,7 +106,6 @@ def _find_pair_problems(folder: Path) -> tuple[str, ...]:
 
 
 def create_facts(certificate: x509.Certificate, now: datetime) -> CertificateFacts:
-    """Return the facts of one certificate."""
     try:
         names = read_names(certificate).to_texts()
     except (CertsError, ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):

@@ -108,7 +108,6 @@ def parse_ca_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
 
 
 def convert_key_pair(pair: KeyPair) -> ServingCertificate:
-    """Return a created key pair as a serving certificate."""
     return ServingCertificate(pair.certificate, encode_pem([pair.certificate]), _encode_key(pair.key))
 
 

@@ -141,7 +141,6 @@ class KubernetesCertificateStore:
 
 
 def get_secrets_path(namespace: str) -> str:
-    """Return the path of all Secrets of a namespace."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
 
 

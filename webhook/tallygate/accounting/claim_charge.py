@@ -173,7 +173,6 @@ def _count_results(
     results: Collection[devices.DeviceResult],
     sources: Mapping[str, DeviceSources],
 ) -> Amounts:
-    """Return the amounts of allocated devices by counted name."""
     classes = {path: class_name for request in requests for path, class_name in _list_classes(request)}
     amounts: dict[str, int] = {}
     for result in results:

@@ -74,7 +74,6 @@ class WeightedSum(msgspec.Struct, frozen=True):
         return DeviceSources(frozenset(self.weights), frozenset(self.classes), self.classes)
 
     def compute_amount(self, pod: CountedPod) -> int:
-        """Return the amount of a pod."""
         weighed = sum(weight * max(pod.requests.get(name, 0), 0) for name, weight in self.weights.items())
         return weighed + self._read_annotations(pod).amount
 
@@ -123,7 +122,6 @@ class Product(msgspec.Struct, frozen=True):
         return _hash_definition([*parts, [*self.defaults.items()]] if self.defaults else parts)
 
     def compute_amount(self, pod: CountedPod) -> int:
-        """Return the amount of a pod."""
         return self._multiply(pod.resources).quantities.get(self.name, _ZERO).value()
 
     def counts_claim(self, requests: Collection[DeviceRequest]) -> bool:
@@ -171,8 +169,6 @@ class Product(msgspec.Struct, frozen=True):
                     yield "sidecars", f"{term.sidecars.value()}"
 
     def _multiply(self, resources: PodResources) -> EffectiveRequest:
-        """Return the effective request of a pod that requests the products."""
-
         def replace(container: ContainerResources) -> ContainerResources:
             return ContainerResources(container.name, container.role, self._quantify(container.requests), _NONE)
 

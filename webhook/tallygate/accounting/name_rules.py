@@ -168,12 +168,10 @@ def _check_quota_name(name: str) -> tuple[NameProblem, ...]:
 
 
 def _create_name_problem(code: str, detail: str, message: str) -> NameProblem:
-    """Return a problem with the usual reason."""
     return NameProblem(code, Reason.INVALID, detail, message)
 
 
 def _describe_malformed(name: str, detail: str) -> str:
-    """Return tallygate's message for an error of the grammar."""
     if "label key" in detail:
         return f"the resource name {_quote(name)} has more than one slash; write <domain>/<name>, as in example.com/gpu"
     domain, _, rest = name.rpartition("/")

@@ -189,7 +189,6 @@ def _is_extended_standard(name: str) -> bool:
 
 
 def _find_domain_errors(domain: str) -> tuple[str, ...]:
-    """Return the errors of the part before the slash."""
     if not domain:
         return ("prefix part must be non-empty",)
     length_errors = (
@@ -199,7 +198,6 @@ def _find_domain_errors(domain: str) -> tuple[str, ...]:
 
 
 def _find_name_part_errors(name: str) -> tuple[str, ...]:
-    """Return the errors of the part after the slash, or of a name without one."""
     length = _count_bytes(name)
     errors = []
     if not length:

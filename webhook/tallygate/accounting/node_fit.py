@@ -113,7 +113,6 @@ class UnhealthyDevices:
     capacity: int
 
     def __str__(self) -> str:
-        """Return the numbers with the resource and the node."""
         return f"{self.unhealthy} of {self.capacity} {self.resource} unhealthy on {self.node}"
 
     def to_dict(self) -> dict[str, object]:
@@ -161,7 +160,6 @@ def format_unhealthy(unhealthy: Sequence[UnhealthyDevices]) -> str:
 
 
 def select_scheduler_resources(amounts: Amounts) -> Amounts:
-    """Return the amounts of the resources that the scheduler counts."""
     return Amounts(
         {name: amount for name, amount in amounts.items() if name in _COMPUTE_RESOURCES or is_scheduler_scalar(name)}
     )

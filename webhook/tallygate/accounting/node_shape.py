@@ -75,7 +75,6 @@ class NodeShape(msgspec.Struct, frozen=True, dict=True):
         )
 
     def advertises(self, resource: str) -> bool:
-        """Return whether a node of the shape has some of a resource."""
         return self.get_amount(resource) > 0
 
     def get_amount(self, resource: str) -> int:

@@ -79,7 +79,6 @@ class PodDefaults(NamedTuple):
     is_ambiguous: bool = False
 
     def complete(self, pod: P) -> P:
-        """Return a pod with the values that it lacks."""
         spec = pod.spec
         if spec is None:
             return pod
@@ -174,7 +173,6 @@ def merge_limit_ranges(limit_ranges: Iterable[core.LimitRange]) -> ContainerDefa
 
 
 def list_container_defaults(limit_range: core.LimitRange) -> ContainerDefaults:
-    """Return the defaults of one LimitRange for containers."""
     items = limit_range.spec.limits if limit_range.spec is not None else None
     parsed = [parse_limit_range_item(item) for item in items or () if item.type == _CONTAINER]
     return ContainerDefaults(_merge(parsed, "default"), _merge(parsed, "default_request"))
@@ -196,12 +194,10 @@ class LimitRangeIndex:
         self._by_namespace.setdefault(metadata.namespace or "", {})[metadata.name or ""] = limit_range
 
     def list_in(self, namespace: str) -> Sequence[core.LimitRange]:
-        """Return the LimitRanges of a namespace."""
         return [*self._by_namespace.get(namespace, {}).values()]
 
 
 def _complete_containers(spec: core.PodSpec, defaults: ContainerDefaults) -> core.PodSpec:
-    """Return the spec with the defaults for containers."""
     return msgspec.structs.replace(
         spec,
         containers=spec.containers and [_complete_container(container, defaults) for container in spec.containers],

@@ -99,7 +99,6 @@ def is_infeasible(status: PodStatus) -> bool:
 def _apply_container_status(
     container: pod_resources.ContainerResources, statuses: Mapping[str | None, ContainerStatus], *, is_infeasible: bool
 ) -> pod_resources.ContainerResources:
-    """Return one container with its status applied."""
     status = statuses.get(container.name)
     if status is None or status.resources is None:
         return container
@@ -152,7 +151,6 @@ def _select_requested(
 
 
 def _compute_maximum(*lists: pod_resources.Quantities) -> pod_resources.Quantities:
-    """Return the largest quantity of each name."""
     maximum: dict[str, Quantity] = {}
     for quantities in lists:
         pod_resources.update_maximum(maximum, quantities)
@@ -348,7 +346,6 @@ def _add_overhead(
 
 
 def _list_running_terms(resources: pod_resources.PodResources, name: str, *, limits: bool) -> list[RequestTerm]:
-    """Return the terms of containers and sidecars, which run together."""
     containers = (
         *resources.containers,
         *(step for step in resources.init if step.role is pod_resources.ContainerRole.SIDECAR),

@@ -193,7 +193,6 @@ def _parse_list_exactly(resource_list: ResourceList | None) -> Quantities:
 
 
 def _round_up_pod(resources: PodResources) -> PodResources:
-    """Return the resources with every quantity rounded up as by `parse_resource_list`."""
     return PodResources(
         tuple(
             [
@@ -222,7 +221,6 @@ def _get_role(init_container: Container) -> ContainerRole:
 
 
 def _fill_in_requests(requests: Quantities, limits: Quantities) -> Quantities:
-    """Return the requests, with the missing ones taken from the limits."""
     if not requests:
         return limits
     missing = {name: quantity for name, quantity in limits.items() if name not in requests}

@@ -52,7 +52,6 @@ class Problem:
         return f"{self.code}, {self.policy_kind} {self.rule}" if self.rule else self.code
 
     def __str__(self) -> str:
-        """Return the sentence for a person: path, message, and the origin in brackets."""
         return f"{self.field}: {self.message} ({self.origin})" if self.field else f"{self.message} ({self.origin})"
 
 

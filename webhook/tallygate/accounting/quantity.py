@@ -96,7 +96,6 @@ class Quantity:
 
     @property
     def sign(self) -> int:
-        """-1, 0 or 1."""
         return (self.mantissa > 0) - (self.mantissa < 0)
 
     @property
@@ -169,7 +168,6 @@ class Quantity:
         return self + -other
 
     def __neg__(self) -> Quantity:
-        """Return the same quantity with the other sign (Quantity.Neg)."""
         return Quantity(-self.mantissa, self.scale, self.format, self.is_decimal)
 
     def __eq__(self, other: object) -> bool:
@@ -190,7 +188,6 @@ class Quantity:
         return _compare(self, other) >= 0
 
     def __bool__(self) -> bool:
-        """Return whether the number is not zero."""
         return self.mantissa != 0
 
     def __hash__(self) -> int:
@@ -289,14 +286,12 @@ def format_canonical(mantissa: int, scale: int, form: quantity_parser.Format) ->
 
 @memoize
 def _parse(text: str) -> Quantity:
-    """Parse a text, and remember the result (`Quantity.parse`)."""
     written = text if len(text) <= _MAX_WRITTEN else ""
     return Quantity(*quantity_parser.parse_text(text), written=written)
 
 
 @memoize
 def _from_json(token: bytes) -> Quantity:
-    """Parse a JSON token, and remember the result (`Quantity.from_json`)."""
     return Quantity(0) if token == b"null" else Quantity.parse(quantity_parser.extract_text(token))
 
 
@@ -346,7 +341,6 @@ def _to_integer(mantissa: int, scale: int) -> int | None:
 
 
 def _format_binary(number: int) -> str:
-    """Return a whole number with the largest binary suffix that divides it."""
     power = 0
     while power < len(_BINARY_SUFFIXES) - 1 and number % _KIBI == 0:
         number //= _KIBI

@@ -275,7 +275,6 @@ def _count_devices(request: devices.ExactDeviceRequest | devices.DeviceSubReques
 
 
 def _compute_devices_charge(by_class: Mapping[str, int], resources_by_class: Mapping[str, str]) -> Amounts:
-    """Return the charge of one claim for this number of devices of each class."""
     charge = {_CLAIM_COUNT: 1}
     for class_name, count in by_class.items():
         charge[class_name + names.DEVICES_SUFFIX] = count
@@ -288,7 +287,6 @@ def _compute_devices_charge(by_class: Mapping[str, int], resources_by_class: Map
 
 
 def _find_classes(resource: str, resources_by_class: Mapping[str, str]) -> list[str]:
-    """Return the classes whose devices may serve a resource."""
     class_name = resource.removeprefix(names.DEVICE_CLASS_PREFIX)
     if class_name != resource:
         return [class_name] if class_name in resources_by_class else []

@@ -65,11 +65,9 @@ class Selector(NamedTuple):
         return self.conditions == ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether the selector matches an object with these labels."""
         return self.conditions is not None and all(condition.matches(labels) for condition in self.conditions)
 
     def intersect(self, other: Selector) -> Selector:
-        """Return the selector of the objects that both match."""
         if self.conditions is None or other.conditions is None:
             return MATCH_NOTHING
         return Selector((*self.conditions, *other.conditions))

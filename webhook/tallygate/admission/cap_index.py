@@ -155,7 +155,6 @@ class ActiveCap:
         return cap
 
     def choose_limits(self, namespace: str) -> "ActiveCap":
-        """Return the cap with the limits of one namespace."""
         if self.schedule is None or not self.schedule.has_namespaces:
             return self
         limits = self.schedule.find_limits(self.group_value, namespace)
@@ -275,7 +274,6 @@ class ActiveCap:
         return [amount for amount in self.derived.values() if isinstance(amount, Product)]
 
     def list_unknown_products(self, claim: ResourceClaim) -> list[str]:
-        """Return the names that are products of which a claim has a factor, and not the others."""
         if not self.derived or (self.is_selective and not counts_claim(self.definition.pods, claim)):
             return []
         devices = claim.spec.devices if claim.spec else None
@@ -378,7 +376,6 @@ class CapIndex:
         return self._create_group_cached(policy_key, value) if mark else cap.choose_limits(namespace)
 
     def list_groups(self, namespace: str, labels: Labels) -> Iterator[ActiveCap]:
-        """Yield the caps of groups that count a namespace."""
         for cap in self._grouped:
             value = cap.find_group_value(namespace, labels)
             if value is not None:
@@ -465,7 +462,6 @@ def _create_active_cap(
 def _create_class_view(
     definition: NamespaceCap, names: AbstractSet[str], resources_by_class: Mapping[str, str]
 ) -> ClassView:
-    """Return the view of the classes for these names with a hard limit."""
     if resources_by_class is claim_charge.UNSERVED_CLASSES:
         return ClassView(resources_by_class)
     sources, derived = _find_ways(definition, names, claim_charge.NO_CLASSES)

@@ -54,12 +54,10 @@ class DeviceAlternative:
 
     @property
     def class_name(self) -> str:
-        """The name of the class."""
         return self.request.device_class_name
 
     @property
     def mode(self) -> str:
-        """The allocation mode."""
         return self.request.allocation_mode or AllocationMode.EXACT_COUNT
 
     @property
@@ -69,7 +67,6 @@ class DeviceAlternative:
 
     @property
     def count(self) -> int | None:
-        """The number of devices, None for all of a node."""
         if self.mode == AllocationMode.ALL:
             return None
         return 1 if self.request.count is None else max(self.request.count, 0)
@@ -158,7 +155,6 @@ def _check_alternative(
 def _find_failures(
     alternative: DeviceAlternative, rule: ResourceRule, checks: DeviceChecks, user: UserInfo
 ) -> Iterator[tuple[str, CheckFailure]]:
-    """Yield the failed checks of one alternative, each with its field."""
     class_name, mode = _shorten(alternative.class_name), _shorten(alternative.mode)
     if checks.classes and not matches_class_name(checks.classes, alternative.class_name):
         message = f'class "{class_name}" is not allowed: the rule allows {", ".join(checks.classes)}'

@@ -26,7 +26,6 @@ class UnseenClass(msgspec.Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
-        """Return the reason why there is no decision."""
         return (
             f"DeviceClass {self.class_name} does not exist, or was not seen yet, so it is not known what its devices "
             f"count under {self.name}"

@@ -122,7 +122,6 @@ class _Evaluation:
         )
 
     def _check_views(self, written_views: Sequence[PodView], pod_views: Sequence[PodView], phase: Phase) -> Verdict:
-        """Return the verdict on the pods in an object, each as it is written and as it is evaluated."""
         decoded_object = self.decoded_request.get_object(self.target)
         if len(pod_views) > 1:
             return self._check_parts(
@@ -349,7 +348,6 @@ def _create_copy_operations(
 
 
 def _create_json_pointer(path: str) -> str:
-    """Return a field path (`spec.containers[0].resources`) as a JSON pointer."""
     return "".join(f"/{_escape_json_pointer(key or field)}" for key, field in _STEP_PATTERN.findall(path))
 
 

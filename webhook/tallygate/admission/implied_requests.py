@@ -68,13 +68,11 @@ class ImpliedRequests(NamedTuple):
         return tuple(missing.values())
 
     def complete(self, pod: P) -> P:
-        """Return a pod of a template with the values that its pods get."""
         pod = self.defaults.complete(pod)
         missing = self.find_missing(pod)
         return add_requests(pod, missing) if missing else pod
 
     def complete_views(self, pod_views: Sequence[PodView]) -> Sequence[PodView]:
-        """Return the pods in an object, templates with the values that their pods get."""
         if not self.requests and self.defaults is NO_POD_DEFAULTS:
             return pod_views
         return [

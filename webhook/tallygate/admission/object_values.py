@@ -137,7 +137,6 @@ def format_place(place: Place) -> str:
 
 
 def locate_error(error: msgspec.ValidationError, path: str, places: Mapping[str, str]) -> msgspec.ValidationError:
-    """Return the error of a value at a path in an object, with the path of the field in the object."""
     text, _, inner = str(error).partition(" - at `$")
     field = inner.rstrip("`").removeprefix(".")
     if field or path:

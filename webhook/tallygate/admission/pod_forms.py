@@ -224,7 +224,6 @@ class _Step(msgspec.Struct, rename="camel"):
     resources: msgspec.Raw = _RAW_NULL
 
     def find_resources(self) -> tuple[str, msgspec.Raw]:
-        """Return the name and value of the field with its resources."""
         if bytes(self.compute_resources) != _NULL:
             return "computeResources", self.compute_resources
         return "resources", self.resources
@@ -317,7 +316,6 @@ def _list_task_resources(
 
 
 def _merge_amounts(base: _Amounts, changes: _Amounts) -> _Amounts:
-    """Return amounts by name: each of the changes replaces that of the base."""
     return _Amounts(
         {**(base.requests or {}), **(changes.requests or {})} or None,
         {**(base.limits or {}), **(changes.limits or {})} or None,

@@ -87,7 +87,6 @@ class _Reader:
         self._workflows: dict[object_values.Place, PlacedSpec] = {}
 
     def read_pod_sets(self, kind: workload_kinds.WorkloadKind) -> Iterator[pod_view.PodView]:
-        """Yield the pods of each template of a kind."""
         is_suspended = not self._counter.starts_pods(kind, ())
         for definition in kind.pod_sets:
             yield from self._read_pod_sets(definition, is_suspended=is_suspended)
@@ -95,7 +94,6 @@ class _Reader:
     def _read_pod_sets(
         self, definition: workload_kinds.PodSetDefinition, *, is_suspended: bool
     ) -> Iterator[pod_view.PodView]:
-        """Yield the pods of each template of a definition."""
         seen: set[object_values.Place] = set()
         for path in definition.templates:
             for place in self._values.expand(path.steps, ()):

@@ -170,7 +170,6 @@ class _FormattedProblem(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        """Return the sentence for a user."""
         return f"{self.field}: {self.text}" if self.field else self.text
 
 

@@ -63,7 +63,6 @@ class RuleSelection:
         self._exclude_cached = lru_cache(maxsize=64)(self._exclude)
 
     def for_user(self, user: UserInfo, labels: Labels) -> "RuleSelection":
-        """Return the rules that remain for this user and an object with these labels."""
         if not self._conditional_rules:
             return self
         excluded = frozenset(rule.name for rule in self._conditional_rules if not _is_selected(rule, user, labels))
@@ -88,7 +87,6 @@ class RuleSelection:
         return group
 
     def get_checks(self, name: str) -> CompiledChecks:
-        """Return the compiled checks of these rules for the resource of this name."""
         checks = self._checks_by_name.get(name)
         if checks is None:
             checks = CompiledChecks(name, self._find_group(name))

@@ -56,7 +56,6 @@ def find_resource(kind: WorkloadKind, served: ServedResources) -> WorkloadResour
 
 
 def _list_fields(kind: WorkloadKind) -> tuple[TopField, ...]:
-    """Return the fields at the top of an object that the definition reads."""
     return tuple(sorted({_SPEC, *(_get_top(path.steps) for path in _list_paths(kind))}))
 
 

@@ -49,14 +49,12 @@ class _ItemList(msgspec.Struct, frozen=True):
 
 
 def complete_context(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the contexts of the kubeconfig."""
     kubeconfig = _find_option(ctx, "kubeconfig")
     path = Path(kubeconfig) if kubeconfig else None
     return _create_items(_call_silently(lambda: list_contexts(path)), incomplete)
 
 
 def complete_namespace(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the namespaces of the cluster."""
     names = _list_in_time(ctx, lambda client: _list_names(client, "/api/v1/namespaces"))
     return _create_items(names, incomplete)
 
@@ -155,7 +153,6 @@ def _find_connection(ctx: click.Context) -> Connection:
 
 
 def _find_option(ctx: click.Context, name: str) -> Any:
-    """Return the value of an option of the command, or of one that stands before the command."""
     if value := ctx.params.get(name):
         return value
     flag = OPTION_FLAGS.get(name, f"--{name}")

@@ -34,7 +34,6 @@ class Connection:
 
     @property
     def is_default(self) -> bool:
-        """Whether no option names a connection."""
         return self == DEFAULT_CONNECTION
 
     def list_options(self) -> tuple[str, ...]:

@@ -144,7 +144,6 @@ def _print_devices(resources: tuple[DeviceResource, ...], host: HostFiles, outpu
 
 
 def _list_devices(resource: DeviceResource, host: HostFiles) -> tuple[OfferedDevice, ...]:
-    """Return the devices of a resource; each is checked once."""
     inventory = observe_devices({}, host.find_devices(resource), resource, 0.0)
     probes, checked = HealthProbes(host), dict(inventory)
     if resource.health is not None:

@@ -182,7 +182,6 @@ def _describe_admission(written: Pod, admitted: Pod, defaults: PodDefaults) -> I
 
 
 def render_calculation(calculation: PodCalculation) -> RenderableType:
-    """Render a calculation as tables."""
     return Group(
         Text.assemble(
             (escape_control(calculation.title), "bold"),
@@ -206,7 +205,6 @@ def _render_quota(calculation: PodCalculation) -> RenderableType:
 
 
 def _render_caps(calculation: PodCalculation) -> Iterator[RenderableType]:
-    """Yield a table of the amounts under caps, if there are any."""
     rows = [(cap, each.name, format_amount(each.name, each.amount), each.calculation) for cap, each in calculation.caps]
     if rows:
         yield create_table(("CAP", "NAME", "AMOUNT", "HOW"), rows)

@@ -189,7 +189,6 @@ class _ProgramFormatter(click.HelpFormatter):
     program = PROGRAM
 
     def write_text(self, text: str) -> None:
-        """Write a paragraph."""
         super().write_text(rename_program(text, self.program))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], *args: Any, **kwargs: Any) -> None:
@@ -207,7 +206,6 @@ class _ProgramContext(click.Context):
         super().__init__(*args, **kwargs)
 
     def make_formatter(self) -> click.HelpFormatter:
-        """Return the formatter with the name of the program."""
         formatter = super().make_formatter()
         if isinstance(formatter, _ProgramFormatter):
             formatter.program = get_program(self)

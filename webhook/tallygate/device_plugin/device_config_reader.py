@@ -55,7 +55,6 @@ class ReadConfig:
 
 @cache
 def get_device_schema() -> DocumentSchema:
-    """Return the schema of the configuration."""
     text = files("tallygate.device_plugin").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
     return DocumentSchema(
         json.loads(text),
@@ -178,7 +177,6 @@ _MAX_CHECKS: Final = 100
 
 
 def create_device_format_checker() -> FormatChecker:
-    """Return a checker with the formats of this configuration."""
     format_checker = FormatChecker(formats=())
     for name, check in _TEXT_CHECKS.items():
         format_checker.checks(name, raises=FormatError)(_create_text_format(check))

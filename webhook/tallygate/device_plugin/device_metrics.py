@@ -69,15 +69,12 @@ class DeviceMetrics:
         self._streams.labels(resource).set_function(count_streams)
 
     def count_allocation(self, resource: str, *, is_allocated: bool) -> None:
-        """Count one container."""
         self._allocations.labels(resource, "allocated" if is_allocated else "refused").inc()
 
     def count_registration(self, resource: str, *, is_registered: bool) -> None:
-        """Count one registration."""
         self._registrations.labels(resource, "registered" if is_registered else "failed").inc()
 
     def observe_check(self, resource: str, seconds: float, *, is_passed: bool) -> None:
-        """Observe the duration of one check."""
         self._check_seconds.labels(resource, "passed" if is_passed else "failed").observe(seconds)
 
 

@@ -149,7 +149,6 @@ class ResourceControl:
             self._due[device_id] = self._clock() + self._resource.health.interval
 
     def _log_changes(self, offered: Sequence[device_inventory.OfferedDevice]) -> None:
-        """Log each device that appeared, left, or changed its health."""
         before = {device.device.device_id: device.problem for device in self._offered or ()}
         after = {device.device.device_id: device.problem for device in offered}
         for device_id in sorted(before.keys() | after.keys()):
@@ -224,7 +223,6 @@ def _watch_folders(list_folders: Callable[[], list[Path]], report: Callable[[], 
 
 
 def _identify_folders(folders: Sequence[Path]) -> dict[Path, int]:
-    """Return the inode of each existing folder."""
     inodes = {}
     for folder in folders:
         with suppress(OSError):

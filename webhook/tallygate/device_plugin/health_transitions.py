@@ -26,7 +26,6 @@ class HealthResult:
 
     @property
     def is_passed(self) -> bool:
-        """Whether the check passed."""
         return not self.failure
 
 

@@ -96,7 +96,6 @@ _CLASSES: Final = _create_classes()
 
 
 def create_message(message_name: str, **fields: Any) -> Any:
-    """Return a message with these fields."""
     return _CLASSES[message_name](**fields)
 
 
@@ -110,7 +109,6 @@ def decode_message(message_name: str, content: bytes) -> Any:
 
 
 def encode_message(message: Message) -> bytes:
-    """Return the bytes of a message."""
     return message.SerializeToString()
 
 
@@ -127,7 +125,6 @@ def _create_device(offered: OfferedDevice) -> Any:
 
 
 def create_allocation(allocation: ContainerAllocation) -> Any:
-    """Return the answer for one container."""
     return create_message(
         "ContainerAllocateResponse",
         envs=dict(allocation.env),

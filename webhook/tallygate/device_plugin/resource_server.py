@@ -71,7 +71,6 @@ class ResourceServer:
 
     @property
     def streams(self) -> int:
-        """The number of open streams of lists."""
         with self._changed:
             return self._streams
 

@@ -127,7 +127,6 @@ class _ManifestComposer:
         """Check the tag of a list or mapping; kubectl ignores it."""
 
     def resolve_alias(self, anchor: str, position: syntax_tree.Position) -> syntax_tree.Node:
-        """Return the node of an anchor."""
         node = self.anchors.get(anchor)
         if node is None:
             message = f"the alias *{anchor} names no anchor written before it"
@@ -153,7 +152,6 @@ class _ManifestComposer:
         return syntax_tree.Scalar(position, text, value, plain)
 
     def read_key(self, node: syntax_tree.Node, position: syntax_tree.Position) -> syntax_tree.Scalar:
-        """Return a node that can be a key."""
         if not isinstance(node, syntax_tree.Scalar):
             message = "a key must be a single value, not a list or a mapping: JSON has no such keys"
             raise syntax_tree.DocumentError(syntax_tree.ErrorKind.SYNTAX, position, message)
@@ -205,7 +203,6 @@ def _compose_part(
 
 
 def _parse_tagged(text: str, tag: str, position: syntax_tree.Position) -> Any:
-    """Return the value of `!!int`, `!!float`, `!!bool` or `!!null`; any other tag makes a string."""
     if tag not in _TAG_TYPES:
         return text
     value = parse_kubectl_scalar(text)
@@ -229,7 +226,6 @@ class _PolicyComposer(_ManifestComposer):
         self._first_keys: dict[int, dict[str, syntax_tree.Scalar]] = {}
 
     def add_error(self, kind: syntax_tree.ErrorKind, position: syntax_tree.Position, message: str) -> None:
-        """Add an error to the collected ones."""
         self.errors.append(syntax_tree.DocumentError(kind, position, message))
 
     def read(self, text: str, line_offset: int) -> None:

@@ -48,7 +48,6 @@ class Number(int):
         return number
 
     def __str__(self) -> str:
-        """Return the source text."""
         return self.text
 
     __repr__ = __str__

@@ -101,7 +101,6 @@ class Mapping:
 
     @property
     def value(self) -> dict[str, Any]:
-        """The values by key."""
         return {entry.name: entry.value.value for entry in self.entries}
 
     def get(self, name: str) -> "Node | None":
@@ -124,7 +123,6 @@ class Sequence:
 
     @property
     def value(self) -> list[Any]:
-        """The values of the items."""
         return [item.value for item in self.items]
 
 
@@ -194,7 +192,6 @@ def _find_rest(node: Node, rest: str) -> Entry | None:
 
 
 def _find_child(node: Node, name: str) -> FieldLocation | None:
-    """Return the child at one step, at the position of its key, or of the item itself in a list."""
     if isinstance(node, Mapping):
         entry = _find_entry(node, name)
         return FieldLocation(entry.key.position, entry.value) if entry else None

@@ -99,7 +99,6 @@ class Gate:
         return outcome
 
     def get_active_caps(self) -> CapIndex:
-        """Return the active caps."""
         return self._active_policies.get_current().caps
 
     def get_review_targets(self) -> ReviewTargets:
@@ -142,7 +141,6 @@ class Gate:
         return conclude(outcome, self._view, result, describe_excess)
 
     def _create_describer(self, charges: RequestCharges) -> ExcessDescriber:
-        """Return the function that finds the details of an exceeded resource for a consumer."""
         consumer = charges.consumer
         return partial(
             self._top_consumers.describe,

@@ -72,7 +72,6 @@ class Standalone:
         return True
 
     def count_lost_replicas(self) -> int:
-        """Return 0: there are no other replicas."""
         return 0
 
 
@@ -243,7 +242,6 @@ class LeaderElector:
         return any(get_cap_name(other_cap) == get_cap_name(cap) for other_cap in caps if other_cap not in recorded)
 
     def _list_other_replicas(self, started_at: float) -> list[_ObservedLease]:
-        """Return the leases of the other live replicas."""
         return [
             observed
             for observed in self._observed.values()

@@ -68,7 +68,6 @@ class LimitAdmissions:
         return [change for change in pending if _is_stored(change, find_namespace(change.namespace))]
 
     def remove(self, changes: Iterable[AdmittedLimit]) -> None:
-        """Remove changes that are recorded."""
         with self._lock:
             for change in changes:
                 self._added_at.pop(change, None)

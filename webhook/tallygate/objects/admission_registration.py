@@ -72,7 +72,6 @@ class WebhookConfiguration(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the configuration."""
         return self.metadata.name or ""
 
 

@@ -65,12 +65,10 @@ class OwnedNode(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the node."""
         return self.metadata.name
 
     @property
     def capacity(self) -> ResourceList:
-        """The capacity of the node."""
         return self.status.capacity or {}
 
     @property

@@ -23,7 +23,6 @@ _ANY_DEVICES = ("?*" + DEVICES_SUFFIX, DEVICE_CLASS_PREFIX + "?*")
 
 @lru_cache(maxsize=4096)
 def list_included(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the patterns that include."""
     return tuple(pattern for pattern in patterns if not pattern.startswith("!"))
 
 
@@ -169,7 +168,6 @@ def can_share_request(first: Match | PodMatch, second: Match | PodMatch) -> bool
 
 
 def namespaces_cover(wide: NamespaceSelector | None, narrow: NamespaceSelector | None) -> bool:
-    """Return whether one selector selects all namespaces of another."""
     if wide is None or wide == narrow:
         return True
     narrow_or_all = narrow or NamespaceSelector()
@@ -218,12 +216,10 @@ def selectors_overlap(first: PolicyLabelSelector | None, second: PolicyLabelSele
 
 
 def is_selector_satisfiable(selector: PolicyLabelSelector | None) -> bool:
-    """Return whether some labels satisfy a selector."""
     return is_satisfiable(_list_requirements(selector))
 
 
 def _list_requirements(selector: PolicyLabelSelector | None) -> tuple[LabelRequirement, ...]:
-    """Return all requirements of a selector in one form."""
     if selector is None:
         return ()
     equalities = (
@@ -252,7 +248,6 @@ def _requirement_implies(given: LabelRequirement, required: LabelRequirement) ->
 
 
 def is_satisfiable(requirements: tuple[LabelRequirement, ...]) -> bool:
-    """Return whether some labels satisfy all of these requirements."""
     return all(
         _is_key_satisfiable([requirement for requirement in requirements if requirement.key == key])
         for key in _list_keys(requirements)
@@ -294,7 +289,6 @@ def is_every_user(subjects: Subjects) -> bool:
 
 
 def is_allowed_amount(bounds: AmountBounds, quantity: Quantity) -> bool:
-    """Return whether an amount is within bounds."""
     return (
         (bounds.min is None or quantity >= bounds.min)
         and (bounds.max is None or quantity <= bounds.max)

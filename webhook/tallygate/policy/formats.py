@@ -109,7 +109,6 @@ def _explain_quantity_error(text: str, error: QuantityError) -> str:
 
 
 def _suggest_quantity(text: str) -> str:
-    """Return the probable quantity, or an empty text."""
     letters = text.lstrip("-+.0123456789")
     number, unit = text.removesuffix(letters), letters.strip().upper()
     suffix = _SUFFIX_CORRECTIONS.get(unit.removesuffix("B"), unit[:1] if unit == "MB" else None)
@@ -120,7 +119,6 @@ def _suggest_quantity(text: str) -> str:
 
 
 def check_policy_name(text: str) -> None:
-    """Check the name of a policy."""
     if not _NAME_PATTERN.fullmatch(text):
         advice = "use lowercase letters, digits, '-' and '.', with a letter or digit at both ends"
         raise FormatError(policy_codes.BAD_NAME, f"{quote_text(text)} is not a name; {advice}{_suggest_name(text)}")
@@ -243,7 +241,6 @@ def split_counted_name(text: str) -> tuple[str, str]:
 
 
 def check_counted_name(text: str) -> None:
-    """Check a name that a cap can count."""
     prefix, name = split_counted_name(text)
     if name == PODS_RESOURCE:
         if prefix:
@@ -297,7 +294,6 @@ def check_api_group(text: str) -> None:
 
 
 def check_kind_name(text: str) -> None:
-    """Check the name of a kind."""
     if not _KIND_NAME.fullmatch(text):
         advice = "a kind begins with a capital letter and has letters and digits only, as in Pod or GangJob"
         raise FormatError(policy_codes.BAD_NAME, f"{quote_text(text)} is not a kind; {advice}")
@@ -331,7 +327,6 @@ def check_noun(text: str) -> None:
 
 
 def check_field_path(text: str) -> None:
-    """Check a path of fields of an object."""
     try:
         FieldPath.parse(text)
     except PathError as error:
@@ -341,7 +336,6 @@ def check_field_path(text: str) -> None:
 
 
 def check_pod_count(text: str) -> None:
-    """Check a number of pods."""
     if not _POD_COUNT.fullmatch(text) or int(text) > MAX_COUNT:
         raise FormatError(
             policy_codes.BAD_QUANTITY, f"{quote_text(text)} is not a number of pods; write one from 0 to {MAX_COUNT}"
@@ -349,7 +343,6 @@ def check_pod_count(text: str) -> None:
 
 
 def check_node_count(text: str) -> None:
-    """Check a number of nodes: a whole number from 1 on."""
     if not _POD_COUNT.fullmatch(text) or not 1 <= int(text) <= MAX_COUNT:
         raise FormatError(
             policy_codes.BAD_QUANTITY, f"{quote_text(text)} is not a number of nodes; write one from 1 on, as in 10"
@@ -357,7 +350,6 @@ def check_node_count(text: str) -> None:
 
 
 def check_weight(text: str) -> None:
-    """Check a weight: a whole number from 1 on."""
     if not _WEIGHT.fullmatch(text) or not 1 <= int(text) <= MAX_WEIGHT:
         raise FormatError(
             policy_codes.BAD_QUANTITY, f"{quote_text(text)} is no weight; write a whole number from 1 to {MAX_WEIGHT}"

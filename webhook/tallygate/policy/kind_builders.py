@@ -14,7 +14,6 @@ def create_count(  # noqa: PLR0913  # each is a part of the definition
     assigned: str = "",
     quotient: tuple[str, str] | None = None,
 ) -> workload_kinds.CountFactor:
-    """Return the factor of one field."""
     assignments = workload_kinds.FieldPath.parse(assigned) if assigned else None
     fields = (
         (workload_kinds.FieldPath.parse(quotient[0]), workload_kinds.FieldPath.parse(quotient[1]))
@@ -29,12 +28,10 @@ def create_count(  # noqa: PLR0913  # each is a part of the definition
 
 
 def create_expectation(path: str, *values: str) -> workload_kinds.ExpectedValue:
-    """Return the expectation of a field."""
     return workload_kinds.ExpectedValue(workload_kinds.FieldPath.parse(path), values)
 
 
 def create_paths(*texts: str) -> tuple[workload_kinds.FieldPath, ...]:
-    """Return the paths of some texts."""
     return tuple(map(workload_kinds.FieldPath.parse, texts))
 
 
@@ -58,7 +55,6 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     is_part: bool = False,
     completed_by: str = "",
 ) -> workload_kinds.PodSetDefinition:
-    """Return the definition of the pods of one template."""
     return workload_kinds.PodSetDefinition(
         create_paths(*templates),
         tuple(counts),

@@ -262,7 +262,6 @@ def check_kind_definition(file: str, document: Node) -> set[LintFinding]:
 
 
 def _check_kind(spec: Fields) -> Iterator[_Mistake]:
-    """Yield the reasons why no object of the kind would be read by this definition."""
     node, group, kind = spec.get_node("kind"), spec.get_text("group"), spec.get_text("kind")
     if node is None:
         return
@@ -373,7 +372,6 @@ def _check_wildcards(node: Node, field: str, template: FieldPath, form: str) -> 
 
 
 def _parse_path(node: Node | None) -> FieldPath | None:
-    """Return the path in a node; None if the node has another value."""
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return None
     try:

@@ -44,7 +44,6 @@ class InvalidAnnotation(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        """Return the sentence for a person."""
         key = f"{ANNOTATION_PREFIX}{self.cap}"
         return f"the annotation {key} of namespace {self.namespace} sets no limit: {self.reason}"
 
@@ -60,7 +59,6 @@ class UnadmittedAnnotation(NamedTuple):
     cap: str
 
     def __str__(self) -> str:
-        """Return the sentence for a person."""
         key = f"{ANNOTATION_PREFIX}{self.cap}"
         return (
             f"the annotation {key} of namespace {self.namespace} sets limits, and no gate has recorded that it "

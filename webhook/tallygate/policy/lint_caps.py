@@ -91,7 +91,6 @@ def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
 
 
 def _check_units(cap: NamespaceCap) -> Iterator[FieldProblem]:
-    """Yield the limits whose unit does not fit their resource."""
     own_names = list_own_names(cap)
     limits = {"spec.hard": cap.hard, "spec.soft": cap.soft}
     limits |= {f"spec.overrides[{index}].hard": override.hard for index, override in enumerate(cap.overrides)}

@@ -31,11 +31,9 @@ class LintFinding:
 
     @classmethod
     def create(cls, location: SourceLocation, code: str, severity: Severity, message: str) -> "LintFinding":
-        """Return a finding at a source location."""
         return cls(location.file, location.line, location.column, code, severity, message)
 
     def __str__(self) -> str:
-        """Return `file:line:column: error: message (code)`, which editors can open."""
         return f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message} ({self.code})"
 
 
@@ -67,7 +65,6 @@ _NOUNS = {ResourceRule: "rule", NamespaceCap: "cap", ImpliedRequest: "implied re
 
 
 def create_finding(policy: ResourceRule | NamespaceCap | ImpliedRequest, problem: FieldProblem) -> LintFinding:
-    """Return the finding for a problem, at the location of its field and with the name of the policy."""
     prefix = f"{problem.field}: " if problem.field else ""
     message = f'{_NOUNS[type(policy)]} "{policy.name}": {prefix}{problem.text}'
     return LintFinding.create(policy.get_location(problem.field), problem.code, problem.severity, message)

@@ -163,7 +163,6 @@ def _find_contradiction(first: model.ResourceRule, second: model.ResourceRule) -
 
 
 def _has_shown_bounds(rule: model.ResourceRule) -> bool:
-    """Return whether the rule shows its bounds to users."""
     checks = rule.checks
     has_bounds = any((checks.per_container, checks.per_pod, checks.per_claim, checks.devices))
     return has_bounds and rule.enforcement is not model.Enforcement.AUDIT

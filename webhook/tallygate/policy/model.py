@@ -59,7 +59,6 @@ class SourceLocation:
     column: int
 
     def __str__(self) -> str:
-        """Return `file:line:column`, the notation of editors and compilers."""
         return f"{self.file}:{self.line}:{self.column}"
 
 
@@ -512,7 +511,6 @@ class CountDefinition(Written, frozen=True):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The resources that count."""
         return (*self.weights, *self.product)
 
 
@@ -753,7 +751,6 @@ class PolicySet:
     implied_requests: tuple[ImpliedRequest, ...] = ()
 
     def count_documents(self) -> int:
-        """Return the number of policies of all kinds."""
         definitions = self.workload_kinds, self.node_resources, self.node_shapes
         return sum(map(len, (self.rules, self.caps, self.implied_requests, *definitions)))
 

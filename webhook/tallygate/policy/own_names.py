@@ -131,7 +131,6 @@ def _check_count(definition: Entry, devices: set[str]) -> Iterator[_Problem]:
 
 
 def _check_factors(factors: list[Node], path: str, devices: set[str]) -> Iterator[_Problem]:
-    """Yield the problems of the factors of a product, each a name or a mapping with one."""
     names = set[str]()
     for item in factors:
         node = item if isinstance(item, Scalar) else Fields(item).get_node("resource")

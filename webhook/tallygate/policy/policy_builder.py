@@ -145,7 +145,6 @@ class Fields:
         self._node = node if isinstance(node, syntax_tree.Mapping) else None
 
     def __bool__(self) -> bool:
-        """Return whether the node exists."""
         return self._node is not None
 
     def get_node(self, name: str) -> syntax_tree.Node | None:
@@ -157,7 +156,6 @@ class Fields:
         return Fields(self.get_node(name))
 
     def get_text(self, name: str, default: str = "") -> str:
-        """Return a text, or the default if it is missing."""
         node = self.get_node(name)
         return node.text if isinstance(node, syntax_tree.Scalar) else default
 
@@ -167,16 +165,13 @@ class Fields:
         return bool(node.value) if isinstance(node, syntax_tree.Scalar) else default
 
     def get_texts(self, name: str) -> tuple[str, ...]:
-        """Return a list of texts."""
         return tuple(item.text for item in self.get_items(name) if isinstance(item, syntax_tree.Scalar))
 
     def get_items(self, name: str) -> list[syntax_tree.Node]:
-        """Return the nodes of a list."""
         node = self.get_node(name)
         return node.items if isinstance(node, syntax_tree.Sequence) else []
 
     def list_names(self) -> tuple[str, ...]:
-        """Return the keys of a mapping."""
         return tuple(entry.name for entry in self._node.entries) if self._node else ()
 
     def list_entries(self, path: str) -> list[syntax_tree.Entry]:
@@ -188,7 +183,6 @@ class Fields:
         return list(node.entries) if isinstance(node, syntax_tree.Mapping) else []
 
     def get_pairs(self) -> AnyMapping[str, str]:
-        """Return the keys and texts of a mapping."""
         entries = self._node.entries if self._node else ()
         return MappingProxyType(
             {entry.name: entry.value.text for entry in entries if isinstance(entry.value, syntax_tree.Scalar)}
@@ -222,7 +216,6 @@ class _Description(TypedDict):
 
 
 def build_rule(node: syntax_tree.Node, location: SourceLocation) -> ResourceRule:
-    """Return the rule of a document."""
     plain = read_plain(node)
     checks = plain["spec"].get("checks", {})
     if "requestsEqualLimits" in checks:
@@ -232,7 +225,6 @@ def build_rule(node: syntax_tree.Node, location: SourceLocation) -> ResourceRule
 
 
 def build_cap(node: syntax_tree.Node, location: SourceLocation) -> NamespaceCap:
-    """Return the cap of a document."""
     plain = read_plain(node)
     spec = plain["spec"]
     overrides = spec.get("overrides", ())
@@ -254,7 +246,6 @@ def build_cap(node: syntax_tree.Node, location: SourceLocation) -> NamespaceCap:
 
 
 def build_implied_request(node: syntax_tree.Node, location: SourceLocation) -> ImpliedRequest:
-    """Return the implied request of a document."""
     document = convert(read_plain(node), ImpliedRequestDocument)
     return ImpliedRequest(**msgspec.structs.asdict(document.spec), **_describe(document, node, location))
 

@@ -62,7 +62,6 @@ def _list_field_paths(schema_part: dict[str, Any], path: str) -> Iterator[str]:
 
 @cache
 def get_policy_schema() -> DocumentSchema:
-    """Return the schema of policy files."""
     return DocumentSchema(
         load_json_schema(),
         create_format_checker(),
@@ -145,7 +144,6 @@ def _describe_error(
 
 
 def _format_path(error: ValidationError) -> str:
-    """Return the field path in the notation for users: `spec.match.kinds[1]`."""
     path = ""
     for step in error.absolute_path:
         path = syntax_tree.join_path(path, syntax_tree.truncate_text(step) if isinstance(step, str) else step)
@@ -212,7 +210,6 @@ def _describe_missing_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
 
 
 def _create_example(error: _SchemaError, name: str) -> str:
-    """Return the advice for a missing field, from the examples of the schema."""
     if name in _HEAD_FIELDS <= set(error.expected):
         return f"write {error.document_schema.required_head}"
     examples = error.schema_part.get("properties", {}).get(name, {}).get("examples")
@@ -325,7 +322,6 @@ def _format_alternatives(values: list[Any]) -> str:
 
 
 def _format_value(value: Any) -> str:
-    """Return a value in the flow style of YAML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):

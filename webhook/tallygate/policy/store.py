@@ -52,7 +52,6 @@ class PolicyStatus:
 
 
 def _compute_signature(paths: Sequence[Path]) -> FileSignature:
-    """Return a signature that changes with the files, without reading them."""
     return tuple(_read_identity(file) for file in (*paths, *find_policy_files(paths, [])))
 
 
@@ -137,7 +136,6 @@ class PolicyStore:
         self._status = PolicyStatus(parsed.policies.digest, 1, now(), parsed.findings)
 
     def get_policies(self) -> PolicySet:
-        """Return the active set."""
         return self._policies
 
     def get_status(self) -> PolicyStatus:

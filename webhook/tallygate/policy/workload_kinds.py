@@ -61,7 +61,6 @@ class FieldPath:
 
     @property
     def wildcard_count(self) -> int:
-        """The number of its wildcards."""
         return sum(isinstance(step, Wildcard) for step in self.steps)
 
     def shares_wildcards(self, template: "FieldPath") -> bool:

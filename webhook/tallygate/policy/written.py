@@ -52,7 +52,6 @@ def convert(plain: Any, written_type: type[WrittenType]) -> WrittenType:
 
 
 def _decode(custom_type: type, value: Any) -> object:
-    """Return the value of a type that is written as a text or a number."""
     return _READERS[custom_type](str(value))
 
 

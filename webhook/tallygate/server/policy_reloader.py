@@ -78,7 +78,6 @@ class PolicyReloader:
 
 
 def _list_changes(before: model.PolicySet, after: model.PolicySet) -> dict[str, list[str]]:
-    """Return the added, changed and removed policies, as in `cap gpus`, without empty lists."""
     old, new = _index_policies(before), _index_policies(after)
     changes = {
         "added": sorted(new.keys() - old.keys()),
@@ -105,5 +104,4 @@ def _remove_locations(policy: model.ResourceRule | model.NamespaceCap | model.Im
 
 
 def _format_findings(findings: Sequence[object]) -> list[str]:
-    """Return the first 20 findings as text."""
     return [str(finding) for finding in findings[:_MAX_FINDINGS]]

@@ -161,7 +161,6 @@ class CachedLedger:
         self._is_stale = True
 
     def record_read(self, latest: ports.VersionedLedger | None) -> None:
-        """Record the ledger that a read returned."""
         self._is_contested = self.latest is not None and (latest is None or latest.version != self.latest.version)
         self._writes_since_read = 0
         self.latest = latest

@@ -69,7 +69,6 @@ class UnknownNamespaces:
     """A `NamespaceLister` that knows no namespace."""
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:  # noqa: ARG002  # the port asks by name
-        """Return None: no namespace is known."""
         return None
 
 

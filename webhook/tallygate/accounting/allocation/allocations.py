@@ -84,7 +84,6 @@ class Allocation(NamedTuple):
     node_selector: NodeSelector | None
 
     def to_status(self) -> AllocationResult:
-        """Return the allocation as the status of a claim has it."""
         results = [
             StoredResult(
                 result.request,

@@ -144,7 +144,6 @@ class Allocator:
         ]
 
     def _has_room(self, device: AllocatableDevice, requested: Amounts) -> bool:
-        """Return whether a device is one that a request for all devices is about."""
         allocated = _NO_AMOUNTS if self.rules.since_37 else self.state.consumed.get(device.id, _NO_AMOUNTS)
         return self.consumption.fits(device.content.capacities, requested, allocated)
 
@@ -364,7 +363,6 @@ class _Search:
         return False
 
     def _give_back(self, claim_index: int) -> None:
-        """Undo what `_take` did last for a claim."""
         claim = self._claims[claim_index]
         taken = claim.taken.pop()
         if taken.device.content.is_shared:

@@ -48,7 +48,6 @@ def _matches(allocator: Allocator, selectors: tuple[str, ...], device: Allocatab
 
 
 def _list_values(selector: str, content: DeviceContent) -> Iterator[str]:
-    """Yield the values of a device that a selector reads by name."""
     for name in dict.fromkeys(_READ_NAME.findall(selector)):
         for known, attribute in content.attributes.items():
             if known.rpartition("/")[2] == name:

@@ -92,7 +92,6 @@ class SliceIndex:
             self.add(resource_slice)
 
     def add(self, published: AllocatableSlice) -> None:
-        """Add a slice."""
         self._list_beside(published).append(published)
         pool = PoolId(published.driver, published.pool)
         self._by_pool[pool].append(published)
@@ -135,15 +134,12 @@ class SliceIndex:
         return len(self._shared)
 
     def list_slices(self) -> Iterator[AllocatableSlice]:
-        """Yield every slice."""
         return (resource_slice for slices in self._by_pool.values() for resource_slice in slices)
 
     def list_nodes(self) -> Collection[str]:
-        """Return the nodes with slices of their own."""
         return self._by_node.keys()
 
     def list_nodes_of_pool(self, published: AllocatableSlice) -> Iterator[str]:
-        """Yield the nodes with slices of their own in the pool of a slice, and the node of that slice."""
         for resource_slice in (published, *self._by_pool.get(PoolId(published.driver, published.pool), ())):
             if resource_slice.nodes.name:
                 yield resource_slice.nodes.name

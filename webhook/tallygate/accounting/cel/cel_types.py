@@ -15,7 +15,6 @@ class CelType:
 
     @property
     def is_parameter(self) -> bool:
-        """Whether this is a parameter, for which another type can stand."""
         return self.name[0] == "$"
 
     def __str__(self) -> str:
@@ -46,7 +45,6 @@ Substitutions = dict[CelType, CelType]
 
 
 def make_list(element: CelType) -> CelType:
-    """Return the type of a list."""
     return CelType("list", (element,))
 
 
@@ -56,7 +54,6 @@ def make_map(key: CelType, value: CelType) -> CelType:
 
 
 def make_optional(value: CelType) -> CelType:
-    """Return the type of an optional value."""
     return CelType("optional_type", (value,))
 
 
@@ -104,7 +101,6 @@ def substitute(substitutions: Substitutions, kind: CelType, *, is_final: bool) -
 
 
 def _is_less_specific(left: CelType, right: CelType) -> bool:
-    """Return whether the first type equals the second one or is less specific."""
     if left == DYN or left.is_parameter:
         return True
     if right == DYN or right.is_parameter or left.name != right.name:

@@ -135,7 +135,6 @@ def sum_values(values: object, zero: float = 0) -> object:
 
 
 def _choose(values: object, sign: int, name: str) -> object:
-    """Return the first of the least or greatest values."""
     items = _require_list(values)
     if not items:
         raise runtime_values.EvaluationError(f"{name} called on empty list")

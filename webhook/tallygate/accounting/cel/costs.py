@@ -31,7 +31,6 @@ def find_cost(node: Call) -> Measure | None:
 
 
 def _count_traversal(size: float) -> int:
-    """Return the cost of reading characters once."""
     return math.ceil(size * _PER_CHARACTER)
 
 
@@ -147,7 +146,6 @@ def _measure_canonical(arguments: Sequence[object], _: object) -> int:
 
 
 def _measure_prefix(network: object) -> int:
-    """Return the number of bytes of a prefix."""
     return math.ceil(getattr(network, "length", 8) / 8)
 
 

@@ -257,7 +257,6 @@ def _parse_types(text: str) -> tuple[CelType, ...]:
 
 
 def _find_parameters(kinds: tuple[CelType, ...]) -> Iterator[CelType]:
-    """Yield the type parameters of types."""
     for kind in kinds:
         if kind.is_parameter:
             yield kind
@@ -289,7 +288,6 @@ def _list_lines() -> Iterator[str]:
 
 
 def _build_functions() -> Mapping[str, tuple[Overload, ...]]:
-    """Return the overloads of every function by its name."""
     functions: dict[str, tuple[Overload, ...]] = {}
     for line in filter(None, _list_lines()):
         name, overload = _parse_line(line)

@@ -101,7 +101,6 @@ def plan_membership(node: syntax.Call, step: Step, items: list[object]) -> Plan:
 
 
 def plan_function(node: syntax.Call, plans: list[Plan]) -> Plan:
-    """Return the plan of a call of a function."""
     name = node.function
     if name in {"_==_", "_!=_"}:
         return _plan_equality(node, plans[0].step, plans[1].step)
@@ -141,7 +140,6 @@ def plan_function(node: syntax.Call, plans: list[Plan]) -> Plan:
 
 
 def _plan_measured(node: syntax.Call, function: Function, steps: list[Step], measure: costs.Measure) -> Plan:
-    """Return the plan of a call whose cost depends on its arguments."""
     tracked = _TRACKED.get(node.function) if node.overload is not None else None
     if tracked is int and len(steps) == 1:
         tracked = None
@@ -275,7 +273,6 @@ class _Planner:
         self._bound: dict[int, Step] = {}
 
     def plan(self, node: syntax.SyntaxNode) -> Plan:
-        """Return the plan of a node."""
         match node:
             case syntax.Literal():
                 return make_constant(node.value)

@@ -302,7 +302,6 @@ def _make_result(position: syntax.TextPosition) -> syntax.SyntaxNode:
 
 
 def _read_variable(node: syntax.SyntaxNode) -> str:
-    """Return the name that a macro binds."""
     if not isinstance(node, syntax.Name) or "." in node.text:
         raise syntax.ExpressionError("argument must be a simple name", node.position)
     if node.text == "__result__":
@@ -311,7 +310,6 @@ def _read_variable(node: syntax.SyntaxNode) -> str:
 
 
 def _read_pair(arguments: list[syntax.SyntaxNode]) -> tuple[str, str]:
-    """Return the two names that a macro binds."""
     first, second = _read_variable(arguments[0]), _read_variable(arguments[1])
     if first == second:
         raise syntax.ExpressionError(f"duplicate variable name: {first}", arguments[1].position)
@@ -327,14 +325,12 @@ def _make_loop(  # noqa: PLR0913, PLR0917 - the parts of a loop
     condition: syntax.SyntaxNode,
     step: syntax.SyntaxNode,
 ) -> syntax.Loop:
-    """Return a loop whose outcome is its result."""
     return syntax.Loop(position, form, items, variables, RESULT, initial, condition, step, _make_result(position))
 
 
 def _make_binding(
     position: syntax.TextPosition, name: str, value: syntax.SyntaxNode, body: syntax.SyntaxNode
 ) -> syntax.Loop:
-    """Return a body in which a name stands for a value."""
     return syntax.Loop(
         position,
         "bind",

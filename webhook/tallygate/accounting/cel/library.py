@@ -103,7 +103,6 @@ def _multiply(left: object, right: object) -> object:
 
 
 def _calculate(left: object, right: object, operation: Callable[[float, float], float]) -> object:
-    """Return the result of an operation on two numbers of one type."""
     if type(left) is float and type(right) is float:
         return float(operation(left, right))
     if isinstance(left, int) and isinstance(right, int) and type(left) is type(right) and type(left) is not bool:
@@ -213,7 +212,6 @@ def _to_double(value: object) -> object:
 
 
 def _parse_double(text: str) -> float:
-    """Return the number that a text is for strconv.ParseFloat."""
     infinite = _INFINITE.fullmatch(text)
     if infinite is not None:
         return math.nan if infinite[1] is None else float(text)
@@ -278,7 +276,6 @@ def _to_string(value: object) -> object:
 
 
 def _decode_text(value: bytes) -> str:
-    """Return the text of bytes."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:

@@ -54,7 +54,6 @@ class LoopPlan(NamedTuple):
 
 
 def run_loop(plan: LoopPlan, run: Run) -> object:
-    """Run a loop and return its outcome."""
     items = _iterate(plan, run, plan.items(run))
     if plan.form == "all":
         return _test_items(plan, run, items, decisive=False, cost=3)
@@ -134,7 +133,6 @@ def _is_accepted(plan: LoopPlan, run: Run) -> bool:
 
 
 def _collect_list(plan: LoopPlan, run: Run, items: Iterator[None]) -> object:
-    """Return the list of the parts of all accepted items."""
     collected = []
     (part,) = plan.parts
     for _ in items:
@@ -165,7 +163,6 @@ def _collect_map(plan: LoopPlan, run: Run, items: Iterator[None]) -> object:
 
 
 def _insert_new(collected: runtime_values.CelMap, key: object, value: object) -> None:
-    """Add an entry that must be new."""
     if collected.get_own(key) is not runtime_values.MISSING:
         raise runtime_values.EvaluationError(f"insert failed: key {key} already exists")
     collected.insert(key, value)

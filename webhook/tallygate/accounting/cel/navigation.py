@@ -40,7 +40,6 @@ def find_present(value: object, key: object) -> object:
 
 
 def is_key(key: object) -> bool:
-    """Return whether a value can be a key or an index."""
     return isinstance(key, bool | int | float | str) and not isinstance(key, runtime_values.TypeValue)
 
 

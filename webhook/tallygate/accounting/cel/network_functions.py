@@ -24,7 +24,6 @@ class Network:
 
     @property
     def interface(self) -> IPv4Interface | IPv6Interface:
-        """The same as an interface."""
         return ip_interface(f"{self.address}/{self.length}")
 
     def __str__(self) -> str:

@@ -55,7 +55,6 @@ def _get_sign(value: object) -> object:
 
 
 def _compare(left: object, right: object) -> object:
-    """Return the order of two quantities or two versions."""
     if isinstance(left, Quantity) and isinstance(right, Quantity):
         return (left > right) - (left < right)
     if isinstance(left, SemanticVersion) and isinstance(right, SemanticVersion):
@@ -158,8 +157,6 @@ def _is_semver(text: object, *options: object) -> object:
 
 
 def _select_number(name: str) -> Callable[[object], object]:
-    """Return the function that reads one number of a version."""
-
     def read_number(value: object) -> object:
         if not isinstance(value, SemanticVersion):
             raise EvaluationError("no such overload")

@@ -100,7 +100,6 @@ class CelMap:
         self.is_published = is_published
 
     def find(self, key: object) -> object:
-        """Return the value of a key, or the default."""
         found = self.get_own(key)
         return self.default if found is MISSING else found
 
@@ -127,7 +126,6 @@ class CelMap:
         self.entries[encoded] = value
 
     def has_own(self, key: object) -> bool:
-        """Return whether a key is a part of the map."""
         return self.get_own(key) is not MISSING
 
     def remove(self, key: object) -> None:
@@ -135,7 +133,6 @@ class CelMap:
         self.entries.pop(_encode_key(key), None)
 
     def list_keys(self) -> Iterator[object]:
-        """Yield the keys."""
         for key in self.entries:
             yield key[0] if isinstance(key, tuple) else key
 

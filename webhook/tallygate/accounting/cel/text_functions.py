@@ -48,7 +48,6 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
 
 
 def _require(*values: object) -> None:
-    """Check that all values are strings."""
     if any(type(value) is not str for value in values):
         raise EvaluationError("no such overload")
 

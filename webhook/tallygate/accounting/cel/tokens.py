@@ -79,7 +79,6 @@ def read_uint(text: str, position: TextPosition) -> int:
 
 
 def read_double(text: str, position: TextPosition) -> float:
-    """Return the value of a double with its sign."""
     value = float(text)
     if value in (float("inf"), float("-inf")):
         raise ExpressionError("invalid double literal", position)
@@ -93,7 +92,6 @@ def read_string(token: Token) -> str:
 
 
 def read_bytes(token: Token) -> bytes:
-    """Return the value of a literal of bytes."""
     text, is_raw = _remove_quotes(token.text[1:])
     if is_raw:
         return text.encode()
@@ -125,7 +123,6 @@ def _remove_quotes(text: str) -> tuple[str, bool]:
 
 
 def _decode_escape(match: re.Match[str], position: TextPosition) -> str:
-    """Return the character of an escape sequence of a string."""
     control, *numbers = match.groups()
     if control is not None:
         return _CONTROLS.get(control, control)

@@ -58,7 +58,6 @@ class _Checker:
         self._count = 0
 
     def check(self, node: syntax.SyntaxNode) -> cel_types.CelType:
-        """Set and return the type of a node."""
         match node:
             case syntax.Literal():
                 node.kind = _SIGNATURE_TYPES[type(node.value)]
@@ -237,7 +236,6 @@ class _Checker:
         return self._resolve(node.outcome.kind)
 
     def _list_variable_kinds(self, node: syntax.Loop, items_kind: cel_types.CelType) -> list[cel_types.CelType]:
-        """Return the types of the variables of a loop."""
         is_pair = len(node.variables) > 1
         if items_kind.name == "list":
             return [cel_types.INT, items_kind.parameters[0]] if is_pair else [items_kind.parameters[0]]
@@ -253,7 +251,6 @@ class _Checker:
 
 
 def _unwrap(node: syntax.SyntaxNode, kind: cel_types.CelType) -> cel_types.CelType:
-    """Return the type of the value of an optional element."""
     if kind.name == "optional_type":
         return kind.parameters[0]
     if kind != cel_types.DYN:

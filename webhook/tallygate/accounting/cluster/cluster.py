@@ -37,7 +37,6 @@ class DeviceClasses:
         self._classes_by_resource: dict[str, dict[str, None]] = {}
 
     def __len__(self) -> int:
-        """Return the number of device classes."""
         return len(self._resource_by_class)
 
     def put(self, device_class: DeviceClass) -> None:
@@ -54,7 +53,6 @@ class DeviceClasses:
             self._classes_by_resource.setdefault(resource, {})[name] = None
 
     def remove(self, name: str) -> None:
-        """Remove a class."""
         self.by_name.pop(name, None)
         resource = self._resource_by_class.pop(name, "")
         classes = self._classes_by_resource.get(resource)
@@ -138,7 +136,6 @@ class Cluster:
         )
 
     def __len__(self) -> int:
-        """Return the number of pods."""
         return len(self._pods)
 
     def set_version(self, git_version: str) -> None:
@@ -191,7 +188,6 @@ class Cluster:
         return self._pods.get(uid)
 
     def list_pods(self) -> Iterable[PodInfo]:
-        """Return every pod."""
         return self._pods.values()
 
     def get_node_pods(self, index: int) -> Mapping[str, PodInfo]:
@@ -290,13 +286,11 @@ class ClusterFork:
         self._original_order: dict[int, list[str]] = {}
 
     def remove(self, pod: PodInfo) -> None:
-        """Remove a pod from its node."""
         self._save_original(pod)
         self._cluster.remove_pod(pod.uid)
         self._record_change(pod, -1)
 
     def restore(self, pod: PodInfo) -> None:
-        """Restore a pod that the fork removed."""
         self._cluster.put_pod(pod)
         self._record_change(pod, 0)
 
@@ -317,7 +311,6 @@ class ClusterFork:
                 self._cluster.reorder_node_pods(index, uids)
 
     def _record_change(self, pod: PodInfo, change: int) -> None:
-        """Record a change as the latest one."""
         self._cluster.fork_changes.pop(pod.uid, None)
         self._cluster.fork_changes[pod.uid] = (pod, change)
 

@@ -37,7 +37,6 @@ class CategoryColumn(Generic[K]):
         return len(self._values)
 
     def __bool__(self) -> bool:
-        """Return whether at least one index has a value."""
         return bool(self._number_by_value)
 
     def put(self, index: int, value: K | None) -> None:
@@ -62,7 +61,6 @@ class CategoryColumn(Generic[K]):
         return self._number_by_value.get(value, ABSENT)
 
     def mask_values(self, values: Iterable[K]) -> NDArray[np.bool_]:
-        """Return a mask of the indices that have one of these values."""
         table = np.zeros(len(self._values) + 1, dtype=np.bool_)  # the last element is that of ABSENT
         table[[number for value in values if (number := self._number_by_value.get(value)) is not None]] = True
         mask: NDArray[np.bool_] = table[self.ids]

@@ -181,7 +181,6 @@ class DeviceColumns:
         state.changed.clear()
 
     def _read_node(self, name: str) -> None:
-        """Read the devices of a node in place of the known ones."""
         position = self.positions.setdefault(name, len(self.positions))
         if position == len(self._rows_of_node):
             self._rows_of_node.append([])
@@ -234,7 +233,6 @@ class _Contents:
         self._unused: list[int] = []
 
     def add(self, device: AllocatableDevice) -> tuple[int, bool]:
-        """Return the number of the content of a device, and whether it is new."""
         number = self._numbers.get(device.content)
         if number is not None:
             self._devices[number] += 1
@@ -250,7 +248,6 @@ class _Contents:
         return number, True
 
     def remove(self, number: int) -> None:
-        """Remove a device with the content of this number."""
         self._devices[number] -= 1
         example = self.examples[number]
         if not self._devices[number] and example is not None:

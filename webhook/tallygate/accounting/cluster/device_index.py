@@ -53,16 +53,13 @@ class ClaimIndex(Mapping[tuple[str, str], devices.ResourceClaim]):
         self.stored: dict[tuple[str, str], devices.ResourceClaim | StoredClaim] = {}
 
     def __getitem__(self, key: tuple[str, str]) -> devices.ResourceClaim:
-        """Return the claim of this namespace and name."""
         stored = self.stored[key]
         return stored if isinstance(stored, devices.ResourceClaim) else stored.to_claim()
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Return an iterator over the namespaces and names."""
         return iter(self.stored)
 
     def __len__(self) -> int:
-        """Return the number of claims."""
         return len(self.stored)
 
 
@@ -175,7 +172,6 @@ class DeviceIndex:
                 self._swap_slice(version, before, after)
 
     def list_taint_rules(self) -> list[devices.DeviceTaintRule]:
-        """Return the taint rules of the cluster."""
         return list(self._taint_rules.by_name.values())
 
     def replace_claim(self, key: tuple[str, str], claim: devices.ResourceClaim | StoredClaim | None) -> None:
@@ -237,7 +233,6 @@ class DeviceIndex:
         return allocators[is_idle]
 
     def get_columns(self, version: SchedulerVersion, classes: Mapping[str, devices.DeviceClass]) -> DeviceColumns:
-        """Return the columns of the devices of nodes."""
         columns = self._columns.get(version)
         if columns is None:
             columns = self._columns[version] = DeviceColumns(self.get_allocator(version, classes))

@@ -46,7 +46,6 @@ class NodeColumns:
         self.non_zero_requests = {"cpu": IntegerColumn(_INITIAL_SIZE), "memory": IntegerColumn(_INITIAL_SIZE)}
 
     def __len__(self) -> int:
-        """Return the number of nodes."""
         return len(self.get_indices())
 
     @property
@@ -66,11 +65,9 @@ class NodeColumns:
         return index if index is not None and self._exists[index] else None
 
     def get_name(self, index: int) -> str:
-        """Return the name of the node at an index."""
         return self._names[index]
 
     def get_labels(self, index: int) -> Mapping[str, str]:
-        """Return the labels of the node at an index."""
         return self._labels[index]
 
     def find_label_column(self, key: str) -> CategoryColumn[str] | None:

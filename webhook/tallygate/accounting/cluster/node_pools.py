@@ -79,7 +79,6 @@ class NodePools:
         self._mark_changed(pool)
 
     def remove_node_pool(self, name: str) -> None:
-        """Remove a NodePool, and what is remembered of it."""
         pool = f"{_NODE_POOL_PREFIX}{name}"
         self._node_pools.pop(pool, None)
         self._last_nodes.pop(pool, None)
@@ -96,7 +95,6 @@ class NodePools:
             self._mark_changed(pool)
 
     def remove_node_claim(self, name: str) -> None:
-        """Remove a NodeClaim."""
         pool = self._pools_by_claim.pop(name, "")
         if pool:
             last = _estimate_nodes([], [self._claims[pool].pop(name)])

@@ -41,7 +41,6 @@ class _GroupSets(Generic[K]):
             self._sets[key] = {stored, group}
 
     def remove(self, key: K, group: SchedulingGroup) -> None:
-        """Remove a group that is present in a set."""
         stored = self._sets[key]
         if isinstance(stored, set):
             stored.remove(group)
@@ -72,7 +71,6 @@ class LabelIndex:
             self._by_label.add(label, group)
 
     def remove(self, group: SchedulingGroup) -> None:
-        """Remove a group that is present."""
         self._groups.remove(group)
         self._by_namespace.remove(group.namespace, group)
         for label in group.labels.items():
@@ -222,7 +220,6 @@ class AntiAffinityIndex:
         self._terms_by_slot: dict[_Slot, dict[AffinityTerm, None]] = {}
 
     def __len__(self) -> int:
-        """Return the number of different terms."""
         return len(self._counts_by_term)
 
     def count(self, term: AffinityTerm, index: int, pods: int) -> None:
@@ -285,7 +282,6 @@ def _select_slot_labels(conditions: tuple[LabelCondition, ...]) -> list[tuple[st
 
 
 def _list_pod_slots(namespace: str, labels: Mapping[str, str]) -> Iterator[_Slot]:
-    """Yield the slots of all terms that may match a pod."""
     for slot_namespace in (namespace, None):
         yield slot_namespace, None, None
         for key, value in labels.items():

@@ -42,7 +42,6 @@ class AffinityTerm(NamedTuple):
     namespace_selector: Selector
 
     def matches(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-        """Return whether the term matches a pod with these labels in this namespace."""
         is_in_namespaces = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         return is_in_namespaces and self.selector.matches(labels)
 
@@ -122,7 +121,6 @@ class HostPort(NamedTuple):
         return self.address == address or ANY_ADDRESS in (self.address, address)
 
     def with_address(self, address: str) -> HostPort:
-        """Return the same port at another address."""
         return self._replace(address=address)
 
 
@@ -219,7 +217,6 @@ def _parse_anti_affinity(spec: scheduling.SchedulingPodSpec, namespace: str) -> 
 
 
 def _extract_essential_pod(pod: scheduling.SchedulingPod) -> scheduling.SchedulingPod:
-    """Return a pod with only the fields that its group is made from."""
     meta, spec = pod.metadata or ObjectMeta(), pod.spec or scheduling.SchedulingPodSpec()
     anti_affinity = spec.affinity.pod_anti_affinity if spec.affinity else None
     return scheduling.SchedulingPod(
@@ -237,7 +234,6 @@ def _extract_essential_pod(pod: scheduling.SchedulingPod) -> scheduling.Scheduli
 
 
 def _extract_resize_status(status: scheduling.SchedulingPodStatus | None) -> scheduling.SchedulingPodStatus | None:
-    """Return a status with only the fields about the resources of a pod, if any."""
     if status is None:
         return None
     return scheduling.SchedulingPodStatus(
@@ -270,7 +266,6 @@ class PodInfo(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def namespace(self) -> str:
-        """The pod's namespace."""
         return self.group.namespace
 
 

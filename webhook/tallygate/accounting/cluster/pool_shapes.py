@@ -148,7 +148,6 @@ def _list_choices(requirements: Sequence[SelectorRequirement]) -> dict[str, tupl
 def _list_sizes(
     choices: Collection[str], spec: NodePoolSpec, status: NodePoolStatus | None, nodes: PoolNodes
 ) -> Iterator[KnownSize]:
-    """Yield the amounts of the newest node for each combination of the labels that may decide them."""
     keys = [key for key in choices if has_size(key)]
     seen = set[tuple[str | None, ...]]()
     for node in nodes.sized if keys else ():

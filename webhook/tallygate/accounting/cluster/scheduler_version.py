@@ -37,7 +37,6 @@ class SchedulerVersion:
     applies_taint_rules: bool = False
 
     def __str__(self) -> str:
-        """Return the version as users write it."""
         return f"1.{self.minor}"
 
 

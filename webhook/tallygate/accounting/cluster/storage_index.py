@@ -87,7 +87,6 @@ class StorageIndex:
                 self._remove_attachment(name)
 
     def get_class_volumes(self, name: str) -> Mapping[str, storage.PersistentVolume]:
-        """Return the volumes of a storage class, by name."""
         return self._volumes_by_class.get(name, _NO_VOLUMES)
 
     def list_capacities(self) -> Iterable[storage.CsiStorageCapacity]:

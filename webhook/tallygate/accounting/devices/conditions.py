@@ -121,7 +121,6 @@ class _Offsets:
 
 
 def _find_joints(tokens: list[Token]) -> Iterator[Token]:
-    """Yield the signs `&&` outside of all brackets."""
     depth = 0
     for token in tokens:
         if token.form == "sign":
@@ -191,7 +190,6 @@ def _read_field(node: syntax.SyntaxNode) -> DeviceField | None:
 
 
 def _read_member(operand: syntax.SyntaxNode, name: str) -> DeviceField | None:
-    """Return the field of this name in the domain that a node reads."""
     match operand:
         case syntax.Call(
             function="_[_]" | "_[?_]",

@@ -66,7 +66,6 @@ def make_variable(device: Device) -> CelMap:
 
 
 def _put(domains: CelMap, driver: str, name: str, value: object) -> None:
-    """Add a value under its domain and its identifier."""
     prefix, slash, identifier = name.partition("/")
     domain = prefix if slash else driver
     values = domains.entries.get(domain)

@@ -62,7 +62,6 @@ class LeastAmounts:
         self._results: tuple[Sequence[slice_devices.PublishedSlice], dict[object, int | None]] = ((), {})
 
     def start_review(self) -> LeastAmountsReview:
-        """Return the least amounts for one review, with its limits."""
         return LeastAmountsReview(self)
 
     def get_results(self, slices: Sequence[slice_devices.PublishedSlice]) -> dict[object, int | None]:
@@ -152,7 +151,6 @@ class LeastAmountsReview:
         return sum(least) if len(least) >= requirement.number else None
 
     def _find_least_slice(self, requirement: _Requirement, slices: Iterable[slice_devices.SliceAmounts]) -> int | None:
-        """Return the least amount of all devices that match in one slice."""
         least: int | None = None
         for resource_slice in slices:
             if least is not None and resource_slice.least >= least:
@@ -202,7 +200,6 @@ class LeastAmountsReview:
         return matches
 
     def _list_amounts(self, requirement: _Requirement, meter: DeviceMeter) -> list[slice_devices.SliceAmounts]:
-        """Return the amounts of all slices that have devices."""
         capacities = requirement.capacities
         is_own = bool(capacities)
         table = self._shared.get_amounts((meter.identity, capacities), len(self.slices or ()), is_own=is_own)

@@ -140,7 +140,6 @@ def _compile(text: str) -> CompiledSelector | None:
 
 
 def _evaluate(selector: CompiledSelector, driver: str, content: bytes, work: Work) -> _Match:
-    """Return whether an expression matches a device."""
     device = read_device(driver, content, work)
     if device is None:
         return _Match.UNKNOWN

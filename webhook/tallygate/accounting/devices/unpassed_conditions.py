@@ -91,7 +91,6 @@ def _find_first(
     class_selectors: Sequence[str],
     own_selectors: Sequence[str],
 ) -> UnpassedCondition:
-    """Return the first condition that no candidate passes."""
     for is_own, texts in enumerate((class_selectors, own_selectors)):
         is_narrowed = False
         for index, text in enumerate(texts):
@@ -117,7 +116,6 @@ def _split(review: LeastAmountsReview, text: str, *, is_own: bool) -> list[str]:
 def _narrow(
     review: LeastAmountsReview, candidates: Sequence[_Candidates], condition: str, *, is_own: bool
 ) -> Iterator[_Candidates]:
-    """Yield the candidates that pass a condition."""
     work = review.get_work(is_own=False)
     for candidate in candidates:
         work.spend(1)
@@ -133,7 +131,6 @@ def _count(candidates: Sequence[_Candidates]) -> int:
 def _add_values(
     review: LeastAmountsReview, candidates: Sequence[_Candidates], found: UnpassedCondition
 ) -> UnpassedCondition:
-    """Return the condition with its comparison, and the values of the candidates."""
     try:
         comparison = find_comparison(found.text)
     except ExpressionError:

@@ -126,7 +126,6 @@ class AssumedDevices:
         return named
 
     def _replace(self, devices: DeviceIndex, claim: ResourceClaim) -> None:
-        """Put a claim in the place of the stored one of its name."""
         meta = claim.metadata or ObjectMeta()
         key = meta.namespace or "", meta.name or ""
         self._replaced.append((key, devices.claims.stored[key]))
@@ -138,6 +137,5 @@ class AssumedDevices:
 
 
 def _reserve(claim: ResourceClaim, consumer: ClaimConsumer) -> ResourceClaim:
-    """Return a claim that one more consumer has reserved."""
     status = claim.status or ResourceClaimStatus()
     return replace(claim, status=replace(status, reserved_for=[*resource_claims.list_consumers(claim), consumer]))

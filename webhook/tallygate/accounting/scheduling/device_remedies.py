@@ -182,7 +182,6 @@ def _list_requests(
 
 
 def _list_smaller(count: int) -> range:
-    """Return the smaller numbers of devices that a claim can have, in ascending order."""
     return range(1, min(count, MAX_RESULTS + 1))
 
 
@@ -225,7 +224,6 @@ def _with_containers(
 
 
 def _list_deletions(devices: DeviceIndex) -> Iterator[_Changes]:
-    """Yield the deletion of claims with devices that no pod has reserved."""
     idle = [
         claim
         for claim in devices.claims.values()

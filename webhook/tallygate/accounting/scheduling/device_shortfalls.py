@@ -204,7 +204,6 @@ class _InspectedNode:
         return sufficient[:1] or shortfalls
 
     def list_pools(self) -> Iterator[NodePool]:
-        """Yield the pools with all their devices."""
         for pool in self._pools:
             listed = tuple(
                 NodeDevice(

@@ -372,7 +372,6 @@ def _is_too_large(pod: IncomingPod, shape: NodeShape) -> bool:
 
 
 def _choose(shape: NodeShape, labels: Mapping[str, str]) -> NodeShape:
-    """Return the shape of a new node with these labels."""
     chosen = replace(
         shape,
         labels={**shape.labels, **labels},

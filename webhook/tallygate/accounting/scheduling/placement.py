@@ -273,7 +273,6 @@ def count_max_pods(cluster: Cluster) -> int:
 
 
 def get_free_amounts(cluster: Cluster, nodes: NodeIndices, resource: str) -> ExactIntegerArray:
-    """Return the free amount of a resource on each of these nodes."""
     allocatable = cluster.nodes.find_allocatable_column(resource)
     used = cluster.nodes.pods if resource == _PODS else cluster.nodes.find_used_column(resource)
     free: ExactIntegerArray = np.zeros(len(nodes), dtype=np.int64) if allocatable is None else allocatable.array[nodes]
@@ -283,7 +282,6 @@ def get_free_amounts(cluster: Cluster, nodes: NodeIndices, resource: str) -> Exa
 def _count_copies_beside_nominated_pods(
     pod: IncomingPod, cluster: Cluster, node_index: int, nominated_pods: list[PodInfo]
 ) -> int:
-    """Return the number of copies that one node takes besides its nominated pods."""
     nodes = np.array([node_index])
     copies = int(get_free_amounts(cluster, nodes, _PODS)[0]) - len(nominated_pods)
     for name, requested in pod.requests.items():

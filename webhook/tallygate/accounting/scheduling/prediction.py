@@ -266,7 +266,6 @@ def count_daemon_pods(pod: SchedulingPod, cluster: Cluster) -> int:
 
 
 def _find_target_nodes(pod: IncomingPod, cluster: Cluster) -> NodeIndices:
-    """Return the nodes for which the controller makes a pod."""
     nodes = cluster.nodes.get_indices()
     is_target = ~node_eligibility.mask_untolerated_taints(pod, cluster)[nodes]
     for status in (

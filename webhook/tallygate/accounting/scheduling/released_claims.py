@@ -54,7 +54,6 @@ class ClaimsOfPods:
                 self._claims.setdefault(uid, []).append(claim)
 
     def has_devices(self, uid: str) -> bool:
-        """Return whether a pod has devices."""
         return uid in self._claims
 
     def count_devices(self, uid: str) -> int:

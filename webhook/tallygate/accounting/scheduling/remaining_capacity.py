@@ -106,7 +106,6 @@ def _count_independent(pod: IncomingPod, cluster: Cluster) -> _Count:
 
 
 def _count_by_placement(pod: IncomingPod, cluster: Cluster) -> _Count:
-    """Count copies by placing them one after the other until no node is feasible."""
     with open_placement_session(cluster) as session:
         placement = session.place(pod, count_max_pods(cluster), run_filters(pod, cluster))
         diagnosis = placement.unplaced or run_filters(pod, cluster)

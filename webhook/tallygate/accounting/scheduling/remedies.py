@@ -88,7 +88,6 @@ def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tup
 
 
 def _merge(found: Iterable[tuple[str, str]], cost: RemedyCost) -> list[Remedy]:
-    """Return a remedy for each change, given with each of its nodes."""
     nodes_by_change: dict[str, list[str]] = {}
     for change, node_name in found:
         nodes_by_change.setdefault(change, []).append(node_name)
@@ -98,7 +97,6 @@ def _merge(found: Iterable[tuple[str, str]], cost: RemedyCost) -> list[Remedy]:
 def _try_changes(
     pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, changes: Sequence[_Change]
 ) -> Sequence[Remedy]:
-    """Return the remedies by these changes together."""
     modified = pod
     for next_change in changes:
         candidate = next_change.apply(modified, cluster)
@@ -157,7 +155,6 @@ def _create_shape(cluster: Cluster, node_index: int) -> NodeShape:
 
 
 def _select_with_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> NodeIndices:
-    """Return the nodes whose devices suffice for a pod."""
     rejected = np.zeros(len(nodes), dtype=np.bool_)
     for status in filter_dynamic_resources(pod, cluster, nodes):
         rejected |= status.rejected
@@ -205,7 +202,6 @@ def _describe_toleration(pod: IncomingPod, cluster: Cluster, node_index: int) ->
 
 
 def _blocking_taints(cluster: Cluster, node_index: int, *, is_cordon: bool) -> tuple[Taint, ...]:
-    """Return the taints of a node that block pods: the cordon taint, or all others."""
     node_taints = cluster.nodes.taints.value(node_index) or ()
     return tuple(
         taint
@@ -255,7 +251,6 @@ def _drop_requests(pod: IncomingPod, _cluster: Cluster) -> IncomingPod | None:
 
 
 def _describe_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> str:
-    """Describe the short amount of each resource on a node."""
     shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
     parts = [
         f"{format_amount(shortfall.resource, shortfall.short)} more {shortfall.resource}" for shortfall in shortfalls

@@ -77,7 +77,6 @@ class ScoreLookahead:
         self._upcoming: dict[int, list[int]] = {}
 
     def score(self, nodes: NodeIndices) -> Scores:
-        """Return the scores of these nodes by resources."""
         return score_resources(self._pod, self._cluster, nodes, self._scoring)
 
     def score_next(self, node_index: int) -> int:
@@ -104,7 +103,6 @@ def score_resources(
     scoring: Scoring = DEFAULT_SCORING,
     assumed: AssumedCopies | None = None,
 ) -> Scores:
-    """Return the sum of the scores by resources for each node."""
     fit_scores = score_allocation(pod, cluster, nodes, scoring, assumed)
     return fit_scores + score_balance(pod, cluster, nodes, assumed=assumed)
 

@@ -161,7 +161,6 @@ def parse_limit_range_item(item: LimitRangeItem) -> LimitRangeLists:
 
 
 def list_item_fields(path: str, item: LimitRangeLists) -> tuple[tuple[str, Quantities], ...]:
-    """Return each list of an entry with its path."""
     keys = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
     return tuple((f"{path}.{key}", quantities) for key, quantities in zip(keys, item, strict=True))
 
@@ -176,7 +175,6 @@ def check_bounds(path: str, name: str, bounds: LimitRangeBounds) -> list[Problem
 
 
 def _check_type(path: str, limit_type: str, *, is_repeated: bool) -> list[Problem]:
-    """Return the problems of an entry's type."""
     details = find_qualified_name_errors(limit_type)
     if not details and "/" not in limit_type and limit_type not in _STANDARD_TYPES:
         details = ("must be a standard limit type or fully qualified",)
@@ -192,7 +190,6 @@ def _check_type(path: str, limit_type: str, *, is_repeated: bool) -> list[Proble
 
 
 def _check_item(path: str, limit_type: str, raw: LimitRangeItem) -> list[Problem]:
-    """Return every problem of one entry except those of its type."""
     problems = _check_item_readable(path, raw)
     item = parse_limit_range_item(raw)
     if limit_type == "Pod":
@@ -247,7 +244,6 @@ def _create_storage_missing_problem(path: str) -> Problem:
 
 
 def _check_all_bounds(path: str, item: LimitRangeLists) -> list[Problem]:
-    """Return the contradictions between the bounds of each resource."""
     names = dict.fromkeys(name for listed in item for name in listed)
     return [
         problem

@@ -222,7 +222,6 @@ def _list_standard_keys(spec: ResourceQuotaSpec) -> list[str]:
 
 
 def _build_internal_selector(expressions: list[ScopeRequirement]) -> Any:
-    """Return the selector in the internal form that Kubernetes prints."""
     return {
         "MatchExpressions": [
             {
@@ -257,7 +256,6 @@ def _describe_unsuitable(scope: str, key: str) -> str:
 
 
 def _check_conflicts(path: str, scopes: Collection[str], value: str) -> list[Problem]:
-    """Report opposite scopes."""
     scope_set, code, detail = set(scopes), kubernetes_codes.SCOPES_CONFLICT, "conflicting scopes"
     return [
         Problem(path, code, Reason.INVALID, _describe_conflict(pair), detail, value)
@@ -272,7 +270,6 @@ def _describe_conflict(pair: Collection[str]) -> str:
 
 
 def _check_operator(path: str, expression: ScopeRequirement) -> list[Problem]:
-    """Return the problems of an expression's operator and values."""
     operator, values = expression.operator or "", expression.values or []
     problems = []
     if expression.scope_name in _EXISTS_ONLY_SCOPES and operator != "Exists":

@@ -391,7 +391,6 @@ def is_whole_pages(name: str, quantity: Quantity) -> bool:
 
 
 def _check_entry(path: str, name: str, quantity: Quantity, context: NameContext) -> list[Problem]:
-    """Check one entry of requests or limits by itself."""
     problems = values.check_name(path, name, context) + values.check_value(path, name, quantity)
     if is_hugepage(name) and not is_whole_pages(name, quantity):
         detail = f"{quantity.text} is not positive integer multiple of {name}"

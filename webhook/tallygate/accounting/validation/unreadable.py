@@ -161,7 +161,6 @@ def _suggest_suffixes(suffix: str) -> tuple[str, ...]:
 
 
 def _is_quantity(text: str) -> bool:
-    """Return whether a suggestion is a valid quantity."""
     try:
         Quantity.parse(text)
     except QuantityError:

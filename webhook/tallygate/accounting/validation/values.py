@@ -33,7 +33,6 @@ def is_surely_valid(name: str, quantity: Quantity, context: NameContext) -> bool
 
 
 def check_name(path: str, name: str, context: NameContext) -> list[Problem]:
-    """Return the problems of a name in its context."""
     name_problems = find_name_problems(name, context)
     if not name_problems:
         return []

@@ -65,7 +65,6 @@ class DemoFiles:
 
     @property
     def certificate_folder(self) -> Path:
-        """The folder of the certificate and its authority."""
         return self.folder / "tls"
 
     @property
@@ -80,7 +79,6 @@ class DemoFiles:
 
     @property
     def log_file(self) -> Path:
-        """The log of the gate."""
         return self.folder / "gate.log"
 
     def get_pod_file(self, name: str) -> Path:

@@ -52,7 +52,6 @@ class LoadedManifests:
 
     @property
     def file_count(self) -> int:
-        """The number of files."""
         return len(self.file_names)
 
 

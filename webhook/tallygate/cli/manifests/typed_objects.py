@@ -41,7 +41,6 @@ class TypedObject:
 
     @property
     def request(self) -> AdmissionRequest:
-        """The admission request for the creation of the object."""
         manifest, subject = self.manifest, self.subject
         return AdmissionRequest(
             manifest.kind, CREATE, self.body, group=manifest.group, namespace=subject.namespace, name=subject.name

@@ -88,7 +88,6 @@ class ObjectKey:
     name: str
 
     def __str__(self) -> str:
-        """Return the key as text, for example `pod team-a/trainer`."""
         return f"{self.kind.lower()} {self.namespace}/{self.name}".replace(" /", " ")
 
 
@@ -112,7 +111,6 @@ class ApiServerStore:
         return self._revision
 
     def __contains__(self, key: ObjectKey) -> bool:
-        """Return whether the object exists."""
         return key in self._objects
 
     def find(self, key: ObjectKey) -> JsonObject | None:
@@ -244,7 +242,6 @@ class ApiServer:
         self._review_count = 0
 
     def create(self, body: JsonObject, request: ApiRequest) -> RequestResult:
-        """Create an object."""
         body, key = _assign_name_and_namespace(body, request, self._store, self._targets)
         if not key.name:
             return create_rejection(f"{key.kind}: metadata.name: Required value: name or generateName is required")
@@ -373,7 +370,6 @@ class ApiServer:
 def _assign_name_and_namespace(
     body: JsonObject, request: ApiRequest, store: ApiServerStore, targets: ReviewTargets
 ) -> tuple[JsonObject, ObjectKey]:
-    """Return a copy of the object with its namespace and name, and its key."""
     metadata = dict(body.get("metadata") or {})
     kind, group = str(body["kind"]), _get_group(body)
     definition = targets[group, kind].definition if (group, kind) in targets else None

@@ -62,7 +62,6 @@ def create_controller_request(namespace: str, home: str, name: str) -> ApiReques
 
 
 def create_owner_reference(owner: JsonObject) -> JsonObject:
-    """Return the owner reference for the objects that an owner controls."""
     metadata = owner["metadata"]
     identity = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"]}
     return {**identity, "uid": metadata["uid"], "controller": True}
@@ -97,7 +96,6 @@ class ControllerResult:
         return ControllerResult(events, self.pods_created + other.pods_created, other.pods_missing)
 
     def add_to(self, request_result: RequestResult) -> RequestResult:
-        """Return the result of a step with that of the controllers."""
         return replace(
             request_result, events=self.events, pods_created=self.pods_created, pods_missing=self.pods_missing
         )
@@ -116,7 +114,6 @@ class _PodSet(NamedTuple):
     is_only: bool
 
     def owns(self, name: str, pod: JsonObject) -> bool:
-        """Return whether a pod is one of the set."""
         number = name.removeprefix(self.prefix)
         is_named = self.is_only or (number != name and number.isdigit())
         return is_named and find_controller(pod).get("uid") == self.body["metadata"]["uid"]

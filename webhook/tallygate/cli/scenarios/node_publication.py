@@ -39,7 +39,6 @@ class NodePublication:
             self._problems[key.name] = self._publisher.reconcile(_decode(body), self._definitions).problems
 
     def list_nodes(self) -> list[PublishedNode]:
-        """Return the nodes by name, with what is published on them."""
         nodes = [_decode(body) for _, body in self._store.list_objects("Node")]
         return [
             PublishedNode(node.name, _read_amounts(node), self._problems.get(node.name, {}))

@@ -78,7 +78,6 @@ class StepRunner:
         self.step = step
 
     def run(self) -> RequestResult:
-        """Run the step and the controllers, and return the result."""
         action = self.step.action
         if isinstance(action, Wait):
             return self.cluster.wait(action.seconds).add_to(RequestResult())
@@ -99,7 +98,6 @@ class StepRunner:
     def _change_stored_object(
         self, action: Resize | Scale | Delete | End | Label | Annotate | Allocate
     ) -> RequestResult:
-        """Run an action on a stored object."""
         key = self._create_key(action.target)
         stored_object = self.cluster.store.find(key)
         if stored_object is None:

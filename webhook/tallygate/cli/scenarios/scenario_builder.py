@@ -261,7 +261,6 @@ def _describe_action_count(names: list[str]) -> tuple[str, str]:
 
 
 def _build_target(written: Written, source: SourceLocation) -> StepTarget:
-    """Build the target from the one object that the step names."""
     names = {kind: name for kind in _KINDS if (name := getattr(written, kind, None)) is not None}
     if len(names) != 1:
         if names:
@@ -454,6 +453,5 @@ def build_scenario(file: str, document: Mapping) -> tuple[Scenario | None, list[
 
 
 def _list_created_namespaces(step: ScenarioStep | None) -> Iterator[str]:
-    """Yield the namespace that a step creates, if any."""
     if step is not None and isinstance(step.action, Create) and step.action.body["kind"] == "Namespace":
         yield str((step.action.body.get("metadata") or {}).get("name") or "")

@@ -45,7 +45,6 @@ MAX_FINDINGS: Final = 200
 
 @cache
 def get_scenario_language() -> DocumentSchema:
-    """Return the schema of scenario documents."""
     schema = json.loads(files("tallygate.cli.scenarios").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
     return DocumentSchema(
         schema,
@@ -74,7 +73,6 @@ def _is_path(instance: Any) -> bool:
 
 
 def _is_count(instance: Any) -> bool:
-    """Check a number of pods."""
     if isinstance(instance, Number):
         text = instance.text
         if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_PODS)) or int(text) > MAX_PODS:
@@ -85,7 +83,6 @@ def _is_count(instance: Any) -> bool:
 
 
 def _is_duration(instance: Any) -> bool:
-    """Check the duration of a step."""
     if isinstance(instance, str):
         try:
             seconds = parse_duration(instance)
@@ -99,7 +96,6 @@ def _is_duration(instance: Any) -> bool:
 
 
 def _is_time(instance: Any) -> bool:
-    """Check the time of the first step."""
     if isinstance(instance, str):
         try:
             parse_time(instance)
@@ -109,7 +105,6 @@ def _is_time(instance: Any) -> bool:
 
 
 def _is_cidr(instance: Any) -> bool:
-    """Check a range of addresses."""
     if isinstance(instance, str):
         try:
             ip_network(instance, strict=False)

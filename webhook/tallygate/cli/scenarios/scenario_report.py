@@ -78,7 +78,6 @@ def _format_cap_usage(cap_usage: CapUsage, name: str) -> str:
 
 
 def _format_nodes(step_result: StepResult) -> Iterator[str]:
-    """Yield the published amounts and the problems of each node that has any."""
     for node in step_result.nodes:
         parts = [f"{name} {format_amount(name, amount)}" for name, amount in node.amounts.items()]
         parts += [f"{name}: {text}" for name, text in sorted(node.problems.items())]

@@ -165,7 +165,6 @@ class SimulatedCluster:
         return count_pods_on_nodes(view, content, implied, FixedSnapshot(cluster, has_pods=False))
 
     def _count_stored_daemon_pods(self, daemon_set: JsonObject) -> int:
-        """Return the number of pods that the controller of a stored DaemonSet makes."""
         content, target = msgspec.json.encode(daemon_set), BUILT_IN_TARGETS["apps", "DaemonSet"]
         (view,) = target.list_pods(target.decode(content))
         defaults = self._state.find_pod_defaults(str(daemon_set["metadata"]["namespace"]))
@@ -312,7 +311,6 @@ class SimulatedCluster:
         return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(Amounts())
 
     def _send_watch_event(self, event: str, key: ObjectKey, body: JsonObject) -> None:
-        """Apply a change to the stores as a watch would."""
         content = _encode_watch_event(event, _add_default_allocatable(body) if key.kind == "Node" else body)
         if key.kind == "Pod":
             self._apply_pod_event(self._decode_pod_event(content))
@@ -353,7 +351,6 @@ def _encode_watch_event(event: str, body: JsonObject) -> bytes:
 
 
 def _add_default_allocatable(node: JsonObject) -> JsonObject:
-    """Return the node with defaults for the allocatable resources that it does not declare."""
     status = node.get("status") or {}
     allocatable = status.get("allocatable") or status.get("capacity") or {}
     return {**node, "status": {**status, "allocatable": {**_DEFAULT_ALLOCATABLE, **allocatable}}}

@@ -76,11 +76,9 @@ class CertificateMetrics:
             self._steps.labels(action)
 
     def count_action(self, action: RotationAction) -> None:
-        """Count an action."""
         self._steps.labels(action).inc()
 
     def count_reconcile(self, *, success: bool) -> None:
-        """Count a reconciliation."""
         self._reconciles.labels("success" if success else "failure").inc()
         if success:
             self._last_success.set_to_current_time()

@@ -29,7 +29,6 @@ class CapLedgerStore:
         return len(self._records)
 
     def apply(self, event: WatchEvent[CapLedgerRecord]) -> None:
-        """Apply an event to the store."""
         if isinstance(event, Replaced):
             self._records = {record.uid: record for record in event.items}
         elif isinstance(event, Changed):
@@ -39,7 +38,6 @@ class CapLedgerStore:
         self.revision = event.revision
 
     def list_ledgers(self) -> CapLedgerList:
-        """Return all ledgers."""
         return create_ledger_list(self._records.values())
 
 
@@ -73,7 +71,6 @@ class StateWatch:
             )
 
     def start(self) -> None:
-        """Start the watches."""
         for informer in self._informers:
             informer.start()
 

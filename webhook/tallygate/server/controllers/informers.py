@@ -86,7 +86,6 @@ class ClusterInformers:
         self.scheduler_cache.apply(event)
 
     def start(self) -> None:
-        """Start all informers."""
         for informer in self._informers:
             informer.start()
 
@@ -104,7 +103,6 @@ class ClusterInformers:
             informer.request_progress()
 
     def list_statuses(self) -> tuple[InformerStatus, ...]:
-        """Return the status of each informer."""
         return tuple(informer.get_status() for informer in self._informers)
 
 
@@ -156,7 +154,6 @@ class InformerQuotaLister:
         self.start, self.stop = self._informer.start, self._informer.stop
 
     def get_status(self) -> InformerStatus:
-        """Return the status of the informer."""
         return self._informer.get_status()
 
     def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
@@ -194,19 +191,16 @@ class InformerPodDefaults:
         )
 
     def start(self) -> None:
-        """Start the informers."""
         self._limit_ranges.start()
         self._priority_classes.start()
         self._runtime_classes.start()
 
     def stop(self) -> None:
-        """Stop the informers."""
         self._limit_ranges.stop()
         self._priority_classes.stop()
         self._runtime_classes.stop()
 
     def list_statuses(self) -> tuple[InformerStatus, ...]:
-        """Return the status of each informer."""
         return self._limit_ranges.get_status(), self._priority_classes.get_status(), self._runtime_classes.get_status()
 
     def find_pod_defaults(self, namespace: str) -> PodDefaults:
@@ -254,7 +248,6 @@ class InformerClaimTemplateLister:
         self.start, self.stop = self._informer.start, self._informer.stop
 
     def get_status(self) -> InformerStatus:
-        """Return the status of the informer."""
         return self._informer.get_status()
 
     def find_known_claim(self, namespace: str, name: str) -> ResourceClaim | None:

@@ -91,7 +91,6 @@ class NodeResourceController:
         self._worker.start()
 
     def stop(self) -> None:
-        """Stop both."""
         self._worker.stop()
         self._informer.stop()
 
@@ -159,7 +158,6 @@ class NodeResourceController:
             self._store.mark_all_changed()
 
     def _reconcile(self, name: str, definitions: tuple[NodeResource, ...]) -> int:
-        """Compare one node, and return the number of requests."""
         node = self._store.find(name)
         if node is None:
             self._results.pop(name, None)

@@ -227,7 +227,6 @@ class RelayController:
             self._log.info("relay-peer-changed", message=" ".join(answer.split()))
 
     def _send(self, command: str) -> str:
-        """Return the answer to one command."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_TIMEOUT_SECONDS)
             connection.connect(str(self._directory / _SOCKET))
@@ -237,7 +236,6 @@ class RelayController:
 
 
 def _receive(connection: socket.socket) -> Iterator[bytes]:
-    """Yield the bytes of an answer until its end."""
     received = 0
     while part := connection.recv(_RECEIVE_BYTES):
         received += len(part)
@@ -259,7 +257,6 @@ def _remove_empty_lines(pem: bytes) -> bytes:
 
 
 def _join_lines(lines: Iterable[str]) -> bytes:
-    """Return a file with these lines."""
     return "".join(f"{line}\n" for line in lines).encode()
 
 

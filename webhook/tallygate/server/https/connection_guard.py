@@ -331,7 +331,6 @@ def measure_handshake(address: tuple[str, int]) -> int:
 
 
 def _list_sockets() -> Iterator[tuple[int, int]]:
-    """Yield the descriptor and the inode of each socket of this process."""
     for descriptor in _list_descriptors():
         try:
             status = os.fstat(descriptor)

@@ -298,7 +298,6 @@ class HttpsServer:
 
     @property
     def _local_address(self) -> tuple[str, int]:
-        """The address of the server for this process."""
         host, port = self._listener.getsockname()[:2]
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - where it listens already
 

@@ -55,7 +55,6 @@ class Address:
     port: int
 
     def __str__(self) -> str:
-        """Return `host:port`, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 

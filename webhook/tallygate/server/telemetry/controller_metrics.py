@@ -50,7 +50,6 @@ class LedgerControllerMetrics(Collector):
         self._reconciles.labels(result).inc()
 
     def count_expired(self, count: int) -> None:
-        """Count expired reservations."""
         self._expired.inc(count)
 
     def collect(self) -> Iterator[Metric]:

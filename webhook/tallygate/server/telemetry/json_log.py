@@ -208,7 +208,6 @@ class _LibraryLogHandler(logging.Handler):
         self._logger = logger
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a record with the library's name."""
         extra = {"exc_info": record.exc_info} if record.exc_info else {}
         self._logger.log(min(record.levelno, logging.CRITICAL), record.getMessage(), library=record.name, **extra)
 

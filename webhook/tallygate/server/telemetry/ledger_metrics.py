@@ -70,7 +70,6 @@ class CapSum:
     max_age: float = 0.0
 
     def add(self, labelled: LabelledLedger) -> None:
-        """Add one ledger."""
         ledger = labelled.ledger
         for name, get_amounts in AMOUNT_GETTERS.items():
             self.amounts[name].update(get_amounts(ledger))
@@ -91,7 +90,6 @@ class LedgerUtilization(NamedTuple):
 
 
 def sum_by_cap(ledgers: Iterable[LabelledLedger]) -> dict[str, CapSum]:
-    """Return one sum for each label of a cap."""
     sums: dict[str, CapSum] = defaultdict(CapSum)
     for labelled in ledgers:
         sums[labelled.cap].add(labelled)
@@ -167,7 +165,6 @@ class ObservedLedgers:
             self._pending = {key for key in self._pending if get_policy_key(key.cap) in caps}
 
     def list_all(self) -> Mapping[LedgerKey, ObservedLedger]:
-        """Return a copy of all observed ledgers by key."""
         with self._lock:
             return dict(self._ledgers)
 
@@ -374,7 +371,6 @@ class _WriteObservers:
         self._observers = observers
 
     def record_write(self, write: LedgerWrite) -> None:
-        """Pass a write to each observer."""
         for observer in self._observers:
             observer.record_write(write)
 

@@ -207,7 +207,6 @@ class ServerMetrics:
         self._duration_children = {phase: self._durations.labels(phase.value) for phase in Phase}
 
     def _add_process_metrics(self) -> None:
-        """Add the metrics of the certificate, the log and the process."""
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
         self._certificate_reloads = counter(

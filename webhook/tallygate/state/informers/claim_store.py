@@ -82,18 +82,15 @@ class ClaimStore(ConsumerStore):
         return self._records.get(namespace, {}).get(name)
 
     def list_names(self) -> list[ClaimName]:
-        """Return the names of all claims."""
         with self._lock:
             return [(namespace, name) for namespace, by_name in self._records.items() for name in by_name]
 
     def list_allocated(self, namespaces: Iterable[str]) -> list[ClaimRecord]:
-        """Return the claims of these namespaces that have devices."""
         with self._lock:
             records = [record for namespace in namespaces for record in self._records.get(namespace, {}).values()]
         return [record for record in records if record.devices]
 
     def list_devices(self) -> Iterator[DeviceId]:
-        """Yield the devices that claims have."""
         with self._lock:
             claims = [record for by_name in self._records.values() for record in by_name.values()]
         return (device.id for claim in claims for device in claim.devices)

@@ -99,7 +99,6 @@ class ConsumerColumns:
         return map(self._read, self._indexes_by_namespace.get(namespace, ()))
 
     def list_namespaces(self) -> list[str]:
-        """Return the namespaces that have pods."""
         return [name for name, indexes in self._indexes_by_namespace.items() if indexes]
 
     def find_named(self, namespace: str, name: str) -> StoredConsumer | None:

@@ -246,17 +246,14 @@ class ConsumerStore:
             return self._columns.find(uid)
 
     def list_all(self, namespace: str) -> tuple[StoredConsumer, ...]:
-        """Return the consumers of a namespace."""
         with self._lock:
             return tuple(self._columns.list_all(namespace))
 
     def list_namespaces(self) -> list[str]:
-        """Return the namespaces that have consumers."""
         with self._lock:
             return self._columns.list_namespaces()
 
     def has_running(self, namespace: str, name: str) -> bool:
-        """Return whether a consumer of this name is stored that has not ended."""
         with self._lock:
             found = self._columns.find_named(namespace, name)
         return found is not None and not found.has_ended
@@ -323,7 +320,6 @@ class ConsumerStore:
                     yield GroupUsage(namespace, group, is_terminating, pod_count, used_per_pod)
 
     def list_charge_groups(self, namespaces: Iterable[str]) -> list[ChargeGroup]:
-        """Return the charge groups of the consumers of these namespaces that have not ended."""
         with self._lock:
             return list(self._columns.count_groups(namespaces))
 

@@ -130,7 +130,6 @@ class DeviceCache:
             self._apply_changes()
 
     def _apply_changes(self) -> None:
-        """Apply all changes in batches."""
         while True:
             with self._scheduler_cache.acquire(_TIMEOUT_SECONDS) as cluster, self._lock:
                 if cluster is None or self._index is None:

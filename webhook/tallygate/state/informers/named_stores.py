@@ -90,7 +90,6 @@ def create_codec(  # noqa: PLR0913  # each is a part of the description of a kin
 
 
 def keep_metadata(stored: S, *fields: str) -> S:
-    """Return an object with its name, and with other fields of its metadata by their names in Python."""
     meta: ObjectMeta = getattr(stored, "metadata", None) or ObjectMeta()
     kept = ObjectMeta(name=meta.name, **{field: getattr(meta, field) for field in fields})
     return replace(stored, metadata=kept)
@@ -135,7 +134,6 @@ class ObjectStore(Generic[R]):
         return self._records.get(name)
 
     def list_records(self) -> tuple[R, ...]:
-        """Return all records, as of one moment."""
         with self._lock:
             return tuple(self._records.values())
 
@@ -321,7 +319,6 @@ class NodeStore(ObjectStore[ObjectRecord[bytes]]):
         return None if record is None else _NODE_DECODER.decode(record.content)
 
     def list_nodes(self) -> tuple[SchedulingNode, ...]:
-        """Decode and return all nodes."""
         return tuple(_NODE_DECODER.decode(record.content) for record in self.list_records())
 
 

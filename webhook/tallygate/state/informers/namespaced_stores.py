@@ -46,7 +46,6 @@ class NamespacedStore(Generic[R]):
             return self._changed.wait_for(lambda: self._records_by_namespace.get(namespace, {}).get(name), timeout)
 
     def list_records(self, namespace: str) -> tuple[R, ...]:
-        """Return the records of a namespace."""
         with self._changed:
             return tuple(self._records_by_namespace.get(namespace, {}).values())
 

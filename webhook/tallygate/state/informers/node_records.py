@@ -54,11 +54,9 @@ class OwnedNodeStore:
         self._changed: dict[str, None] = {}  # in the order of the changes
 
     def __len__(self) -> int:
-        """Return the number of nodes."""
         return len(self._nodes)
 
     def apply(self, event: resource_codec.WatchEvent[OwnedNodeRecord]) -> None:
-        """Apply an event of the watch."""
         with self._lock:
             match event:
                 case resource_codec.Replaced(items, _):
@@ -79,12 +77,10 @@ class OwnedNodeStore:
         return None if record is None else record.node
 
     def mark_all_changed(self) -> None:
-        """Mark every node as changed."""
         with self._lock:
             self._changed |= dict.fromkeys(self._nodes)
 
     def mark_changed(self, name: str) -> None:
-        """Mark a node as changed."""
         with self._lock:
             self._changed[name] = None
 

@@ -54,7 +54,6 @@ class ChargeGroupInterner:
         self._groups: WeakValueDictionary[bytes, ChargeGroup] = WeakValueDictionary()
 
     def intern(self, content: bytes) -> ChargeGroup:
-        """Return the charge group of this content."""
         key = hashlib.sha256(content).digest()
         group = self._groups.get(key)
         if group is None:

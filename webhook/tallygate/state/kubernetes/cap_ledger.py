@@ -157,7 +157,6 @@ class StoredVersion(NamedTuple):
     counted_at: str
 
     def to_text(self) -> str:
-        """Return the version as text."""
         return "/".join(self)
 
     @staticmethod
@@ -277,7 +276,6 @@ def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedger
 
 
 def _decode_status(status: CapLedgerStatus) -> Ledger:
-    """Return the ledger without its reservations."""
     return Ledger(
         hard=_decode_amounts(status.hard),
         used=_decode_amounts(status.used),
@@ -299,7 +297,6 @@ def _decode_status(status: CapLedgerStatus) -> Ledger:
 
 
 def _encode_mappings(mappings: ClassMappings) -> dict[str, list[str]]:
-    """Return the extended resources by class."""
     resources: dict[str, list[str]] = {}
     for name, resource in sorted(mappings):
         resources.setdefault(name, []).append(resource)

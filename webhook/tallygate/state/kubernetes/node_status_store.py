@@ -41,7 +41,6 @@ class KubernetesNodeStatusStore:
         return None if response.status == HTTPStatus.NOT_FOUND else _decode(response)
 
     def list_nodes(self, label_selector: str) -> Iterator[OwnedNode]:
-        """Yield the nodes that a label selector matches."""
         selectors = {"labelSelector": label_selector}
         for page in list_raw_pages(self._client, _PATH, _PAGE_SIZE, time.sleep, selectors):
             yield from map(_decode_node, page)

@@ -62,12 +62,10 @@ class NodeUsage:
                 self._amounts.setdefault((spec.node_name, resource), []).append(found)
 
     def list_pods(self, node: str, resource: str) -> list[PodAmount]:
-        """Return the pods of a node that use a resource."""
         found = self._amounts.get((node, resource), [])
         return sorted(found, key=lambda each: (-each.amount, each.namespace, each.name))
 
     def get_used(self, node: str, resource: str) -> int:
-        """Return the used amount of a resource of a node."""
         return sum(amount.amount for amount in self._amounts.get((node, resource), ()))
 
 

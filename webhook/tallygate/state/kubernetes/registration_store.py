@@ -64,13 +64,11 @@ class KubernetesRegistrationStore:
         self._name = name
 
     def read_configurations(self, timeout: float) -> list[StoredConfiguration]:
-        """Return the configurations that exist."""
         paths = map(self._get_path, CONFIGURATION_KINDS)
         contents = [content for path in paths if (content := self._find(path, timeout)) is not None]
         return [StoredConfiguration(content, _convert(content)) for content in contents]
 
     def read_installation(self, timeout: float) -> Installation:
-        """Return the state of the installation."""
         found_deployment = self._find_readable(self._deployment_path, timeout)
         deployment, namespace = found_deployment or {}, self._find_readable(self._namespace_path, timeout) or {}
         return Installation(

@@ -87,7 +87,6 @@ class _ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, for
     counted_pods: tuple[str, ...] = ()
 
     def to_reservation(self, ledger_namespace: str) -> Reservation:
-        """Return the reservation."""
         counted, requested, taken = (
             Amounts({name: int(amount) for name, amount in amounts.items()})
             for amounts in (self.counted, self.requested, self.taken)

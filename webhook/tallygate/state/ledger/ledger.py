@@ -370,7 +370,6 @@ class _Sums:
 def _add_attempt(
     attempts_by_name: dict[SharedName, NameAttempts], name: SharedName, uid: str, reserved: Amounts
 ) -> Amounts:
-    """Add an attempt of a name, and return what the name reserves more."""
     before = attempts_by_name.get(name)
     if before is None:
         attempts_by_name[name] = NameAttempts(frozenset((uid,)), reserved)

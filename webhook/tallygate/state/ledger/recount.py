@@ -281,6 +281,5 @@ def apply_limits(
 
 
 def confirm_names(remapping: Remapping, names: Collection[str]) -> Remapping:
-    """Return the remapping without these names."""
     left = remapping.names.difference(names)
     return Remapping(left, remapping.mark) if left else NO_REMAPPING

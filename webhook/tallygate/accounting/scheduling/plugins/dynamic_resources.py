@@ -237,11 +237,9 @@ class ClusterNode:
 
     @property
     def name(self) -> str:
-        """The name of the node."""
         return self._columns.get_name(self._index)
 
     def matches(self, selector: NodeSelector) -> bool:
-        """Return whether a node selector matches the node."""
         return bool(match_selector(selector, self._columns)[self._index])
 
 

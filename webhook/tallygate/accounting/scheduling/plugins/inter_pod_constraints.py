@@ -87,7 +87,6 @@ def resolve_namespaces(term: AffinityTerm, cluster: Cluster) -> frozenset[str] |
 
 
 def _find_nodes_with_pods(selector: Selector, namespaces: frozenset[str] | None, cluster: Cluster) -> NodeIndices:
-    """Return the indices of the nodes with a matching pod in these namespaces."""
     return np.flatnonzero(cluster.selector_counts.count_pods(selector, namespaces, cluster.nodes.size).pods)
 
 
@@ -97,7 +96,6 @@ def _intersect(masks: Iterable[Mask]) -> Mask:
 
 
 def mask_shared_domains(columns: NodeColumns, key: str, occupied: NodeIndices) -> Mask:
-    """Return a mask of the nodes that share a domain of the topology key with an occupied node."""
     ids, id_count = find_domains(columns, key)
     is_occupied = np.zeros(id_count + 1, dtype=np.bool_)  # the last element is that of ABSENT
     is_occupied[ids[occupied]] = True

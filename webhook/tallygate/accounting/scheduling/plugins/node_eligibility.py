@@ -75,7 +75,6 @@ def has_avoided_taints(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -
 
 
 def is_tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Return whether one of the tolerations matches a taint."""
     return _TolerationIndex(tolerations).has_match(taint)
 
 
@@ -209,7 +208,6 @@ def _match_term(term: NodeSelectorTerm, columns: NodeColumns) -> Mask:
 
 
 def _match_expression(requirement: SelectorRequirement, columns: NodeColumns) -> Mask:
-    """Return a mask of the nodes whose labels match one expression."""
     match requirement.operator:
         case "In":
             return _match_values(columns, requirement.key, requirement.values or ())

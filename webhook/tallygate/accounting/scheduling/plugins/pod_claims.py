@@ -46,7 +46,6 @@ def list_claim_refs(pod: IncomingPod) -> tuple[ClaimRef, ...]:
 
 
 def list_claim_refs_on_node(pod: PodInfo) -> tuple[ClaimRef, ...]:
-    """Return the claims of a pod on a node."""
     return _list_volume_claim_refs(pod.volumes, pod.name)
 
 

@@ -42,7 +42,6 @@ class DevicesOfPod(NamedTuple):
 
     @property
     def to_allocate(self) -> tuple[ResourceClaim, ...]:
-        """The claims without devices."""
         return tuple(claim for claim in self.claims if get_allocation(claim) is None)
 
 
@@ -99,7 +98,6 @@ def is_reserved_for(claim: ResourceClaim, pod_uid: str) -> bool:
 
 
 def list_consumers(claim: ResourceClaim) -> Sequence[ClaimConsumer]:
-    """Return the consumers that have reserved a claim."""
     return (claim.status.reserved_for if claim.status else None) or ()
 
 

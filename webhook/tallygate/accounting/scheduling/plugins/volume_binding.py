@@ -110,7 +110,6 @@ def _check_bound_claims(
 
 
 def mask_reaching_volume(volume: PersistentVolume, columns: NodeColumns) -> Mask:
-    """Return a mask of the nodes that can access a volume."""
     affinity = volume.spec.node_affinity if volume.spec else None
     if affinity is None or affinity.required is None:
         return _mask_all(columns)
@@ -178,7 +177,6 @@ def _read_storage(resources: ResourceList | None) -> Quantity | None:
 
 
 def _mask_not_selected(preselected: Iterable[PersistentVolumeClaim], columns: NodeColumns, nodes: NodeIndices) -> Mask:
-    """Return a mask of all nodes but the one that is selected for each of these claims."""
     not_selected = np.zeros(len(nodes), dtype=np.bool_)
     for claim in preselected:
         node_index = columns.find_index((get_claim_meta(claim).annotations or {}).get(_SELECTED_NODE, ""))
@@ -274,7 +272,6 @@ def _choose_volumes(
 
 
 def _is_available(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Return whether an unclaimed volume is available for a claim."""
     claim_spec, volume_spec = get_claim_spec(claim), _get_spec(volume)
     if (volume.status or VolumePhase()).phase != "Available" or get_volume_class(volume) != get_claim_class(claim):
         return False
@@ -340,7 +337,6 @@ def _has_enough_capacity(
 
 
 def _is_large_enough(capacity: CsiStorageCapacity, size: Quantity) -> bool:
-    """Return whether the capacity is enough for one volume of this size."""
     largest, remaining = bytes(capacity.maximum_volume_size), bytes(capacity.capacity)
     limit = remaining if largest in _ABSENT else largest
     return limit not in _ABSENT and Quantity.from_json(limit).value() >= size.value()

@@ -124,7 +124,6 @@ def _has_claim_in_use(pod: IncomingPod, cluster: Cluster, *, has_disks: bool) ->
 
 
 def _find_exclusive_claims(pod: IncomingPod, cluster: Cluster) -> frozenset[str]:
-    """Return the claims of a pod that only one pod may use."""
     if cluster.storage is None:
         return frozenset()
     claims = cluster.storage.claims
@@ -146,7 +145,6 @@ def _count_claimants_before_fork(cluster: Cluster, namespace: str, claim: str, f
 
 
 def _count_volumes_of_claims(pod: PodInfo, claims: AbstractSet[str]) -> int:
-    """Return the number of a pod's volumes that name one of these claims."""
     return sum(
         volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name in claims
         for volume in pod.volumes

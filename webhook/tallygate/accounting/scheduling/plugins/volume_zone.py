@@ -56,7 +56,6 @@ def filter_volume_zone(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -
 
 
 def _list_volume_names(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
-    """Yield the names of the volumes of a pod's claims."""
     claims = cluster.storage.claims if cluster.storage else {}
     for ref in list_claim_refs(pod):
         claim = claims.get((pod.namespace, ref.name))
@@ -92,7 +91,6 @@ def _mask_zone(zone: _Zone, columns: NodeColumns, nodes: NodeIndices) -> Mask:
 
 
 def _mask_label(columns: NodeColumns, label: str, nodes: NodeIndices, values: frozenset[str] | None = None) -> Mask:
-    """Return a mask of the nodes with a label, with one of these values if given."""
     column = columns.find_label_column(label)
     if column is None:
         return np.zeros(len(nodes), dtype=np.bool_)
