@@ -84,6 +84,28 @@ def test_a_workload_without_pods_gets_no_warning(kind: str, spec: dict[str, Any]
     assert list_warnings(GateFixture(), workload(5, kind, **spec)) == []
 
 
+@pytest.mark.parametrize(
+    ("used", "end"),
+    [
+        (1, ", free 3: 1 of them can run now, and 2 at a time"),
+        (3, ", free 1: none of them can run now, and 2 at a time"),
+    ],
+)
+def test_a_workload_larger_than_the_cap_is_warned_how_many_pods_can_run_next_to_others(used: int, end: str) -> None:
+    fixture = GateFixture()
+    fixture.create(used)
+    (warning,) = list_warnings(fixture, workload(2, replicas=3))
+    request = "3 replicas request 6 nvidia.com/gpu, cap gpus of this namespace has hard 4"
+    assert warning == f"{request}{end} (TG204, cap gpus)"
+
+
+def test_the_pods_of_the_workload_itself_leave_room_for_those_of_its_change() -> None:
+    fixture = GateFixture()
+    fixture.create(3)
+    (warning,) = list_warnings(fixture, workload(1, replicas=5), oldObject=workload(1, replicas=3))
+    assert warning.endswith("has hard 4: 4 of them can run at a time (TG204, cap gpus)")
+
+
 def test_a_workload_over_the_free_amount_is_warned_how_many_pods_wait() -> None:
     fixture = GateFixture()
     fixture.create(3)

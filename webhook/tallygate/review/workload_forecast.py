@@ -106,7 +106,9 @@ def forecast_resources(
         forecast = _ResourceForecast(shares, limit, name)
         if requested.get(name, 0) > limit.hard[name]:
             if name in increase:
-                yield forecast.forecast_never()
+                charged = read_charged()
+                others = None if charged is None else charged.get(name, 0) - before.get(name, 0)
+                yield forecast.forecast_never(others)
             continue
         yield from forecast.forecast_autoscaling()
         rollout = forecast.forecast_rollout()
@@ -173,8 +175,9 @@ class _ResourceForecast:
     def _sum_amounts(self) -> int:
         return sum(share.per_pod[self.name] * share.pods.replicas.count for share in self.shares)
 
-    def forecast_never(self) -> Forecast:
-        fit = self.limit.hard[self.name] // self.per_pod
+    def forecast_never(self, others: int | None) -> Forecast:
+        """Return the forecast for more pods than the limit ever allows; `others` is the charge of others, if known."""
+        fit, limit = self.limit.hard[self.name] // self.per_pod, self._describe_limit()
         if is_temporary := self._sum_amounts() <= self.limit.get_most(self.name):
             end = f"{'not all' if fit else 'none'} of them can run before the limit is larger"
         elif not fit:
@@ -183,9 +186,13 @@ class _ResourceForecast:
             end = "not all of them can run at a time"
         else:
             end = f"{'at most ' * self.is_least}{fit} of them can run at a time"
+            free = max(self.limit.hard[self.name] - (others or 0), 0)
+            if (now := free // self.per_pod) < fit:
+                limit = f"{limit}, free {format_amount(self.name, free)}"
+                end = f"{'at most ' * self.is_least}{now or 'none'} of them can run now, and {fit} at a time"
         return self._create_forecast(
             self.limit.over_code,
-            f"{self._describe_request(self._sum_amounts())}, {self._describe_limit()}: {end}",
+            f"{self._describe_request(self._sum_amounts())}, {limit}: {end}",
             permanent=not self.is_least and not is_temporary,
             affects_all=not fit and not self.is_least and not is_temporary,
         )
