@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from tallygate.accounting.amounts import Amounts
+from tallygate.cluster.consumers import sum_used
 from tallygate.kube.resource_codec import Bookmark
 from tallygate.state.ledger.ledger import Ledger
 from tests.accounting.claims import Object, claim_object, exactly, result
@@ -144,7 +144,7 @@ def test_a_snapshot_counts_the_plain_sum_over_slices_and_claims() -> None:
         assert snapshot is not None
         assert dict(snapshot.used) == _sum_plainly(devices, claims), f"seed {seed}"
         assert not snapshot.uncounted
-        claims_one_by_one = sum((each.counted for each in replica.usage_lister.list_claims(cap, key)), Amounts())
-        assert dict(claims_one_by_one) == dict(snapshot.used), f"seed {seed}"
+        one_by_one = sum_used(replica.usage_lister.list_consumers(cap, key)).used
+        assert dict(one_by_one) == dict(snapshot.used), f"seed {seed}"
         amounts += len(snapshot.used)
     assert amounts > 2 * _CLUSTERS

@@ -1,6 +1,6 @@
 """Devices of claims whose amounts no slice shows: how they are named, and which claims are top consumers."""
 
-from tallygate.cluster.counted_claims import describe_uncertain
+from tallygate.cluster.consumers import CountedClaim, describe_uncertain
 from tallygate.cluster.usage_lister import get_ledger_key
 from tests.gate.claim_replica import ClaimReplica
 from tests.gate.gate_fixture import CAP
@@ -17,8 +17,8 @@ UNPUBLISHED = "no ResourceSlice publishes devices that claims have"
 def describe(replica: ClaimReplica) -> list[str]:
     """Return the texts on the ledger of team-a, as the replica sees the cluster."""
     (cap,) = replica.caps.list_caps()
-    claims = replica.usage_lister.list_claims(cap, get_ledger_key(cap, "team-a"), replica.read_ledger())
-    return list(describe_uncertain(cap, claims))
+    consumers = replica.usage_lister.list_consumers(cap, get_ledger_key(cap, "team-a"), replica.read_ledger())
+    return list(describe_uncertain(cap, [each.origin for each in consumers if isinstance(each.origin, CountedClaim)]))
 
 
 def test_published_devices_are_certain() -> None:

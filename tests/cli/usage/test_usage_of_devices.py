@@ -12,7 +12,7 @@ from tallygate.cli.app import root
 from tallygate.cli.usage.usage_report import ChosenLedger, LedgerChoice, compute_usage
 from tallygate.cli.usage.verify import find_drift, find_incomparable
 from tallygate.cluster.cap_ledger_list import CapLedgerList, CapLedgerRecord
-from tallygate.cluster.consumer_sums import PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
+from tallygate.cluster.consumer_sums import PodOwners, describe_consumers, sum_consumers
 from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 from tests.admission.case import parse_policies
@@ -119,12 +119,14 @@ def test_a_claim_is_named_as_its_pod_or_by_its_name(tmp_path: Path) -> None:
     ledger = Ledger(cap.hard).with_reservation("u", reserved)
     lister = cluster.usage_lister
     key = get_ledger_key(cap, "team-a")
-    claims = lister.list_claims(cap, key)
-    by_workload = sum_by_workload((), ledger, PodOwners(), lister.list_pod_names, claims)
+    consumers = list(lister.list_consumers(cap, key, ledger))
+    by_workload = sum_consumers(cap, consumers, PodOwners(), lister.list_pod_names)
     assert describe_consumers(GPU, by_workload.list_top(GPU)) == (
         "ResourceClaim shared (3), Pod p (2), ResourceClaim new (1, reserved)"
     )
-    by_namespace = sum_by_namespace((), ledger, claims)
+    shared = parse_policies(CAP.replace("{namespaces", "{shared: true, namespaces", 1))
+    (shared_cap,) = cluster.index_caps(shared, None).list_caps()
+    by_namespace = sum_consumers(shared_cap, consumers, PodOwners(), lister.list_pod_names)
     assert describe_consumers(GPU, by_namespace.list_top(GPU)) == "namespace team-a (6, 1 reserved)"
 
 

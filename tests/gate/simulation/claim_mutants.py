@@ -17,9 +17,8 @@ from tallygate.accounting.devices.device_meter import (
     count_devices,
 )
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.cluster import allocated_usage, usage_lister
-from tallygate.cluster.allocated_usage import AllocatedUsage
-from tallygate.cluster.counted_claims import ClaimSources
+from tallygate.cluster import consumers, usage_lister
+from tallygate.cluster.consumers import AllocatedUsage, ClaimSources
 from tallygate.cluster.usage_lister import ClaimsUsage, UsageLister
 from tallygate.gate import charge_transitions, ledger_reconciler
 from tallygate.gate.charge_transitions import ReserveTransition
@@ -34,7 +33,7 @@ from tests.schedules import Mutant
 from tests.state.simulation.mutant_claim_rules import expire_as_pods, settle_allowed
 
 _apply = ReserveTransition._apply
-_count_allocated = usage_lister._count_allocated
+_count_allocated = consumers.count_allocated
 _take_snapshot = UsageLister.take_snapshot
 
 
@@ -67,7 +66,7 @@ def _count_claims_once(
     cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, sources: ClaimSources
 ) -> ClaimsUsage | None:
     usage = sources.claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
-    allocated = _count_allocated(cap, namespaces, ledger, sources.claims, sources.devices)
+    allocated = _count_allocated(cap, sources.claims, sources.devices, namespaces, ledger)
     return None if allocated.is_behind else usage_lister._sum_claims(cap, ledger, sources.pods, usage, allocated)
 
 
@@ -167,14 +166,14 @@ CLAIM_MUTANTS: Mapping[str, Mutant] = {
     "counts_by_old_slices": create_mutant(
         10,
         "counts the devices of claims by slices that are older than the claims",
-        patch.object(usage_lister, "_count_allocated", _count_with_old_slices),
+        patch.object(usage_lister, "count_allocated", _count_with_old_slices),
         "devices",
         seed=50,
     ),
     "forgets_unpublished": create_mutant(
         10,
         "counts nothing for a device that no slice publishes any more",
-        patch.object(allocated_usage, "count_devices", _count_published),
+        patch.object(consumers, "count_devices", _count_published),
         "devices",
         seed=11,
     ),

@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from tallygate.accounting.amounts import Amounts, format_amount
+from tallygate.accounting.amounts import format_amount
 from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
@@ -20,9 +20,8 @@ from tallygate.admission.workload_resources import WorkloadResource
 from tallygate.audit import listing
 from tallygate.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from tallygate.audit.audit_findings import AuditCoverage, AuditFinding, AuditFindings, ObjectRef
-from tallygate.cluster.consumer_sums import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
-from tallygate.cluster.counted_claims import CountedClaim, describe_uncertain
-from tallygate.cluster.membership import Membership
+from tallygate.cluster.consumer_sums import PodOwners, describe_consumers, sum_consumers
+from tallygate.cluster.consumers import ConsumerAmounts, CountedClaim, describe_uncertain, sum_used
 from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.objects.meta import PartialObjectMetadata
 from tallygate.policy.limit_annotations import LimitRecords, find_invalid, find_unadmitted, read_overrides
@@ -37,7 +36,6 @@ from tallygate.review.view import ClusterView
 from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.named_stores import NamespaceStore
 from tallygate.state.informers.pod_store import PodStore
-from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
 _PARTIAL_DECODER = msgspec.json.Decoder(PartialObjectMetadata)
@@ -146,7 +144,7 @@ class Audit:
     def _audit_caps(self, names: frozenset[str]) -> None:
         records = self._input.namespaces.list_records()
         caps = self._evaluator.caps.list_ledger_caps((record.name, record.labels) for record in records)
-        cap_audit = CapAudit(caps, self._input.usage_lister, self._input.pods, self._evaluator.coverage)
+        cap_audit = CapAudit(caps, self._input.usage_lister, self._evaluator.coverage)
         includes_shared = self._scope.included_namespaces is None
         for finding in cap_audit.find_excess(names - self._scope.excluded_namespaces, includes_shared=includes_shared):
             self._evaluator.findings.add(finding)
@@ -253,9 +251,6 @@ def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]], targets: ReviewTarg
             yield group, kind, item
 
 
-_NO_LEDGER = Ledger(Amounts())
-
-
 class CapAudit:
     """An audit of the used amounts of each cap; pods and claims must be synced.
 
@@ -265,13 +260,10 @@ class CapAudit:
     Devices whose amounts are not certain are remarks of the `coverage`.
     """
 
-    def __init__(
-        self, caps: Sequence[ActiveCap], usage_lister: UsageLister, pods: PodStore, coverage: AuditCoverage
-    ) -> None:
+    def __init__(self, caps: Sequence[ActiveCap], usage_lister: UsageLister, coverage: AuditCoverage) -> None:
         self._caps = caps
         self._coverage = coverage
         self._usage_lister = usage_lister
-        self._pods = pods
         self._owners = PodOwners()
 
     def find_excess(self, namespaces: frozenset[str], *, includes_shared: bool) -> Iterator[AuditFinding]:
@@ -291,9 +283,9 @@ class CapAudit:
                 yield from self._check_ledger(cap.choose_limits(name), get_ledger_key(cap, name))
 
     def _check_ledger(self, cap: ActiveCap, key: LedgerKey) -> Iterator[AuditFinding]:
-        members = self._usage_lister.find_membership(cap, key)
-        claims = self._usage_lister.list_claims(cap, key)
-        used = self._count_used(cap, members, claims) if members else Amounts()
+        consumers = list(self._usage_lister.list_consumers(cap, key))
+        used = sum_used(consumers).used
+        claims = [each.origin for each in consumers if isinstance(each.origin, CountedClaim)]
         scope = f" in namespace {key.namespace}" if key.namespace else f" for {cap.group}" if cap.group else ""
         for text in describe_uncertain(cap, claims):
             self._coverage.add_remark(f"cap {cap.definition.name}{scope}: {text}")
@@ -306,7 +298,7 @@ class CapAudit:
                 f"cap {cap.definition.name} {describe_scope(cap)} exceeded: "
                 f"used {format_amount(name, used[name])} {name}, hard {cap.limits.describe(name)}, "
                 f"{format_amount(name, hard_excess[name])} too much"
-                f"{self._format_top_consumers(cap, key, name)}. "
+                f"{self._format_top_consumers(cap, consumers, name)}. "
                 f"No further {words.rejected} until {words.end}; {words.remedy}, or raise the cap"
             )
             yield _create_finding(cap, key, name, NAMESPACE_OVER_CAP, Enforcement.DENY, message)
@@ -314,25 +306,16 @@ class CapAudit:
             message = (
                 f"cap {cap.definition.name} {describe_scope(cap)} is above its soft limit: "
                 f"used {format_amount(name, used[name])} {name}, "
-                f"soft {format_amount(name, cap.soft[name])}{self._format_top_consumers(cap, key, name)}"
+                f"soft {format_amount(name, cap.soft[name])}{self._format_top_consumers(cap, consumers, name)}"
             )
             yield _create_finding(cap, key, name, OVER_SOFT_CAP, Enforcement.WARN, message)
 
-    def _count_used(self, cap: ActiveCap, members: Membership, claims: Sequence[CountedClaim]) -> Amounts:
-        used = self._pods.compute_usage(cap, members.names).used
-        return sum((claim.counted for claim in claims), used)
-
-    def _format_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> str:
+    def _format_top_consumers(self, cap: ActiveCap, consumers: Sequence[ConsumerAmounts], name: str) -> str:
         """Return the top consumers of a resource as text, empty if the cap does not show them."""
-        consumers = self._list_top_consumers(cap, key, name) if cap.definition.shows_top_consumers else ()
-        return f"; top consumers: {describe_consumers(name, consumers)}" if consumers else ""
-
-    def _list_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> tuple[Consumer, ...]:
-        usage_groups, claims = self._usage_lister.list_groups(cap, key), self._usage_lister.list_claims(cap, key)
-        if cap.definition.shared:
-            return sum_by_namespace(usage_groups, _NO_LEDGER, claims).list_top(name)
-        list_names = self._usage_lister.list_pod_names
-        return sum_by_workload(usage_groups, _NO_LEDGER, self._owners, list_names, claims).list_top(name)
+        if not cap.definition.shows_top_consumers:
+            return ""
+        top = sum_consumers(cap, consumers, self._owners, self._usage_lister.list_pod_names).list_top(name)
+        return f"; top consumers: {describe_consumers(name, top)}" if top else ""
 
 
 def _create_finding(  # noqa: PLR0913, PLR0917  # the parts of one finding

@@ -5,17 +5,25 @@ A watch, a list, a snapshot or a scenario fills it; readers do not know which of
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS
 from tallygate.accounting.names import is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, iterate_unhealthy
 from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import CapLedgerList
-from tallygate.cluster.counted_claims import ClaimSources, CountedClaim, list_counted_claims
+from tallygate.cluster.consumers import (
+    ClaimSources,
+    ConsumerAmounts,
+    CountedClaim,
+    CountedUsage,
+    list_consumers,
+    list_counted_claims,
+    sum_used,
+)
 from tallygate.cluster.membership import Membership
 from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.kube.resource_codec import ResourceCodec
@@ -39,19 +47,6 @@ if TYPE_CHECKING:
 
 _NO_LEDGER = Ledger(NO_AMOUNTS)
 _NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)
-
-
-class CountedUsage(NamedTuple):
-    """The amounts that pods and claims use under a ledger, and the part of those that are being deleted.
-
-    `invalid` has the UIDs of the pods with an invalid quantity, which count nothing. `uncounted` are the names whose
-    used amounts are unknown.
-    """
-
-    used: Amounts
-    terminating: Amounts
-    invalid: tuple[str, ...]
-    uncounted: frozenset[str] = frozenset()
 
 
 class ClusterState:
@@ -104,7 +99,7 @@ class ClusterState:
             devices=self.devices,
         )
         self._caps: tuple[PolicySet, int, CapIndex, LimitAnnotations] | None = None
-        self._terminating: tuple[int | None, Mapping[str, Sequence[str]]] = (None, {})
+        self.sources = ClaimSources(self.pods, self.claims, self.devices)
 
     def get_store(self, resource: str) -> Any:
         """Return the store of a resource."""
@@ -220,27 +215,22 @@ class ClusterState:
         namespaces = {key.namespace for key in self.ledgers.records if key.namespace and key.cap in cap_keys}
         return sorted(name for name in namespaces if self.namespaces.find(name) is None)
 
+    def list_consumers(
+        self, cap: ActiveCap, namespaces: Collection[str], ledger: Ledger | None = None, *, by_pod: bool = False
+    ) -> Iterator[ConsumerAmounts]:
+        """Return an iterator over the consumers of these namespaces under a cap; `by_pod`, every pod is one."""
+        return list_consumers(cap, namespaces, self.sources, ledger or _NO_LEDGER, by_pod=by_pod)
+
     def list_claims(
         self, cap: ActiveCap, namespaces: Collection[str], ledger: Ledger | None = None
     ) -> list[CountedClaim]:
         """Return the claims of these namespaces that have a charge under a cap."""
-        sources = ClaimSources(self.pods, self.claims, self.devices)
-        return list_counted_claims(cap, namespaces, sources, ledger or _NO_LEDGER)
+        return list_counted_claims(cap, namespaces, self.sources, ledger or _NO_LEDGER)
 
     def count_usage(self, cap: ActiveCap, members: Collection[str], ledger: Ledger | None) -> CountedUsage:
         """Return the usage of the member namespaces of a ledger."""
-        terminating = self._list_terminating(members)
-        count = self.pods.compute_usage(cap, members, terminating)
-        claims = self.list_claims(cap, members, ledger)
-        uncounted = self.list_uncounted(cap).union(*(claim.allocated.unknown for claim in claims))
-        deleted_pods = (count.used_by_consumer[uid] for uid in terminating if uid in count.used_by_consumer)
-        deleted_claims = (claim.counted for claim in claims if claim.claim.is_terminating)
-        return CountedUsage(
-            sum((claim.counted for claim in claims), count.used),
-            sum((*deleted_pods, *deleted_claims), NO_AMOUNTS),
-            count.invalid,
-            uncounted,
-        )
+        count = sum_used(self.list_consumers(cap, members, ledger))
+        return count._replace(uncounted=count.uncounted | self.list_uncounted(cap))
 
     def list_uncounted(self, cap: ActiveCap) -> frozenset[str]:
         """Return the names of a cap that count devices by objects that are not known."""
@@ -287,19 +277,6 @@ class ClusterState:
         created = metadata.creation_timestamp if metadata else None
         if created:
             self.creation_times[uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
-
-    def _list_terminating(self, members: Collection[str]) -> list[str]:
-        """Return the UIDs of the pods of these namespaces that are being deleted."""
-        revision, by_namespace = self._terminating
-        if revision != self.pods.revision:
-            by_namespace = {
-                namespace.name: [
-                    pod.uid for pod in self.pods.list_all(namespace.name) if pod.is_terminating and not pod.has_ended
-                ]
-                for namespace in self.namespaces.list_records()
-            }
-            self._terminating = self.pods.revision, by_namespace
-        return [uid for name in members for uid in by_namespace.get(name, ())]
 
 
 _CODECS: Final[Mapping[str, ResourceCodec[Any, Any]]] = {

@@ -5,19 +5,19 @@ cap it is a namespace. A claim that kube-scheduler made for a pod is named as it
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from heapq import nlargest, nsmallest
-from itertools import groupby
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from tallygate.accounting.amounts import format_amount
+from tallygate.accounting.amounts import Amounts, format_amount
 from tallygate.accounting.charge import ConsumerKind
-from tallygate.cluster.counted_claims import CountedClaim
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.cluster.consumers import ConsumerAmounts, ConsumerState, CountedClaim
 from tallygate.objects.core import Pod
 from tallygate.state.informers.consumer_store import GroupUsage
 from tallygate.state.informers.pod_records import ChargeGroup
-from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ledger.ledger import Reservation
 
 MAX_CONSUMERS = 3
 """Maximum number of consumers in a message."""
@@ -82,88 +82,61 @@ class ConsumerSums:
         top = nsmallest(MAX_CONSUMERS, consumers.items(), key=lambda each: (-each[1][0], each[0]))
         return tuple(Consumer(consumer, *parts) for consumer, parts in top)
 
-    def add(self, name: str, consumer: str, amount: int, *, terminating: int = 0, reserved: int = 0) -> None:
-        """Add an amount to the sum of a consumer."""
-        consumers = self._by_resource.setdefault(name, {})
-        parts = consumers.get(consumer)
-        if parts is None:
-            consumers[consumer] = [amount, terminating, reserved]
-        else:
+    def add(self, name: str, consumer: ConsumerAmounts) -> None:
+        """Add the amounts of a consumer to the sums of the one that is named."""
+        for resource, each in consumer.amounts.items():
+            amount = each * consumer.number
+            parts = self._by_resource.setdefault(resource, {}).setdefault(name, [0, 0, 0])
             parts[0] += amount
-            parts[1] += terminating
-            parts[2] += reserved
-
-    def add_group(self, consumer: str, group: GroupUsage) -> None:
-        """Add the used amounts of all pods in a group."""
-        for name, per_pod in group.used_per_pod.items():
-            amount = per_pod * group.pod_count
-            self.add(name, consumer, amount, terminating=amount if group.is_terminating else 0)
-
-    def add_claim(self, consumer: str, claim: CountedClaim) -> None:
-        """Add the amounts of a claim that count besides its pod."""
-        for name, amount in claim.counted.items():
-            self.add(name, consumer, amount, terminating=amount if claim.claim.is_terminating else 0)
+            if consumer.state is ConsumerState.TERMINATING:
+                parts[1] += amount
+            elif consumer.state is ConsumerState.RESERVED:
+                parts[2] += amount
 
 
-def sum_by_namespace(groups: Iterable[GroupUsage], ledger: Ledger, claims: Iterable[CountedClaim] = ()) -> ConsumerSums:
-    """Return the used and reserved amounts of each namespace under a shared cap."""
-    sums = ConsumerSums()
-    for namespace, namespace_groups in groupby(groups, key=lambda heap: heap.namespace):
-        consumer = f"namespace {namespace}"
-        for group in namespace_groups:
-            sums.add_group(consumer, group)
-    for claim in claims:
-        sums.add_claim(f"namespace {claim.claim.namespace}", claim)
-    for namespace, reserved in ledger.reserved_by_namespace.items():
-        for name, amount in reserved.items():
-            sums.add(name, f"namespace {namespace}", amount, reserved=amount)
-    return sums
-
-
-def sum_by_workload(
-    groups: Iterable[GroupUsage],
-    ledger: Ledger,
-    owners: PodOwners,
-    list_names: PodNameLister,
-    claims: Sequence[CountedClaim] = (),
+def sum_consumers(
+    cap: ActiveCap, consumers: Iterable[ConsumerAmounts], owners: PodOwners, list_names: PodNameLister
 ) -> ConsumerSums:
-    """Return the amounts of each workload, of each pod without an owner, of each claim, and of each reservation."""
-    sums, unowned = ConsumerSums(), list[GroupUsage]()
-    for group in groups:
-        if owner := owners.find_owner(group.group):
-            sums.add_group(owner, group)
+    """Return the amounts of each namespace under a shared cap, else of each workload and of what belongs to none.
+
+    Of pods without an owner and claims without a pod, only the largest are there: no other one can be a top consumer,
+    next to one left out.
+    """
+    sums, others = ConsumerSums(), list[ConsumerAmounts]()
+    for consumer in consumers:
+        if cap.definition.shared:
+            sums.add(f"namespace {consumer.namespace}", consumer)
+        elif name := _find_name(consumer, owners):
+            sums.add(name, consumer)
         else:
-            unowned.append(group)
-    for name in {name for heap in unowned for name in heap.used_per_pod}:
-        _add_unowned(sums, name, unowned, list_names)
-    _add_claims(sums, claims, owners)
-    for uid, reserved in ledger.list_reserved():
-        reservation = ledger.reservations[uid]
-        for name, amount in reserved.items():
-            kind = reservation.workload_kind.rpartition("/")[2] or KIND_NAMES[reservation.kind]
-            sums.add(name, f"{kind} {reservation.name}", amount, reserved=amount)
+            others.append(consumer)
+    for resource in {resource for consumer in others for resource in consumer.amounts}:
+        largest = nsmallest(MAX_CONSUMERS + 1, others, key=lambda each: (-each.amounts.get(resource, 0), each.name))
+        for consumer in largest:
+            amounts = Amounts({resource: consumer.amounts.get(resource, 0)})
+            for name in _list_own_names(consumer, list_names) if amounts[resource] else ():
+                sums.add(name, consumer._replace(amounts=amounts, number=1))
     return sums
 
 
-def _add_claims(sums: ConsumerSums, claims: Sequence[CountedClaim], owners: PodOwners) -> None:
-    """Add the claims of pods, and the largest others: no other claim can be a top consumer, next to one left out."""
-    others: list[CountedClaim] = []
-    for claim in claims:
-        if claim.pod is None:
-            others.append(claim)
-        else:
-            sums.add_claim(owners.find_owner(claim.pod.group) or f"Pod {claim.pod.name}", claim)
-    for name in {name for other in others for name in other.counted}:
-        for other_claim in nsmallest(
-            MAX_CONSUMERS + 1, others, key=lambda each: (-each.counted.get(name, 0), each.claim.name)
-        ):
-            amount = other_claim.counted.get(name, 0)
-            sums.add(
-                name,
-                f"ResourceClaim {other_claim.claim.name}",
-                amount,
-                terminating=amount if other_claim.claim.is_terminating else 0,
-            )
+def _find_name(consumer: ConsumerAmounts, owners: PodOwners) -> str:
+    """Return the name of a workload, of a pod with a claim, or of a reservation; empty for all others."""
+    match consumer.origin:
+        case GroupUsage() as pods:
+            return owners.find_owner(pods.group)
+        case CountedClaim(pod=pod) if pod is not None:
+            return owners.find_owner(pod.group) or f"Pod {pod.name}"
+        case Reservation(workload_kind=kind):
+            return f"{kind.rpartition('/')[2] or KIND_NAMES[consumer.kind]} {consumer.name}"
+        case _:
+            return ""
+
+
+def _list_own_names(consumer: ConsumerAmounts, list_names: PodNameLister) -> list[str]:
+    names = [consumer.name]
+    if isinstance(consumer.origin, GroupUsage):
+        names = list_names(consumer.origin, MAX_CONSUMERS)
+    return [f"{KIND_NAMES[consumer.kind]} {name}" for name in names]
 
 
 def describe_consumers(name: str, consumers: Iterable[Consumer]) -> str:
@@ -172,14 +145,6 @@ def describe_consumers(name: str, consumers: Iterable[Consumer]) -> str:
         f"{consumer.name} ({format_amount(name, consumer.amount)}{_describe_parts(name, consumer)})"
         for consumer in consumers
     )
-
-
-def _add_unowned(sums: ConsumerSums, name: str, groups: list[GroupUsage], list_names: PodNameLister) -> None:
-    """Add the largest pods without an owner: no other such pod can be a top consumer."""
-    for group in nlargest(MAX_CONSUMERS, groups, key=lambda heap: heap.used_per_pod.get(name, 0)):
-        amount = group.used_per_pod.get(name, 0)
-        for pod in list_names(group, MAX_CONSUMERS) if amount else ():
-            sums.add(name, f"Pod {pod}", amount, terminating=amount if group.is_terminating else 0)
 
 
 def _describe_parts(name: str, consumer: Consumer) -> str:

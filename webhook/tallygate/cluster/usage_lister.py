@@ -23,8 +23,14 @@ from tallygate.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.class_view import UnseenClass
-from tallygate.cluster.allocated_usage import AllocatedUsage, count_allocated
-from tallygate.cluster.counted_claims import ClaimSources, CountedClaim, compute_remainders, list_counted_claims
+from tallygate.cluster.consumers import (
+    AllocatedUsage,
+    ClaimSources,
+    ConsumerAmounts,
+    compute_remainders,
+    count_allocated,
+    list_consumers,
+)
 from tallygate.cluster.membership import Membership, MembershipFinder
 from tallygate.state.informers.claim_records import ClaimGroup
 from tallygate.state.informers.claim_store import ClaimStore, OwnedClaim
@@ -78,20 +84,12 @@ def count_claims(
         usage, owned = claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
         allocated = _NOTHING_ALLOCATED
         if cap.device_meters:
-            allocated = _count_allocated(cap, namespaces, ledger, claims, devices)
+            allocated = count_allocated(cap, claims, devices, namespaces, ledger)
             if allocated.is_behind:
                 return None
         if not cap.device_meters or claims.choose_revision(0) == usage.choose_revision(0):
             return _sum_claims(cap, ledger, pods, (usage, owned), allocated)
     return None
-
-
-def _count_allocated(
-    cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, claims: ClaimStore, devices: DeviceStore | None
-) -> AllocatedUsage:
-    if devices is None:
-        return AllocatedUsage(uncounted=frozenset(cap.device_meters))
-    return count_allocated(cap, claims, devices, namespaces, ledger)
 
 
 def _sum_claims(
@@ -168,8 +166,9 @@ class UsageLister:
         devices: DeviceStore | None = None,
     ) -> None:
         self._pods = pods
-        self._claims = claims
-        self._devices = devices
+        self._claims = ClaimStore(monotonic) if claims is None else claims
+        self._devices = DeviceStore(self._claims.list_devices) if devices is None else devices
+        self._sources = ClaimSources(pods, self._claims, self._devices)
         self._namespaces = namespaces
         self._memberships = MembershipFinder(namespaces)
         self._monotonic = monotonic
@@ -237,7 +236,7 @@ class UsageLister:
 
     def _get_claims_revision(self) -> int:
         """Return the lowest revision from which no claim was stored; 0 if there are none."""
-        return 0 if self._claims is None else self._claims.choose_revision(0)
+        return self._claims.choose_revision(0)
 
     def find_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership | None:
         """Return the member namespaces of a ledger; None before namespaces are listed."""
@@ -331,13 +330,11 @@ class UsageLister:
         """Return the amounts of all pods and claims, none of which belongs to another; None as of other revisions."""
         try:
             pods = self._pods.compute_usage(cap, namespaces)
-            claims = None if self._claims is None else self._claims.compute_usage(cap, namespaces)
+            claims = self._claims.compute_usage(cap, namespaces)
         except NotSyncedError:
             return None
         if pods.revision != ledger.pods_revision:
             return None
-        if claims is None:
-            return pods.used
         is_same = claims.choose_revision(ledger.claims_revision) == ledger.claims_revision
         return pods.used + claims.used if is_same else None
 
@@ -348,7 +345,7 @@ class UsageLister:
             return []
         found = {
             cap.find_unseen_class_of_claim(group.to_claim())
-            for group in (() if self._claims is None else self._claims.list_charge_groups(membership.names))
+            for group in self._claims.list_charge_groups(membership.names)
             if isinstance(group, ClaimGroup)
         }
         for group in self._pods.list_charge_groups(membership.names):
@@ -358,7 +355,7 @@ class UsageLister:
 
     def find_device(self, device_id: DeviceId) -> KnownDevice | None:
         """Return a device of a slice that this replica has seen, or None."""
-        return None if self._devices is None else self._devices.find_device(device_id)
+        return self._devices.find_device(device_id)
 
     def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> ClaimsUsage | None:
         """Return the usage of claims; None if that of their devices is not known.
@@ -366,9 +363,9 @@ class UsageLister:
         Call it after the pods were counted: a pod that ends in between is then counted besides its claim, not neither.
         A cap without devices counts no claims, and keeps the revision of its ledger.
         """
-        if self._claims is None or not needs_claims(cap, ledger):
+        if not needs_claims(cap, ledger):
             return ClaimsUsage(ledger.claims_revision)
-        usage = count_claims(cap, namespaces, ledger, ClaimSources(self._pods, self._claims, self._devices))
+        usage = count_claims(cap, namespaces, ledger, self._sources)
         if usage is not None and usage.revision < ledger.claims_revision:
             self.request_progress()
         return usage
@@ -427,15 +424,6 @@ class UsageLister:
         except NotSyncedError:
             return Amounts()
 
-    def list_groups(self, cap: ActiveCap, key: LedgerKey) -> Iterator[GroupUsage]:
-        """Return an iterator over the pods under a ledger, grouped by equal properties.
-
-        Raises:
-            NotListedError: if the pods are not listed yet.
-        """
-        membership = self.find_membership(cap, key)
-        return self._pods.list_groups(cap, membership.names if membership else ())
-
     def list_groups_in(self, cap: ActiveCap, namespace: str) -> Iterator[GroupUsage]:
         """Return an iterator over the pods of one namespace that a cap counts, grouped by equal properties.
 
@@ -444,16 +432,14 @@ class UsageLister:
         """
         return self._pods.list_groups(cap, (namespace,))
 
-    def list_claims(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger = _NO_LEDGER) -> list[CountedClaim]:
-        """Return the claims under a ledger.
+    def list_consumers(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger = _NO_LEDGER) -> Iterator[ConsumerAmounts]:
+        """Return an iterator over the consumers under a ledger.
 
         Raises:
             NotSyncedError: if pods or claims are not listed yet.
         """
         membership = self.find_membership(cap, key)
-        if self._claims is None or membership is None:
-            return []
-        return list_counted_claims(cap, membership.names, ClaimSources(self._pods, self._claims, self._devices), ledger)
+        return list_consumers(cap, membership.names if membership else (), self._sources, ledger)
 
     def has_running_pod(self, namespace: str, name: str) -> bool:
         """Return whether a pod of this name is stored that has not ended."""

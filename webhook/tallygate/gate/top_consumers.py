@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.cluster import consumer_sums
+from tallygate.cluster.consumers import list_reserved
 from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
 from tallygate.review.cap_charge import CapChargeResult
@@ -104,13 +105,12 @@ class TopConsumers:
 
     def _sum_usage(self, key: LedgerKey, result: CapChargeResult) -> consumer_sums.ConsumerSums:
         cap, usage_lister = result.charge.cap, self._usage_lister
-        groups = () if usage_lister is None else usage_lister.list_groups(cap, key)
-        list_names = _list_no_names if usage_lister is None else usage_lister.list_pod_names
+        if usage_lister is None:
+            consumers, list_names = list_reserved(result.before), _list_no_names
+        else:
+            consumers, list_names = usage_lister.list_consumers(cap, key, result.before), usage_lister.list_pod_names
         try:
-            claims = () if usage_lister is None else usage_lister.list_claims(cap, key, result.before)
-            if cap.definition.shared:
-                return consumer_sums.sum_by_namespace(groups, result.before, claims)
-            return consumer_sums.sum_by_workload(groups, result.before, self._owners, list_names, claims)
+            return consumer_sums.sum_consumers(cap, consumers, self._owners, list_names)
         except NotSyncedError:
             return consumer_sums.ConsumerSums()
 

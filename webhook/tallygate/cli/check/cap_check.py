@@ -12,20 +12,20 @@ cap before kube-scheduler allocates devices, so each object is compared with the
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 import msgspec
 
-from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.accounting.problem import Problem
 from tallygate.accounting.quantity_parser import QuantityError
-from tallygate.admission.cap_index import ActiveCap, MatchingCaps
+from tallygate.admission.cap_index import ActiveCap, CapIndex, MatchingCaps
 from tallygate.admission.implied_requests import NO_IMPLIED
 from tallygate.admission.kinds import BUILT_IN_TARGETS, DecodedRequest
 from tallygate.admission.pod_view import PodView, ReplicaCount
@@ -33,10 +33,11 @@ from tallygate.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.admission.rule_index import Labels
 from tallygate.cli.check.merge import API_SERVER, ReportedProblem
 from tallygate.cli.check.quota_check import QuotaChecker, select_pods
-from tallygate.cli.check.snapshot_usage import SnapshotUsage
 from tallygate.cli.manifests.typed_objects import TypedObject
 from tallygate.cli.output.findings import FindingSeverity
+from tallygate.cli.sources.snapshot_file import SnapshotError
 from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.kinds import CLAIMS, SLICES
 from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.gate.charge_transitions import ReadTransition
 from tallygate.gate.charging import charge_consumer
@@ -67,7 +68,64 @@ from tallygate.review.whole_workloads import create_whole_problems, read_none, s
 from tallygate.review.workload_forecast import describe_unknown_defaults, forecast_cap, list_unlimited
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.consumer_columns import StoredConsumer
+from tallygate.state.informers.consumer_store import GroupUsage
 from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ports import LedgerKey
+
+
+class SnapshotUsage:
+    """The used amounts by ledger; `ledgers` are without reservations."""
+
+    def __init__(self, index: CapIndex, state: ClusterState) -> None:
+        """Count the pods and claims.
+
+        Raises:
+            SnapshotError: if a pod is not as an API server would have stored it.
+        """
+        self.has_devices = state.knows(SLICES) and state.knows(CLAIMS)
+        self._unknown: dict[LedgerKey, set[str]] = {}
+        used_by_key: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
+        for namespace in sorted({*state.pods.list_namespaces(), *state.claims.list_namespaces()}):
+            for cap in index.find_matching(namespace, state.namespaces.labels(namespace)).caps:
+                count, key = state.count_usage(cap, (namespace,), None), get_ledger_key(cap, namespace)
+                for group in count.invalid:
+                    raise _create_quantity_error(cap, group, state.pods.list_pod_names(group, 1))
+                used_by_key[key] = cap, used_by_key.get(key, (cap, NO_AMOUNTS))[1] + count.used
+                if count.uncounted:
+                    self._unknown.setdefault(key, set()).update(count.uncounted)
+        self.ledgers = {key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()}
+
+    def mark_counted(self, cap: ActiveCap, namespace: str, ledger: Ledger) -> Ledger:
+        """Return the ledger with the names that it counts: not those of which a used amount is unknown."""
+        unknown: Collection[str] = cap.device_meters.keys()
+        if self.has_devices:
+            unknown = self._unknown.get(get_ledger_key(cap, namespace), frozenset())
+        return msgspec.structs.replace(ledger, resources=cap.counted - cap.list_sources(unknown))
+
+    def describe_allocated(self, cap: ActiveCap, key: LedgerKey, names: Iterable[str]) -> str:
+        """Return the used amounts under these names that count allocated devices, and what is not known of them."""
+        if not self.has_devices:
+            return "what is used under them is unknown, without the ResourceSlices and claims of a snapshot"
+        ledger = self.ledgers.get(key)
+        unknown: Collection[str] = self._unknown.get(key, ())
+        used = NO_AMOUNTS if ledger is None else ledger.used
+        return f"used {', '.join(_list_amounts(cap, names, used, unknown))}"
+
+
+def _create_quantity_error(cap: ActiveCap, pods: GroupUsage, names: Sequence[str]) -> SnapshotError:
+    text = f"the snapshot's pod {pods.namespace}/{names[0]} has a quantity that no API server would have stored"
+    try:
+        cap.compute_charge(pods.group.to_pod())
+    except QuantityError as error:
+        text = f"{text}: {error}"
+    return SnapshotError(text)
+
+
+def _list_amounts(cap: ActiveCap, names: Iterable[str], used: Amounts, unknown: Collection[str]) -> Iterator[str]:
+    for name in sorted(names):
+        amount = "unknown" if name in unknown else format_amount(name, used.get(name, 0))
+        limit = f" of {format_amount(name, cap.hard[name])}" if name in cap.hard else ""
+        yield f"{amount}{limit} {name}"
 
 
 @dataclass(frozen=True, slots=True)

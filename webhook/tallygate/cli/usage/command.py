@@ -31,7 +31,7 @@ from tallygate.cli.usage.consumers import (
     format_title,
     list_consumers,
 )
-from tallygate.cli.usage.unhealthy_usage import format_by_resource, may_count_devices
+from tallygate.cli.usage.usage_report import format_by_resource, may_count_devices
 from tallygate.cli.usage.verify import (
     Drift,
     convert_drift,

@@ -1,6 +1,6 @@
 """The pods, claims for devices and reserving workloads behind a number: the amount of each, and its calculation."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,32 +12,38 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.cli.output.tables import align_rows, escape_control
 from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
-from tallygate.cli.usage.surge_usage import SurgeUsage, find_surge
-from tallygate.cli.usage.usage_report import ChosenLedger
+from tallygate.cli.usage.usage_report import ChosenLedger, SurgeUsage, find_surge
 from tallygate.cli.usage.usage_table import format_scope
 from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.counted_claims import CountedClaim, CountedDevices
-from tallygate.objects.core import Pod
+from tallygate.cluster.consumers import ConsumerAmounts, ConsumerState, CountedClaim, CountedDevices
 from tallygate.objects.devices import ResourceClaim
+from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.ledger.ledger import Ledger, Reservation
 
 
 class _Share(NamedTuple):
-    """The amount of one resource that a pod or claim uses or has reserved, and its calculation.
+    """The amount of one resource that a consumer uses or has reserved, and its calculation."""
 
-    A workload has reserved it for its pods; `workload_kind` is its kind.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    node: str
-    state: str
+    consumer: ConsumerAmounts
     amount: int
     calculation: str
-    kind: ConsumerKind = ConsumerKind.POD
-    workload_kind: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the consumer."""
+        return self.consumer.namespace
+
+    @property
+    def node(self) -> str:
+        """The node of a pod."""
+        return self.consumer.origin.node if isinstance(self.consumer.origin, StoredConsumer) else ""
+
+    @property
+    def workload_kind(self) -> str:
+        """The kind of a workload that has reserved the amount for its pods."""
+        origin = self.consumer.origin
+        return origin.workload_kind.rpartition("/")[2] if isinstance(origin, Reservation) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +82,19 @@ class ResourceConsumers:
 
 
 def _sum_used(shares: Iterable[_Share]) -> int:
-    return sum(share.amount for share in shares if share.state != _RESERVED)
-
-
-_USED, _TERMINATING, _RESERVED = "counted", "terminating", "reserved"
+    return sum(share.amount for share in shares if share.consumer.state is not ConsumerState.RESERVED)
 
 
 def list_consumers(cluster: ClusterState, chosen: ChosenLedger, namespace: str | None) -> Iterator[ResourceConsumers]:
     """Yield the consumers of each resource of a ledger, to show those of one namespace, or all."""
     active_cap, key, members = chosen
     ledger = cluster.find_ledger(key)
-    shares = [
-        *_list_pod_shares(cluster, active_cap, members),
-        *_list_claim_shares(cluster, active_cap, members, ledger),
-        *(_list_reservations(ledger) if ledger else ()),
-    ]
+    shares, explainer = dict[str, list[_Share]](), _Explainer(cluster, active_cap, ledger)
+    for consumer in sorted(cluster.list_consumers(active_cap, members, ledger, by_pod=True), key=_get_order):
+        for name, amount, calculation in explainer.explain(consumer):
+            shares.setdefault(name, []).append(_Share(consumer, amount, calculation))
     for name in sorted(active_cap.resources):
-        ledger_used = None if ledger is None else ledger.used.get(name, 0)
-        consumers = tuple(share for each, share in shares if each == name)
+        ledger_used, consumers = None if ledger is None else ledger.used.get(name, 0), tuple(shares.get(name, ()))
         identity = active_cap.definition.name, key.namespace, len(members), name
         chosen_namespace = "" if key.namespace else namespace or ""
         limits = active_cap.limits
@@ -129,9 +130,9 @@ def format_rows(consumers: ResourceConsumers) -> list[str]:
     """Return one line per pod, claim and workload."""
     cells = [
         (
-            f"{_KIND_PREFIXES.get(share.kind, share.workload_kind.lower() + ' ')}{share.namespace}/{share.name}",
+            f"{_get_prefix(share)}{share.namespace}/{share.consumer.name}",
             share.node,
-            share.state,
+            share.consumer.state.value,
             format_amount(consumers.name, share.amount),
             share.calculation,
         )
@@ -140,7 +141,9 @@ def format_rows(consumers: ResourceConsumers) -> list[str]:
     return align_rows(("CONSUMER", "NODE", "STATE", "AMOUNT", "CALCULATION"), cells) if cells else ["no consumer"]
 
 
-_KIND_PREFIXES = {ConsumerKind.POD: "", ConsumerKind.CLAIM: "resourceclaim "}
+def _get_prefix(share: _Share) -> str:
+    prefixes = {ConsumerKind.POD: "", ConsumerKind.CLAIM: "resourceclaim "}
+    return prefixes.get(share.consumer.kind, f"{share.workload_kind.lower()} ")
 
 
 def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
@@ -154,75 +157,83 @@ def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
         "used": consumers.used,
         "ledgerUsed": consumers.ledger_used,
         "usedInNamespace": consumers.used_in_namespace,
-        "pods": [_convert_share(share) for share in consumers.shown if share.kind is ConsumerKind.POD],
-        "claims": [_convert_share(share) for share in consumers.shown if share.kind is ConsumerKind.CLAIM],
-        "workloads": [_convert_share(share) for share in consumers.shown if share.kind is ConsumerKind.WORKLOAD],
+        **{
+            f"{kind}s": [_convert_share(share) for share in consumers.shown if share.consumer.kind is kind]
+            for kind in ConsumerKind
+        },
     }
 
 
 def _convert_share(share: _Share) -> dict[str, Any]:
+    consumer = share.consumer
     return {
-        "namespace": share.namespace,
-        share.kind.value: share.name,
-        "uid": share.uid,
-        **({"node": share.node} if share.kind is ConsumerKind.POD else {}),
+        "namespace": consumer.namespace,
+        consumer.kind.value: consumer.name,
+        "uid": consumer.uid,
+        **({"node": share.node} if consumer.kind is ConsumerKind.POD else {}),
         **({"kind": share.workload_kind} if share.workload_kind else {}),
-        "state": share.state,
+        "state": consumer.state.value,
         "amount": share.amount,
         "calculation": share.calculation,
     }
 
 
-def _list_pod_shares(
-    cluster: ClusterState, active_cap: ActiveCap, members: frozenset[str]
-) -> Iterator[tuple[str, _Share]]:
-    """Yield the shares of the pods with their resource, the pods in the order of their names."""
-    usage_by_group: dict[ChargeGroup, list[ExplainedAmount]] = {}
-    for namespace in sorted(members):
-        for pod in sorted(cluster.pods.list_all(namespace), key=lambda pod: pod.name):
-            if pod.has_ended:
-                continue
-            if pod.group not in usage_by_group:
-                usage_by_group[pod.group] = list(_compute_usage(active_cap, pod.group.to_pod()))
-            state = _TERMINATING if pod.is_terminating else _USED
-            for usage in usage_by_group[pod.group]:
-                identity = pod.namespace, pod.name, pod.uid, pod.node
-                yield usage.name, _Share(*identity, state, usage.amount, usage.calculation)
+def _get_order(consumer: ConsumerAmounts) -> tuple[int, str, str]:
+    """Return pods, claims and reservations in this order, each by name."""
+    is_reserved, is_claim = consumer.state is ConsumerState.RESERVED, consumer.kind is ConsumerKind.CLAIM
+    return 2 if is_reserved else int(is_claim), consumer.namespace, consumer.name
 
 
-def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[ExplainedAmount]:
-    try:
-        yield from explain_charge(active_cap, pod)
-    except QuantityError as error:
-        yield from (ExplainedAmount(name, 0, f"cannot be read: {error}") for name in active_cap.resources)
+class _Explainer:
+    """An explainer of the amounts of consumers under a cap; equal pods are explained once."""
 
+    def __init__(self, cluster: ClusterState, cap: ActiveCap, ledger: Ledger | None) -> None:
+        self._find_device = cluster.devices.find_device
+        self._cap = cap
+        self._ledger = ledger
+        self._pods: dict[ChargeGroup, Sequence[ExplainedAmount]] = {}
 
-def _list_claim_shares(
-    cluster: ClusterState, active_cap: ActiveCap, members: frozenset[str], ledger: Ledger | None
-) -> Iterator[tuple[str, _Share]]:
-    """Yield the shares of the claims with their resource, the claims in the order of their names.
+    def explain(self, consumer: ConsumerAmounts) -> Iterable[ExplainedAmount]:
+        """Return the amounts of a consumer with their calculations; nothing for a pod that has ended.
 
-    A claim that kube-scheduler made for a pod is absent while the pod counts for it.
-    """
-    claims, find_device = cluster.list_claims(active_cap, members, ledger), cluster.devices.find_device
-    for other_claim in sorted(claims, key=lambda each: (each.claim.namespace, each.claim.name)):
-        claim = other_claim.claim
-        state = _TERMINATING if claim.is_terminating else _USED
-        for name, amount in other_claim.counted.items():
-            if name in active_cap.device_meters:
-                calculation = _explain_allocated(
-                    other_claim.allocated, name, active_cap.device_meters[name], find_device
-                )
-            else:
-                calculation = _explain_claim(other_claim.decode(), name, active_cap.device_sources[name])
-                if other_claim.is_confirmed:
-                    calculation += f", of which {amount} more than its pod counts"
-            if other_claim.pod_uid:
-                calculation += (
-                    f", {'' if other_claim.is_confirmed else 'marked as '}made for pod {_format_pod(other_claim)}"
-                )
-            identity = claim.namespace, claim.name, claim.uid, ""
-            yield name, _Share(*identity, state, amount, calculation, ConsumerKind.CLAIM)
+        A claim that kube-scheduler made for a pod is absent while the pod counts for it.
+        """
+        origin = consumer.origin
+        if isinstance(origin, StoredConsumer):
+            return () if origin.has_ended else self._explain_pods(origin.group)
+        return [
+            ExplainedAmount(name, amount, self._explain_amount(origin, consumer.uid, name))
+            for name, amount in consumer.amounts.items()
+        ]
+
+    def _explain_pods(self, group: ChargeGroup) -> Sequence[ExplainedAmount]:
+        if group not in self._pods:
+            try:
+                self._pods[group] = tuple(explain_charge(self._cap, group.to_pod()))
+            except QuantityError as error:
+                text = f"cannot be read: {error}"
+                self._pods[group] = [ExplainedAmount(name, 0, text) for name in self._cap.resources]
+        return self._pods[group]
+
+    def _explain_amount(self, origin: object, uid: str, name: str) -> str:
+        match origin:
+            case CountedClaim():
+                return self._explain_claim(origin, name)
+            case Reservation() if self._ledger is not None:
+                return _explain_reservation(origin, name, self._ledger.count_attempts(uid))
+            case _:
+                return ""
+
+    def _explain_claim(self, claim: CountedClaim, name: str) -> str:
+        if name in self._cap.device_meters:
+            text = _explain_allocated(claim.allocated, name, self._cap.device_meters[name], self._find_device)
+        else:
+            text = _explain_devices(claim.decode(), name, self._cap.device_sources[name])
+            if claim.is_confirmed:
+                text += f", of which {claim.counted[name]} more than its pod counts"
+        if not claim.pod_uid:
+            return text
+        return f"{text}, {'' if claim.is_confirmed else 'marked as '}made for pod {_format_pod(claim)}"
 
 
 def _explain_allocated(counted: CountedDevices, name: str, meter: DeviceMeter, find_device: DeviceFinder) -> str:
@@ -235,7 +246,7 @@ def _explain_allocated(counted: CountedDevices, name: str, meter: DeviceMeter, f
     return f"{terms} = {total}"
 
 
-def _explain_claim(claim: ResourceClaim, name: str, sources: DeviceSources) -> str:
+def _explain_devices(claim: ResourceClaim, name: str, sources: DeviceSources) -> str:
     """Return the sum of the devices that a claim counts."""
     by_name = {name: sources}
     total = compute_claim_charge(claim, by_name).get(name, 0)
@@ -252,26 +263,6 @@ def _format_pod(claim: CountedClaim) -> str:
     return (
         f"{claim.pod_uid}, which is not stored" if pod is None else f"{pod.name}{', which has ended' * pod.has_ended}"
     )
-
-
-def _list_reservations(ledger: Ledger) -> Iterator[tuple[str, _Share]]:
-    listed = [(ledger.reservations[uid], uid, reserved) for uid, reserved in ledger.list_reserved()]
-    for reservation, uid, reserved in sorted(listed, key=lambda each: (each[0].namespace, each[0].name)):
-        for name, amount in reserved.items():
-            yield (
-                name,
-                _Share(
-                    reservation.namespace,
-                    reservation.name,
-                    uid,
-                    "",
-                    _RESERVED,
-                    amount,
-                    _explain_reservation(reservation, name, ledger.count_attempts(uid)),
-                    reservation.kind,
-                    reservation.workload_kind.rpartition("/")[2],
-                ),
-            )
 
 
 def _explain_reservation(reservation: Reservation, name: str, attempts: int) -> str:

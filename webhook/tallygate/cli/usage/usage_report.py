@@ -1,30 +1,85 @@
 """The usage report: the choice of ledgers, and a line for each ledger and each resource that it counts.
 
-Ledgers are chosen by cap, by namespace, or all.
+Ledgers are chosen by cap, by namespace, or all. A line has the surge of its cap; the report names unhealthy devices.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
+from itertools import groupby
 from typing import NamedTuple
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
-from tallygate.accounting.node_fit import UnhealthyDevices
+from tallygate.accounting.names import LIMITS_PREFIX, is_extended
+from tallygate.accounting.node_fit import UnhealthyDevices, format_unhealthy
 from tallygate.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
 from tallygate.admission.limit_schedule import LimitPeriod
 from tallygate.cli.framework import UsageError
-from tallygate.cli.usage.surge_usage import SurgeUsage, find_surge, find_surge_of_ledger
-from tallygate.cli.usage.unhealthy_usage import list_unknown_health, select_resources
 from tallygate.cluster.cap_ledger_list import CapLedgerRecord
-from tallygate.cluster.cluster_state import ClusterState, CountedUsage
-from tallygate.cluster.counted_claims import describe_uncertain
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.consumers import CountedUsage, describe_uncertain
+from tallygate.cluster.kinds import NODES
 from tallygate.policy.limit_annotations import find_invalid
+from tallygate.policy.model import NamespaceCap
 from tallygate.review.cap_messages import describe_activation
+from tallygate.review.surge_limits import find_most
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
+
+
+@dataclass(frozen=True, slots=True)
+class SurgeUsage:
+    """A surge of `amount` under one name: the time at which it began, None if it does not run, and that of its end.
+
+    The end is unknown without policies.
+    """
+
+    amount: int
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def describe(self, name: str) -> str:
+        """Return a surge that runs as text, else an empty text."""
+        if self.since is None:
+            return ""
+        end = f", until {format_time(self.until)}" if self.until is not None else ""
+        return f"surge {format_amount(name, self.amount)} since {format_time(self.since)}{end}"
+
+
+def find_surge(active_cap: ActiveCap, ledger: Ledger | None, name: str) -> SurgeUsage | None:
+    """Return the surge of a cap under a name; None without one. The smaller limit of policy and ledger counts."""
+    surge, definition = active_cap.surge.get(name), active_cap.definition.surge
+    if surge is None or definition is None:
+        return None
+    hard = active_cap.hard[name]
+    if ledger is None or name not in ledger.hard:
+        return SurgeUsage(surge)
+    most = find_most(active_cap, ledger, name)
+    since = _find_begin(ledger, name)
+    until = since + timedelta(seconds=definition.seconds) if since is not None else None
+    return SurgeUsage(max(most - min(hard, ledger.hard[name]), 0), since, until)
+
+
+def find_surge_of_ledger(ledger: Ledger, name: str) -> SurgeUsage | None:
+    """Return the surge of a ledger under a name, for a caller that has no caps."""
+    surge = ledger.surge.amounts.get(name)
+    return None if surge is None else SurgeUsage(surge, _find_begin(ledger, name))
+
+
+def _find_begin(ledger: Ledger, name: str) -> datetime | None:
+    """Return the time at which a surge began that still exceeds the hard limit of a name."""
+    since, charged = ledger.surge.since, ledger.used.get(name, 0) + ledger.reserved.get(name, 0)
+    return (
+        datetime.fromtimestamp(since, UTC) if since is not None and charged > ledger.hard.get(name, charged) else None
+    )
+
+
+def format_time(time: datetime) -> str:
+    """Return a time as Kubernetes writes it."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class ChosenLedger(NamedTuple):
@@ -428,10 +483,12 @@ def _list_remarks(
     if name in limits.periods and (limit := limits.describe(name)) != format_amount(name, limits.hard[name]):
         yield f"hard {limit}"
     if count.invalid:
-        yield (
-            "counted as 0 because of an invalid quantity: "
-            f"{format_first_names(_list_pod_names(cluster, count.invalid))}"
-        )
+        names = [
+            f"{group.namespace}/{pod}"
+            for group in count.invalid
+            for pod in cluster.pods.list_pod_names(group, group.pod_count)
+        ]
+        yield f"counted as 0 because of an invalid quantity: {format_first_names(sorted(names))}"
 
 
 def _list_lines_without_caps(cluster: ClusterState, choice: LedgerChoice) -> Iterator[UsageLine]:
@@ -462,11 +519,29 @@ def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger
         )
 
 
-def _list_pod_names(cluster: ClusterState, uids: Iterable[str]) -> list[str]:
-    return sorted(f"{pod.namespace}/{pod.name}" for pod in map(cluster.pods.find, uids) if pod is not None)
-
-
 def format_first_names(names: list[str]) -> str:
     """Return the first ten names, and the number of the others."""
     remainder = f" and {len(names) - 10} more" if len(names) > 10 else ""  # noqa: PLR2004 -- ten fit into a line
     return ", ".join(names[:10]) + remainder
+
+
+def select_resources(names: Iterable[str]) -> frozenset[str]:
+    """Return the extended resources among the names of limits, for each limit of `limits.` the resource itself."""
+    return frozenset(filter(is_extended, (name.removeprefix(LIMITS_PREFIX) for name in names)))
+
+
+def may_count_devices(caps: Sequence[NamespaceCap]) -> bool:
+    """Return whether a cap counts an extended resource; True too without caps, since ledgers have their names."""
+    return not caps or any(select_resources(cap.list_requested_names()) for cap in caps)
+
+
+def list_unknown_health(cluster: ClusterState, resources: frozenset[str]) -> Iterator[str]:
+    """Yield a note if unhealthy devices of these resources are unknown."""
+    if resources:
+        yield from cluster.list_effects((NODES,))
+
+
+def format_by_resource(unhealthy: Sequence[UnhealthyDevices]) -> Iterator[str]:
+    """Yield a line for each resource; `unhealthy` is sorted by resource."""
+    for _, devices in groupby(unhealthy, lambda each: each.resource):
+        yield format_unhealthy(tuple(devices))

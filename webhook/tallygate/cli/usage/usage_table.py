@@ -8,8 +8,7 @@ from rich.text import Text
 
 from tallygate.accounting.amounts import format_amount, is_milli
 from tallygate.cli.output.tables import FittedTable, align_rows, escape_control
-from tallygate.cli.usage.surge_usage import SurgeUsage, format_time
-from tallygate.cli.usage.usage_report import ExceededLimit, UsageLine, UsageTotal
+from tallygate.cli.usage.usage_report import ExceededLimit, SurgeUsage, UsageLine, UsageTotal, format_time
 
 _UNKNOWN = "-"
 _HEAD = ("RESOURCE", "HARD", "SOFT", "USED", "RESERVED", "FREE", "UTILIZATION")

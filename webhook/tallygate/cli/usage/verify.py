@@ -24,18 +24,16 @@ from typing import Any, NamedTuple
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import ConsumerKind
-from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.cli.output.tables import align_rows
 from tallygate.cli.usage.usage_report import SOURCE_MARK, ChosenLedger
 from tallygate.cli.usage.usage_table import format_scope
 from tallygate.cluster.cap_ledger_list import CapLedgerRecord
 from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.counted_claims import CountedClaim, CountedDevices
+from tallygate.cluster.consumers import CountedClaim, CountedDevices
 from tallygate.cluster.kinds import CLAIMS, CLASSES, SLICES
 from tallygate.objects.devices import ResourceClaim
 from tallygate.state.informers.consumer_columns import StoredConsumer
-from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 
 _CLOCK_SKEW_SECONDS = 10.0
@@ -92,8 +90,7 @@ def find_drift(cluster: ClusterState, chosen: ChosenLedger) -> Iterator[Drift]:
     ledger_record = find_comparable_ledger(cluster, chosen)
     if ledger_record is None or ledger_record.ledger is None:
         return
-    ledger, counted = ledger_record.ledger, _sum_pods(cluster, chosen, ledger_record)
-    _add_claims(counted, cluster, chosen, ledger_record)
+    ledger, counted = ledger_record.ledger, _sum_consumers(cluster, chosen, ledger_record, ledger_record.ledger)
     names = sorted((ledger.resources & chosen.active_cap.resources) - find_incomparable(cluster, chosen).keys())
     yield from _compare_used(chosen, ledger, counted, names)
     yield from _compare_reservations(chosen, ledger, counted.by_uid, names)
@@ -221,49 +218,46 @@ def _create_drift(  # noqa: PLR0913, PLR0917 -- a Drift, field by field
     return Drift(*identity, consumer, name, ledger, stored, reason, kind, group)
 
 
-def _sum_pods(cluster: ClusterState, chosen: ChosenLedger, ledger_record: CapLedgerRecord) -> _CountedAmounts:
-    counted, charges = _CountedAmounts(), dict[ChargeGroup, Amounts]()
-    pods_revision, created_before = (
-        ledger_record.ledger.pods_revision if ledger_record.ledger else 0,
-        _get_creation_limit(cluster, ledger_record),
-    )
-    for namespace in chosen.members:
-        for pod in cluster.pods.list_all(namespace):
-            if pod.group not in charges:
-                charges[pod.group] = _compute_charge(chosen.active_cap, pod)
-            charge = charges[pod.group]
-            if pod.revision <= pods_revision:
-                counted.by_uid[pod.uid] = NO_AMOUNTS if pod.has_ended else charge
-                counted.certain.update(counted.by_uid[pod.uid])
-            elif not pod.has_ended and cluster.creation_times.get(pod.uid, created_before) < created_before:
-                counted.certain.update(charge)
-            else:
-                counted.uncertain.update(charge)
+def _sum_consumers(
+    cluster: ClusterState, chosen: ChosenLedger, ledger_record: CapLedgerRecord, ledger: Ledger
+) -> _CountedAmounts:
+    """Return the pods and claims that the ledger has counted, or may have."""
+    counted, created_before = _CountedAmounts(), _get_creation_limit(cluster, ledger_record)
+    for consumer in cluster.list_consumers(chosen.active_cap, chosen.members, ledger, by_pod=True):
+        is_old = cluster.creation_times.get(consumer.uid, created_before) < created_before
+        match consumer.origin:
+            case StoredConsumer() as pod:
+                _add_pod(counted, pod, consumer.amounts, ledger, is_old=is_old)
+            case CountedClaim() as claim:
+                _add_claim(counted, claim, chosen.active_cap, ledger, is_old=is_old)
     return counted
 
 
-def _add_claims(
-    counted: _CountedAmounts, cluster: ClusterState, chosen: ChosenLedger, ledger_record: CapLedgerRecord
-) -> None:
-    """Add the claims that the ledger has counted, or may have."""
-    ledger, created_before = ledger_record.ledger, _get_creation_limit(cluster, ledger_record)
-    pods_revision, claims_revision = (ledger.pods_revision, ledger.claims_revision) if ledger else (0, 0)
-    for claim in cluster.list_claims(chosen.active_cap, chosen.members, ledger):
-        uid, is_unchanged = claim.claim.uid, claim.claim.revision <= claims_revision
-        is_pod_known = not claim.pod_uid or (claim.pod is not None and claim.pod.revision <= pods_revision)
-        are_devices_known = is_unchanged and _is_countable(claim.allocated)
-        (counted.certain if are_devices_known else counted.uncertain).update(claim.allocated.amounts)
-        if is_unchanged and is_pod_known:
-            if are_devices_known:
-                counted.by_uid[uid] = claim.counted
-            counted.certain.update(claim.counted - claim.allocated.amounts)
-            continue
-        largest = _compute_largest(chosen.active_cap, claim)
-        is_old = cluster.creation_times.get(uid, created_before) < created_before
-        if is_old and not claim.pod_uid and _is_allocated(claim):
-            counted.certain.update(claim.charge)
-            largest = largest.find_shortfall(claim.charge)
-        counted.uncertain.update(largest)
+def _add_pod(counted: _CountedAmounts, pod: StoredConsumer, charge: Amounts, ledger: Ledger, *, is_old: bool) -> None:
+    if pod.revision <= ledger.pods_revision:
+        counted.by_uid[pod.uid] = NO_AMOUNTS if pod.has_ended else charge
+        counted.certain.update(counted.by_uid[pod.uid])
+    elif not pod.has_ended and is_old:
+        counted.certain.update(charge)
+    else:
+        counted.uncertain.update(charge)
+
+
+def _add_claim(counted: _CountedAmounts, claim: CountedClaim, cap: ActiveCap, ledger: Ledger, *, is_old: bool) -> None:
+    is_unchanged = claim.claim.revision <= ledger.claims_revision
+    is_pod_known = not claim.pod_uid or (claim.pod is not None and claim.pod.revision <= ledger.pods_revision)
+    are_devices_known = is_unchanged and _is_countable(claim.allocated)
+    (counted.certain if are_devices_known else counted.uncertain).update(claim.allocated.amounts)
+    if is_unchanged and is_pod_known:
+        if are_devices_known:
+            counted.by_uid[claim.claim.uid] = claim.counted
+        counted.certain.update(claim.counted - claim.allocated.amounts)
+        return
+    largest = _compute_largest(cap, claim)
+    if is_old and not claim.pod_uid and _is_allocated(claim):
+        counted.certain.update(claim.charge)
+        largest = largest.find_shortfall(claim.charge)
+    counted.uncertain.update(largest)
 
 
 def _is_countable(devices: CountedDevices) -> bool:
@@ -287,11 +281,3 @@ def _get_creation_limit(cluster: ClusterState, ledger_record: CapLedgerRecord) -
     """Return the time, in seconds since 1970, such that pods created before it are in the used amounts."""
     counted_before = ledger_record.counted_at.timestamp() - _CLOCK_SKEW_SECONDS if ledger_record.counted_at else 0.0
     return max(counted_before, cluster.read_at - _MAX_COUNT_DELAY_SECONDS if cluster.read_at else 0.0)
-
-
-def _compute_charge(active_cap: ActiveCap, pod: StoredConsumer) -> Amounts:
-    """Return the charge of a pod of this group, unless it has ended; a pod with an invalid quantity charges nothing."""
-    try:
-        return active_cap.compute_charge(pod.group.to_pod()).amounts
-    except QuantityError:
-        return NO_AMOUNTS

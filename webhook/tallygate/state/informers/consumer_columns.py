@@ -133,9 +133,12 @@ class ConsumerColumns:
         Groups of terminating pods come last.
         """
         flags, groups, indexes = self._flags, self._group, self._indexes_by_namespace.get(namespace, ())
-        for state in (0, _TERMINATING):
-            counts = Counter([groups[index] for index in indexes if flags[index] == state])
-            yield from ((group, bool(state), count) for group, count in counts.items())
+        terminating = Counter([groups[index] for index in indexes if flags[index] == _TERMINATING])
+        for group, count in self._group_counts.get(namespace, _NO_COUNTS).items():
+            if running := count - terminating.get(group, 0):
+                yield group, False, running
+        for group, count in terminating.items():
+            yield group, True, count
 
     def list_pod_names(self, namespace: str, group: ChargeGroup, max_names: int, *, is_terminating: bool) -> list[str]:
         """Return the first `max_names` names of the pods of one namespace, charge group and state."""

@@ -190,13 +190,17 @@ class UsageInputs(NamedTuple):
 
 
 class GroupUsage(NamedTuple):
-    """The pods or claims of one namespace and charge group: their number, and what each uses under a cap."""
+    """The pods or claims of one namespace and charge group: their number, and what each uses under a cap.
+
+    A group with an invalid quantity uses nothing.
+    """
 
     namespace: str
     group: ChargeGroup
     is_terminating: bool
     pod_count: int
     used_per_pod: Amounts
+    is_valid: bool = True
 
 
 class ConsumerStore:
@@ -299,7 +303,7 @@ class ConsumerStore:
         return self._sum_usage(inputs)
 
     def list_groups(self, cap: ChargeableCap, namespaces: Iterable[str]) -> Iterator[GroupUsage]:
-        """Yield the consumers of these namespaces with used amounts under a cap, counted by group and state.
+        """Yield the consumers of these namespaces with used or invalid amounts under a cap, counted by group and state.
 
         Each namespace is read at its own time, so other threads wait for one namespace at most.
 
@@ -318,6 +322,22 @@ class ConsumerStore:
                     amounts_by_group[group] = charges.get_amounts(group)
                 if used_per_pod := amounts_by_group[group]:
                     yield GroupUsage(namespace, group, is_terminating, pod_count, used_per_pod)
+                elif used_per_pod is None:
+                    yield GroupUsage(namespace, group, is_terminating, pod_count, NO_AMOUNTS, is_valid=False)
+
+    def list_amounts(
+        self, cap: ChargeableCap, namespaces: Iterable[str]
+    ) -> Iterator[tuple[StoredConsumer, Amounts | None]]:
+        """Yield the consumers of these namespaces, each with the amounts that it uses under a cap until it has ended.
+
+        Raises:
+            NotSyncedError: if there was no complete list yet.
+        """
+        with self._lock:
+            self._require_revision()
+            charges = self._charges_cache.get_charges(cap)
+            consumers = [consumer for namespace in namespaces for consumer in self._columns.list_all(namespace)]
+        return ((consumer, charges.get_amounts(consumer.group)) for consumer in consumers)
 
     def list_charge_groups(self, namespaces: Iterable[str]) -> list[ChargeGroup]:
         with self._lock:
