@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tallygate.cli.scenarios.scenario_files import create_scenario_format_checker, get_scenario_language
+from tallygate.cli.scenarios.scenario_files import get_scenario_language
 
 SCHEMA = get_scenario_language().schema
 
@@ -53,7 +53,8 @@ def test_every_optional_property_describes_its_default(path: str) -> None:
 def test_every_example_is_valid(path: str) -> None:
     part = PROPERTIES[path]
     for example in part["examples"]:
-        Draft202012Validator(part, format_checker=create_scenario_format_checker()).validate(example)
+        checker = get_scenario_language().validator.format_checker
+        Draft202012Validator(part, format_checker=checker).validate(example)
 
 
 def test_a_step_with_two_actions_is_invalid() -> None:

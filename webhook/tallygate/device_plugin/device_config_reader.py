@@ -7,12 +7,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
-
-from jsonschema import FormatChecker
 
 from tallygate.accounting.name_rules import NameContext, find_name_problems
 from tallygate.accounting.names import is_extended
@@ -25,11 +23,10 @@ from tallygate.device_plugin.device_config import (
     DeviceResource,
 )
 from tallygate.device_plugin.device_inventory import DEVICE_ID, MAX_ID_LENGTH, create_device_id
-from tallygate.documents.scalars import Number
 from tallygate.documents.syntax_tree import Mapping as MappingNode
 from tallygate.documents.syntax_tree import Node, Position, Scalar, join_path
 from tallygate.policy import policy_codes
-from tallygate.policy.formats import FormatError, check_label_key, quote_text
+from tallygate.policy.formats import FormatError, check_label_key, create_format_checker, quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import SourceLocation
 from tallygate.policy.parse import read_policy_text
@@ -58,7 +55,7 @@ def get_device_schema() -> DocumentSchema:
     text = files("tallygate.device_plugin").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
     return DocumentSchema(
         json.loads(text),
-        create_device_format_checker(),
+        create_format_checker(_TEXT_CHECKS, _NUMBER_CHECKS),
         required_head="apiVersion: tallygate.dev/v1alpha1 and kind: DevicePluginConfig",
         document_form=f"a configuration must be a mapping with apiVersion, kind and resources; write {_EXAMPLE}",
     )
@@ -176,36 +173,11 @@ _MAX_NUMA_NODE: Final = 1023
 _MAX_CHECKS: Final = 100
 
 
-def create_device_format_checker() -> FormatChecker:
-    format_checker = FormatChecker(formats=())
-    for name, check in _TEXT_CHECKS.items():
-        format_checker.checks(name, raises=FormatError)(_create_text_format(check))
-    for name, (least, most, subject) in _NUMBER_BOUNDS.items():
-        format_checker.checks(name, raises=FormatError)(_create_number_format(least, most, subject))
-    return format_checker
-
-
-def _create_text_format(check: Callable[[str], None]) -> Callable[[Any], bool]:
-    def is_valid(instance: Any) -> bool:
-        if isinstance(instance, str):
-            check(instance)
-        return True
-
-    return is_valid
-
-
-def _create_number_format(least: int, most: int, subject: str) -> Callable[[Any], bool]:
-    def is_valid(instance: Any) -> bool:
-        text = instance.text if isinstance(instance, Number) else ""
-        is_whole = text.isascii() and text.isdigit() and len(text) <= len(str(most))
-        if isinstance(instance, Number) and not (is_whole and least <= int(text) <= most):
-            raise FormatError(
-                policy_codes.BAD_QUANTITY,
-                f"{quote_text(text)} is no {subject}; write a whole number from {least} to {most}",
-            )
-        return True
-
-    return is_valid
+def _check_number(least: int, most: int, subject: str, text: str) -> None:
+    is_whole = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    if not (is_whole and least <= int(text) <= most):
+        message = f"{quote_text(text)} is no {subject}; write a whole number from {least} to {most}"
+        raise FormatError(policy_codes.BAD_QUANTITY, message)
 
 
 def _check_resource_name(text: str) -> None:
@@ -360,8 +332,8 @@ _TEXT_CHECKS: dict[str, Callable[[str], None]] = {
     "duration": _check_duration,
     "label-key": check_label_key,
 }
-_NUMBER_BOUNDS: dict[str, tuple[int, int, str]] = {
-    "replicas": (1, MAX_REPLICAS, "number of replicas"),
-    "numa-node": (0, _MAX_NUMA_NODE, "NUMA node"),
-    "check-count": (1, _MAX_CHECKS, "number of checks"),
+_NUMBER_CHECKS: dict[str, Callable[[str], None]] = {
+    "replicas": partial(_check_number, 1, MAX_REPLICAS, "number of replicas"),
+    "numa-node": partial(_check_number, 0, _MAX_NUMA_NODE, "NUMA node"),
+    "check-count": partial(_check_number, 1, _MAX_CHECKS, "number of checks"),
 }

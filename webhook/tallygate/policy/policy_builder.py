@@ -159,14 +159,6 @@ class Fields:
         node = self.get_node(name)
         return node.text if isinstance(node, syntax_tree.Scalar) else default
 
-    def get_flag(self, name: str, *, default: bool) -> bool:
-        """Return a boolean, or the default if it is missing."""
-        node = self.get_node(name)
-        return bool(node.value) if isinstance(node, syntax_tree.Scalar) else default
-
-    def get_texts(self, name: str) -> tuple[str, ...]:
-        return tuple(item.text for item in self.get_items(name) if isinstance(item, syntax_tree.Scalar))
-
     def get_items(self, name: str) -> list[syntax_tree.Node]:
         node = self.get_node(name)
         return node.items if isinstance(node, syntax_tree.Sequence) else []
@@ -182,12 +174,6 @@ class Fields:
         node = self.get_node(path)
         return list(node.entries) if isinstance(node, syntax_tree.Mapping) else []
 
-    def get_pairs(self) -> AnyMapping[str, str]:
-        entries = self._node.entries if self._node else ()
-        return MappingProxyType(
-            {entry.name: entry.value.text for entry in entries if isinstance(entry.value, syntax_tree.Scalar)}
-        )
-
 
 def list_node_locations(file: str, path: str, node: syntax_tree.Node) -> Iterator[tuple[str, SourceLocation]]:
     """Yield the paths below a node with their locations; `requests.X` has the path of `X`, as in the model."""
@@ -199,11 +185,6 @@ def list_node_locations(file: str, path: str, node: syntax_tree.Node) -> Iterato
     elif isinstance(node, syntax_tree.Sequence):
         for index, child in enumerate(node.items):
             yield from list_node_locations(file, syntax_tree.join_path(path, index), child)
-
-
-def get_factor_name(item: syntax_tree.Node) -> str:
-    """Return the resource of a factor of a product: a name, or a mapping with `resource`."""
-    return item.text if isinstance(item, syntax_tree.Scalar) else Fields(item).get_text("resource")
 
 
 class _Description(TypedDict):

@@ -12,17 +12,14 @@ from functools import cache
 from importlib.resources import files
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Final
-
-from jsonschema import FormatChecker
+from typing import Final
 
 from tallygate.cli.manifests.manifest_files import STDIN, find_files, format_file_name
 from tallygate.cli.output.findings import STDIN_NAME
 from tallygate.cli.scenarios.scenario import MAX_PODS, Scenario
 from tallygate.cli.scenarios.scenario_builder import build_scenario
-from tallygate.documents.scalars import Number
 from tallygate.documents.syntax_tree import Mapping, Node, Scalar
-from tallygate.policy.formats import FormatError, create_format_checker, quote_text
+from tallygate.policy.formats import FORMAT_CHECKS, NUMBER_CHECKS, FormatError, create_format_checker, quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import SourceLocation
 from tallygate.policy.parse import MAX_FILE_BYTES, is_foreign, is_policy, read_policy_text
@@ -48,70 +45,54 @@ def get_scenario_language() -> DocumentSchema:
     schema = json.loads(files("tallygate.cli.scenarios").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
     return DocumentSchema(
         schema,
-        create_scenario_format_checker(),
+        create_format_checker(_TEXT_CHECKS, {**NUMBER_CHECKS, "count": _check_count}),
         required_head="apiVersion: v1 and kind: Pod, say",
         document_form="a scenario must be a mapping with name and steps; `tallygate test --help` shows one",
     )
 
 
-def create_scenario_format_checker() -> FormatChecker:
-    """Return a checker of the formats of policies, and of `path`, `count`, `duration`, `time` and `cidr`."""
-    format_checker = create_format_checker()
-    format_checker.checks("path", raises=FormatError)(_is_path)
-    format_checker.checks("count", raises=FormatError)(_is_count)
-    format_checker.checks("duration", raises=FormatError)(_is_duration)
-    format_checker.checks("time", raises=FormatError)(_is_time)
-    format_checker.checks("cidr", raises=FormatError)(_is_cidr)
-    return format_checker
+def _check_path(text: str) -> None:
+    if not (text.strip() and text.isprintable()):
+        raise FormatError(UNREADABLE, f"{quote_text(text)!a} is no path; write one as in ../caps.yaml")
 
 
-def _is_path(instance: Any) -> bool:
-    """Check that a path is not empty and printable."""
-    if isinstance(instance, str) and not (instance.strip() and instance.isprintable()):
-        raise FormatError(UNREADABLE, f"{quote_text(instance)!a} is no path; write one as in ../caps.yaml")
-    return True
+def _check_count(text: str) -> None:
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_PODS)) or int(text) > MAX_PODS:
+        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is no number of pods here; write one from 0 to {MAX_PODS}")
 
 
-def _is_count(instance: Any) -> bool:
-    if isinstance(instance, Number):
-        text = instance.text
-        if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_PODS)) or int(text) > MAX_PODS:
-            raise FormatError(
-                BAD_QUANTITY, f"{quote_text(text)} is no number of pods here; write one from 0 to {MAX_PODS}"
-            )
-    return True
+def _check_duration(text: str) -> None:
+    try:
+        seconds = parse_duration(text)
+    except DurationError as error:
+        raise FormatError(BAD_QUANTITY, str(error)) from error
+    if seconds > MAX_WAIT_SECONDS:
+        raise FormatError(BAD_LENGTH, f"{quote_text(text)} is longer than 24h, which is all that one step waits")
 
 
-def _is_duration(instance: Any) -> bool:
-    if isinstance(instance, str):
-        try:
-            seconds = parse_duration(instance)
-        except DurationError as error:
-            raise FormatError(BAD_QUANTITY, str(error)) from error
-        if seconds > MAX_WAIT_SECONDS:
-            raise FormatError(
-                BAD_LENGTH, f"{quote_text(instance)} is longer than 24h, which is all that one step waits"
-            )
-    return True
+def _check_time(text: str) -> None:
+    try:
+        parse_time(text)
+    except TimeError as error:
+        raise FormatError(BAD_TIME, f"{quote_text(text)} is no time: {error}") from error
 
 
-def _is_time(instance: Any) -> bool:
-    if isinstance(instance, str):
-        try:
-            parse_time(instance)
-        except TimeError as error:
-            raise FormatError(BAD_TIME, f"{quote_text(instance)} is no time: {error}") from error
-    return True
+def _check_cidr(text: str) -> None:
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        message = f"{quote_text(text)} is no range of addresses; write one as in 10.1.2.0/26"
+        raise FormatError(BAD_QUANTITY, message) from None
 
 
-def _is_cidr(instance: Any) -> bool:
-    if isinstance(instance, str):
-        try:
-            ip_network(instance, strict=False)
-        except ValueError:
-            text = f"{quote_text(instance)} is no range of addresses; write one as in 10.1.2.0/26"
-            raise FormatError(BAD_QUANTITY, text) from None
-    return True
+_TEXT_CHECKS: Final = {
+    **FORMAT_CHECKS,
+    "path": _check_path,
+    "duration": _check_duration,
+    "time": _check_time,
+    "cidr": _check_cidr,
+}
+"""The formats of texts: those of policies, and of scenarios."""
 
 
 @dataclass(slots=True)
