@@ -174,34 +174,23 @@ class InformerPodDefaults:
             partial(log.info, "pod-defaults-evaluated", message=again),
             each_change=False,
         )
-        self._limit_ranges = Informer(
-            namespaced_stores.LIMIT_RANGE_CODEC, client_config, store.limit_ranges.apply, store.limit_ranges.__len__
+        watched: tuple[tuple[Any, namespaced_stores.NamespacedStore[Any]], ...] = (
+            (namespaced_stores.LIMIT_RANGE_CODEC, store.limit_ranges),
+            (namespaced_stores.PRIORITY_CLASS_CODEC, store.priority_classes),
+            (namespaced_stores.RUNTIME_CLASS_CODEC, store.runtime_classes),
         )
-        self._priority_classes = Informer(
-            namespaced_stores.PRIORITY_CLASS_CODEC,
-            client_config,
-            store.priority_classes.apply,
-            store.priority_classes.__len__,
-        )
-        self._runtime_classes = Informer(
-            namespaced_stores.RUNTIME_CLASS_CODEC,
-            client_config,
-            store.runtime_classes.apply,
-            store.runtime_classes.__len__,
-        )
+        self._informers = [Informer(codec, client_config, listed.apply, listed.__len__) for codec, listed in watched]
 
     def start(self) -> None:
-        self._limit_ranges.start()
-        self._priority_classes.start()
-        self._runtime_classes.start()
+        for informer in self._informers:
+            informer.start()
 
     def stop(self) -> None:
-        self._limit_ranges.stop()
-        self._priority_classes.stop()
-        self._runtime_classes.stop()
+        for informer in self._informers:
+            informer.stop()
 
     def list_statuses(self) -> tuple[InformerStatus, ...]:
-        return self._limit_ranges.get_status(), self._priority_classes.get_status(), self._runtime_classes.get_status()
+        return tuple(informer.get_status() for informer in self._informers)
 
     def find_pod_defaults(self, namespace: str) -> PodDefaults:
         """Return the values that built-in admission gives new pods of a namespace."""

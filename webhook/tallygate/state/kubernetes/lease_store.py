@@ -10,6 +10,8 @@ import msgspec
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
 from tallygate.kube.transport import Response
+from tallygate.objects import coordination
+from tallygate.objects.meta import ObjectMeta
 from tallygate.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 CAPS_ANNOTATION = "tallygate.dev/caps"
@@ -21,34 +23,7 @@ _TIMEOUT_SECONDS = 5.0
 _MAX_MESSAGE_BYTES = 500  # characters of a server's answer
 
 
-class _Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    name: str
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    resource_version: str = ""
-    uid: str = ""
-
-
-class _Spec(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class _Lease(msgspec.Struct, rename="camel", frozen=True):
-    metadata: _Metadata
-    spec: _Spec = _Spec()
-    api_version: str = "coordination.k8s.io/v1"
-    kind: str = "Lease"
-
-
-class _LeaseList(msgspec.Struct, frozen=True):
-    items: list[_Lease]
-
-
-_LIST_DECODER = msgspec.json.Decoder(_LeaseList)
+_LIST_DECODER = msgspec.json.Decoder(coordination.LeaseList)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -116,25 +91,32 @@ class KubernetesLeaseStore:
         if response.status not in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
             raise _create_error(response)
 
-    def _encode_lease(self, lease: Lease) -> _Lease:
+    def _encode_lease(self, lease: Lease) -> coordination.Lease:
         annotations = {} if lease.caps is None else {CAPS_ANNOTATION: " ".join(sorted(lease.caps))}
-        metadata = _Metadata(lease.name, _LABELS, annotations, lease.version)
+        metadata = ObjectMeta(
+            name=lease.name,
+            resource_version=lease.version or None,
+            labels=_LABELS,
+            annotations=annotations or None,
+        )
         renew_time = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
         seconds = max(1, round(lease.duration_seconds))
-        return _Lease(
+        return coordination.Lease(
             metadata,
-            _Spec(lease.holder or None, seconds, lease.acquire_time or renew_time, renew_time, lease.transitions),
+            coordination.LeaseSpec(
+                lease.holder or None, seconds, lease.acquire_time or renew_time, renew_time, lease.transitions
+            ),
         )
 
 
-def _decode_lease(stored: _Lease) -> Lease:
+def _decode_lease(stored: coordination.Lease) -> Lease:
     metadata, spec = stored.metadata, stored.spec
-    caps = metadata.annotations.get(CAPS_ANNOTATION)
+    caps = (metadata.annotations or {}).get(CAPS_ANNOTATION)
     return Lease(
-        metadata.name,
+        metadata.name or "",
         spec.holder_identity or "",
         float(spec.lease_duration_seconds or 0),
-        metadata.resource_version,
+        metadata.resource_version or "",
         None if caps is None else frozenset(caps.split()),
         spec.lease_transitions or 0,
         spec.acquire_time or "",

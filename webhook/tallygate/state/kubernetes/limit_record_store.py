@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from tallygate.kube.resource_codec import create_response_error
+from tallygate.objects.coordination import Lease, LeaseList, LeaseSpec
+from tallygate.objects.meta import ObjectMeta, OwnerReference
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX, LimitRecords, select_texts
 from tallygate.state.ports import StoreUnavailableError
 
@@ -25,38 +27,8 @@ _NAME_PREFIX: Final = "tallygate-limits."
 _TIMEOUT_SECONDS: Final = 5.0
 
 
-class _OwnerReference(msgspec.Struct, rename="camel", frozen=True):
-    name: str
-    uid: str
-    api_version: str = "v1"
-    kind: str = "Namespace"
-
-
-class _Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    name: str
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    owner_references: tuple[_OwnerReference, ...] = ()
-    resource_version: str = ""
-
-
-class _Spec(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    holder_identity: str | None = None
-
-
-class _Lease(msgspec.Struct, rename="camel", frozen=True):
-    metadata: _Metadata
-    spec: _Spec = _Spec()
-    api_version: str = "coordination.k8s.io/v1"
-    kind: str = "Lease"
-
-
-class _LeaseList(msgspec.Struct, frozen=True):
-    items: tuple[_Lease, ...]
-
-
-_LIST_DECODER = msgspec.json.Decoder(_LeaseList)
-_LEASE_DECODER = msgspec.json.Decoder(_Lease)
+_LIST_DECODER = msgspec.json.Decoder(LeaseList)
+_LEASE_DECODER = msgspec.json.Decoder(Lease)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -144,20 +116,23 @@ def decode_record(content: bytes | msgspec.Raw) -> LimitRecord | None:
         ValueError: if the content is not a Lease.
     """
     lease = _LEASE_DECODER.decode(content)
-    is_record = _LABELS.items() <= lease.metadata.labels.items() and lease.metadata.owner_references
+    is_record = _LABELS.items() <= (lease.metadata.labels or {}).items() and lease.metadata.owner_references
     return _decode(lease) if is_record else None
 
 
-def _decode(lease: _Lease) -> LimitRecord:
+def _decode(lease: Lease) -> LimitRecord:
     meta = lease.metadata
-    (owner, *_) = meta.owner_references
-    return LimitRecord(
-        owner.uid, owner.name, select_texts(meta.annotations), lease.spec.holder_identity or "", meta.resource_version
+    (owner, *_) = meta.owner_references or (OwnerReference(),)
+    texts, user = select_texts(meta.annotations), lease.spec.holder_identity or ""
+    return LimitRecord(owner.uid or "", owner.name or "", texts, user, meta.resource_version or "")
+
+
+def _encode(record: LimitRecord) -> Lease:
+    metadata = ObjectMeta(
+        name=f"{_NAME_PREFIX}{record.namespace}",
+        resource_version=record.version or None,
+        labels=_LABELS,
+        annotations={f"{ANNOTATION_PREFIX}{cap}": text for cap, text in sorted(record.texts.items())},
+        owner_references=[OwnerReference("Namespace", record.namespace, record.namespace_uid, api_version="v1")],
     )
-
-
-def _encode(record: LimitRecord) -> _Lease:
-    annotations = {f"{ANNOTATION_PREFIX}{cap}": text for cap, text in sorted(record.texts.items())}
-    owner = _OwnerReference(record.namespace, record.namespace_uid)
-    name = f"{_NAME_PREFIX}{record.namespace}"
-    return _Lease(_Metadata(name, _LABELS, annotations, (owner,), record.version), _Spec(record.user or None))
+    return Lease(metadata, LeaseSpec(record.user or None))
