@@ -61,10 +61,6 @@ def _list_range(count: object) -> object:
     return list(range(_require_int(count)))
 
 
-def _reverse(values: object) -> object:
-    return _require_list(values)[::-1]
-
-
 def _keep_distinct(values: object) -> object:
     distinct: list[object] = []
     for value in _require_list(values):
@@ -146,14 +142,6 @@ def _choose(values: object, sign: int, name: str) -> object:
     return chosen
 
 
-def _choose_least(values: object) -> object:
-    return _choose(values, 1, "min")
-
-
-def _choose_greatest(values: object) -> object:
-    return _choose(values, -1, "max")
-
-
 def _includes(target: object, item: object) -> object:
     """Return whether a list has an item, or another value equals it (includesFunc in compile.go)."""
     if not isinstance(target, list):
@@ -171,10 +159,6 @@ def _includes(target: object, item: object) -> object:
 def _contains_all(values: object, wanted: object) -> object:
     items = _require_list(values)
     return all(runtime_values.is_list_member(value, items) for value in _require_list(wanted))
-
-
-def _are_equivalent(left: object, right: object) -> object:
-    return bool(_contains_all(left, right)) and _contains_all(right, left)
 
 
 def _intersect(left: object, right: object) -> object:
@@ -206,10 +190,6 @@ def _get_value(optional: object) -> object:
     return found.value
 
 
-def _has_value(optional: object) -> object:
-    return _require_optional(optional).has_value
-
-
 def _get_last(values: object) -> object:
     items = _require_list(values)
     return runtime_values.Optional(items[-1]) if items else runtime_values.NONE
@@ -230,20 +210,20 @@ COLLECTION_FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "distinct": _keep_distinct,
     "first": _get_first,
     "flatten": _flatten,
-    "hasValue": _has_value,
+    "hasValue": lambda optional: _require_optional(optional).has_value,
     "includes": _includes,
     "isSorted": _is_sorted,
     "last": _get_last,
     "lists.range": _list_range,
-    "max": _choose_greatest,
-    "min": _choose_least,
+    "max": lambda values: _choose(values, -1, "max"),
+    "min": lambda values: _choose(values, 1, "min"),
     "optional.none": lambda: runtime_values.NONE,
     "optional.of": runtime_values.Optional,
     "optional.ofNonZeroValue": _make_nonzero,
     "optional.unwrap": _unwrap,
-    "reverse": _reverse,
+    "reverse": lambda values: _require_list(values)[::-1],
     "sets.contains": _contains_all,
-    "sets.equivalent": _are_equivalent,
+    "sets.equivalent": lambda left, right: bool(_contains_all(left, right)) and _contains_all(right, left),
     "sets.intersects": _intersect,
     "slice": _slice,
     "sort": _sort,

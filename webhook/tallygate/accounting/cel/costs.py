@@ -70,18 +70,10 @@ def _measure_text_conversion(arguments: Sequence[object], result: object) -> int
     return _measure_target(arguments, result) if type(arguments[0]) is not type(result) else 1
 
 
-def _measure_string_conversion(arguments: Sequence[object], result: object) -> int:
-    return _measure_target(arguments, result) if isinstance(arguments[0], bytes) else 1
-
-
 def _measure_rewriting(arguments: Sequence[object], result: object) -> int:
     cost = _count_traversal(measure_size(arguments[0]) * 2)
     size = measure_size(result)
     return max(cost, _count_traversal(size)) if size > _LARGE_RESULT else cost
-
-
-def _measure_join(_: Sequence[object], result: object) -> int:
-    return _count_traversal(measure_size(result) * 2)
 
 
 def _measure_pattern(arguments: Sequence[object], _: object) -> int:
@@ -92,10 +84,6 @@ def _measure_pattern(arguments: Sequence[object], _: object) -> int:
 
 def _measure_contains(arguments: Sequence[object], _: object) -> int:
     return _count_traversal(measure_size(arguments[0])) * _count_traversal(measure_size(arguments[1]))
-
-
-def _measure_membership(arguments: Sequence[object], _: object) -> int:
-    return measure_size(arguments[1]) if isinstance(arguments[1], list) else 1
 
 
 def _measure_traversal(arguments: Sequence[object], _: object) -> int:
@@ -115,10 +103,6 @@ def _traverse(value: object) -> int:
     return 1
 
 
-def _measure_result(_: Sequence[object], result: object) -> int:
-    return measure_size(result) + LIST_COST + 1
-
-
 def _measure_flattening(arguments: Sequence[object], result: object) -> int:
     depth = arguments[1] if len(arguments) > 1 else 1
     assert isinstance(depth, int)  # noqa: S101
@@ -135,14 +119,6 @@ def _measure_self_comparison(arguments: Sequence[object], _: object) -> int:
 
 def _measure_product(arguments: Sequence[object], _: object) -> int:
     return 1 + measure_size(arguments[0]) * measure_size(arguments[1])
-
-
-def _measure_double_product(arguments: Sequence[object], _: object) -> int:
-    return 1 + measure_size(arguments[0]) * measure_size(arguments[1]) * 2
-
-
-def _measure_canonical(arguments: Sequence[object], _: object) -> int:
-    return _count_traversal(measure_size(arguments[0]) * 2)
 
 
 def _measure_prefix(network: object) -> int:
@@ -170,36 +146,32 @@ def _measure_parsing(value: object) -> int:
     return _count_traversal(len(value)) if isinstance(value, str) else 0
 
 
-def _measure_ip(arguments: Sequence[object], result: object) -> int:
-    return _measure_target(arguments, result) if isinstance(arguments[0], str) else 1
-
-
 _BY_FUNCTION: Final[Mapping[str, Measure]] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _measure_traversal),
     **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _measure_target),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver", "cidr", "isIP", "isCIDR"), _measure_target),
     **dict.fromkeys(("replace", "split"), _measure_rewriting),
     **dict.fromkeys(("find", "findAll"), _measure_pattern),
-    "join": _measure_join,
-    "ip": _measure_ip,
-    "ip.isCanonical": _measure_canonical,
+    "join": lambda _, result: _count_traversal(measure_size(result) * 2),
+    "ip": lambda arguments, result: _measure_target(arguments, result) if isinstance(arguments[0], str) else 1,
+    "ip.isCanonical": lambda arguments, _: _count_traversal(measure_size(arguments[0]) * 2),
     "containsIP": _measure_address_containment,
     "containsCIDR": _measure_network_containment,
 }
 _BY_OVERLOAD: Final[Mapping[str, Measure]] = {
     **dict.fromkeys(("startsWith", "endsWith", "strings.quote"), _measure_target),
     **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _measure_order),
-    **dict.fromkeys(("slice", "lists.range", "reverse"), _measure_result),
+    **dict.fromkeys(("slice", "lists.range", "reverse"), lambda _, result: measure_size(result) + LIST_COST + 1),
     **dict.fromkeys(("distinct", "sort", "@sortByAssociatedKeys"), _measure_self_comparison),
     **dict.fromkeys(("sets.contains", "sets.intersects"), _measure_product),
-    "sets.equivalent": _measure_double_product,
+    "sets.equivalent": lambda arguments, _: 1 + measure_size(arguments[0]) * measure_size(arguments[1]) * 2,
     "flatten": _measure_flattening,
     "_+_": _measure_sum,
-    "@in": _measure_membership,
+    "@in": lambda arguments, _: measure_size(arguments[1]) if isinstance(arguments[1], list) else 1,
     "contains": _measure_contains,
     "containsIP": _measure_parsed_address,
     "containsCIDR": _measure_parsed_network,
     "matches": _measure_pattern,
     "bytes": _measure_text_conversion,
-    "string": _measure_string_conversion,
+    "string": lambda arguments, result: _measure_target(arguments, result) if isinstance(arguments[0], bytes) else 1,
 }

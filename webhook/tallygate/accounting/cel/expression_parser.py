@@ -491,18 +491,6 @@ def _build_map(
     return loop
 
 
-def _expand_optional_map(
-    position: syntax.TextPosition, target: syntax.SyntaxNode, arguments: list[syntax.SyntaxNode]
-) -> syntax.SyntaxNode:
-    return _build_optional(position, target, arguments, is_flat=False)
-
-
-def _expand_optional_flat_map(
-    position: syntax.TextPosition, target: syntax.SyntaxNode, arguments: list[syntax.SyntaxNode]
-) -> syntax.SyntaxNode:
-    return _build_optional(position, target, arguments, is_flat=True)
-
-
 def _build_optional(
     position: syntax.TextPosition, target: syntax.SyntaxNode, arguments: list[syntax.SyntaxNode], *, is_flat: bool
 ) -> syntax.SyntaxNode:
@@ -556,8 +544,8 @@ _MACROS: Mapping[
     ("filter", 2): _expand_filter,
     ("map", 2): _expand_map,
     ("map", 3): _expand_map,
-    ("optFlatMap", 2): _expand_optional_flat_map,
-    ("optMap", 2): _expand_optional_map,
+    ("optFlatMap", 2): lambda position, target, arguments: _build_optional(position, target, arguments, is_flat=True),
+    ("optMap", 2): lambda position, target, arguments: _build_optional(position, target, arguments, is_flat=False),
     ("sortBy", 2): _expand_sort_by,
     ("transformList", 3): _expand_transform_list,
     ("transformList", 4): _expand_transform_list,

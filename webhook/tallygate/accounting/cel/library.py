@@ -121,10 +121,6 @@ def _divide(left: object, right: object) -> object:
     return _divide_integers(left, right)[0]
 
 
-def _take_remainder(left: object, right: object) -> object:
-    return _divide_integers(left, right)[1]
-
-
 def _divide_integers(left: object, right: object) -> tuple[object, object]:
     """Return quotient and remainder, rounded toward zero as Go does."""
     if not (_is_pair(left, right, int) or _is_pair(left, right, runtime_values.Uint)):
@@ -173,14 +169,6 @@ def _get_size(value: object) -> object:
     if is_address(value):
         raise runtime_values.UnsupportedValueError("the size of an address is not supported")
     raise _fail()
-
-
-def _name_type_of(value: object) -> object:
-    return runtime_values.TypeValue(runtime_values.name_type(value))
-
-
-def _keep(value: object) -> object:
-    return value
 
 
 def _to_bool(value: object) -> object:
@@ -314,7 +302,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "_-_": _subtract,
     "_*_": _multiply,
     "_/_": _divide,
-    "_%_": _take_remainder,
+    "_%_": lambda left, right: _divide_integers(left, right)[1],
     "-_": _negate,
     "!_": _invert,
     "@in": _is_in,
@@ -323,8 +311,8 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "_>_": lambda left, right: runtime_values.compare_values(left, right) > 0,
     "_>=_": lambda left, right: runtime_values.compare_values(left, right) >= 0,
     "size": _get_size,
-    "type": _name_type_of,
-    "dyn": _keep,
+    "type": lambda value: runtime_values.TypeValue(runtime_values.name_type(value)),
+    "dyn": lambda value: value,
     "bool": _to_bool,
     "bytes": _to_bytes,
     "double": _to_double,

@@ -76,18 +76,6 @@ def _parse_network(value: object) -> object:
     return network
 
 
-def _is_ip(value: object) -> object:
-    return _read_address(value) is not None
-
-
-def _is_cidr(value: object) -> object:
-    return _read_network(value) is not None
-
-
-def _is_canonical(value: object) -> object:
-    return str(_parse_address(value)) == value
-
-
 def _require_address(value: object) -> Address:
     if not isinstance(value, IPv4Address | IPv6Address):
         raise EvaluationError("no such overload")
@@ -98,14 +86,6 @@ def _require_network(value: object) -> Network:
     if not isinstance(value, Network):
         raise EvaluationError("no such overload")
     return value
-
-
-def _get_family(value: object) -> object:
-    return _require_address(value).version
-
-
-def _is_unspecified(value: object) -> object:
-    return _require_address(value).is_unspecified
 
 
 def _is_loopback(value: object) -> object:
@@ -120,10 +100,6 @@ def _is_link_local_multicast(value: object) -> object:
 def _is_scoped(address: Address) -> bool:
     """Return whether an IPv6 address is ff_2::/16."""
     return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 0x02  # noqa: PLR2004
-
-
-def _is_link_local_unicast(value: object) -> object:
-    return _require_address(value).is_link_local
 
 
 def _is_global_unicast(value: object) -> object:
@@ -147,10 +123,6 @@ def _contains_cidr(value: object, other: object) -> object:
     return inner.address in network.interface.network
 
 
-def _get_length(value: object) -> object:
-    return _require_network(value).length
-
-
 def _mask(value: object) -> object:
     network = _require_network(value)
     return Network(network.interface.network.network_address, network.length)
@@ -160,16 +132,16 @@ NETWORK_FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "cidr": _parse_network,
     "containsCIDR": _contains_cidr,
     "containsIP": _contains_ip,
-    "family": _get_family,
+    "family": lambda value: _require_address(value).version,
     "ip": _parse_address,
-    "ip.isCanonical": _is_canonical,
-    "isCIDR": _is_cidr,
+    "ip.isCanonical": lambda value: str(_parse_address(value)) == value,
+    "isCIDR": lambda value: _read_network(value) is not None,
     "isGlobalUnicast": _is_global_unicast,
-    "isIP": _is_ip,
+    "isIP": lambda value: _read_address(value) is not None,
     "isLinkLocalMulticast": _is_link_local_multicast,
-    "isLinkLocalUnicast": _is_link_local_unicast,
+    "isLinkLocalUnicast": lambda value: _require_address(value).is_link_local,
     "isLoopback": _is_loopback,
-    "isUnspecified": _is_unspecified,
+    "isUnspecified": lambda value: _require_address(value).is_unspecified,
     "masked": _mask,
-    "prefixLength": _get_length,
+    "prefixLength": lambda value: _require_network(value).length,
 }

@@ -50,24 +50,12 @@ def _is_quantity(text: object) -> object:
     return True
 
 
-def _get_sign(value: object) -> object:
-    return _require_quantity(value).sign
-
-
 def _compare(left: object, right: object) -> object:
     if isinstance(left, Quantity) and isinstance(right, Quantity):
         return (left > right) - (left < right)
     if isinstance(left, SemanticVersion) and isinstance(right, SemanticVersion):
         return (left > right) - (left < right)
     raise EvaluationError("no such overload")
-
-
-def _is_greater(left: object, right: object) -> object:
-    return _compare(left, right) == 1
-
-
-def _is_less(left: object, right: object) -> object:
-    return _compare(left, right) == -1
 
 
 def _to_integer(value: object) -> int | None:
@@ -77,10 +65,6 @@ def _to_integer(value: object) -> int | None:
         return None
     number = quantity.mantissa * 10**quantity.scale
     return number if INT64_MIN <= number <= INT64_MAX else None
-
-
-def _is_integer(value: object) -> object:
-    return _to_integer(value) is not None
 
 
 def _as_integer(value: object) -> object:
@@ -173,9 +157,9 @@ RESOURCE_FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "asApproximateFloat": _as_float,
     "asInteger": _as_integer,
     "compareTo": _compare,
-    "isGreaterThan": _is_greater,
-    "isInteger": _is_integer,
-    "isLessThan": _is_less,
+    "isGreaterThan": lambda left, right: _compare(left, right) == 1,
+    "isInteger": lambda value: _to_integer(value) is not None,
+    "isLessThan": lambda left, right: _compare(left, right) == -1,
     "isQuantity": _is_quantity,
     "isSemver": _is_semver,
     "major": _select_number("major"),
@@ -183,6 +167,6 @@ RESOURCE_FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "patch": _select_number("patch"),
     "quantity": _parse_quantity,
     "semver": _parse_semver,
-    "sign": _get_sign,
+    "sign": lambda value: _require_quantity(value).sign,
     "sub": _subtract,
 }
