@@ -69,6 +69,12 @@ def review(  # noqa: PLR0913  # the request, and what it is reviewed by, each by
     * `is_stored`: the object is stored already, and the request is one that would create it. Rules evaluate it with
       what they would fill in (`stored_objects`). All checks are evaluated, also if others deny, but the nodes for a
       stored pod. What depends on present charges is left out, and nothing is charged.
+    * `planned`: the object is one of several in files, which are applied one after the other: `check` and `predict`.
+      All pods of a workload are charged at once, under every cap, if the forecasts find room for all of them; else
+      those that fit can be charged. Stored pods of the object count as what it had before. Forecasts are made under
+      caps that ignore workloads too, and pods that can never run are a denial under each cap. ResourceQuotas reject
+      pods, as they do after the webhooks. The user is unknown, and the object has no UID. Nothing makes a client wait:
+      all that is not known is listed.
 
     Raises:
         ReviewError: if an object is not of the kind that it states, or has an invalid quantity.
