@@ -1,6 +1,7 @@
 """ResourceQuotas of a snapshot in `tallygate check`: what rejects a pod, and which pods of a workload are accepted."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.cli.usage.clusters import GPU, Object, namespace, pod, write_snapshot
 
 QUOTA_KEY = f"requests.{GPU}"
 OVER_QUOTA = "TG208"
+CLASS = "gpu.example.com"
 WAITS = (
     f"3 replicas request 3 {QUOTA_KEY}, quota gpus of this namespace has hard 4, free 2: 1 waits until other pods end"
 )
@@ -43,7 +45,9 @@ def deployment(replicas: int, gpus: int = 1) -> Object:
     }
 
 
-def check(folder: Path, manifests: list[Object], stored: list[Object]) -> list[tuple[str, str, str]]:
+def check(
+    folder: Path, manifests: list[Object], stored: list[Object], codes: Collection[str] = (OVER_QUOTA,)
+) -> list[tuple[str, str, str]]:
     """Return the object, level and message of each finding by a quota."""
     (folder / "objects.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
     snapshot = write_snapshot(folder, [namespace("team-a"), *stored])
@@ -52,7 +56,7 @@ def check(folder: Path, manifests: list[Object], stored: list[Object]) -> list[t
     )
     assert result.exit_code in {0, 1}, result.stderr
     findings = json.loads(result.stdout)["findings"]
-    return [(each["object"]["name"], each["level"], each["message"]) for each in findings if each["code"] == OVER_QUOTA]
+    return [(each["object"]["name"], each["level"], each["message"]) for each in findings if each["code"] in codes]
 
 
 def describe_excess(requested: int, used: int, hard: int = 4) -> str:
@@ -116,3 +120,52 @@ def test_pods_are_compared_with_quotas(
     tmp_path: Path, manifests: list[Object], stored: list[Object], expected: list[tuple[str, str, str]]
 ) -> None:
     assert check(tmp_path, manifests, stored) == expected
+
+
+_DEVICES = f"{CLASS}.deviceclass.resource.k8s.io/devices"
+
+
+def _device_quota(used: int) -> Object:
+    """Return a quota on the devices of a class."""
+    body = quota(used)
+    body["spec"]["hard"] = body["status"]["hard"] = {_DEVICES: "4"}
+    body["status"]["used"] = {_DEVICES: f"{used}"}
+    return body
+
+
+def _template(count: int) -> Object:
+    """Return a template of claims for devices."""
+    request = {"name": "gpus", "exactly": {"deviceClassName": CLASS, "count": count}}
+    metadata = {"name": "gpus", "namespace": "team-a", "uid": "t", "resourceVersion": "5"}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata} | {
+        "spec": {"spec": {"devices": {"requests": [request]}}}
+    }
+
+
+def _add_claims(body: Object) -> Object:
+    """Return a pod or workload whose pods name the template."""
+    spec = body["spec"]["template"]["spec"] if "template" in body["spec"] else body["spec"]
+    spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        pytest.param(
+            new_pod("p", 1),
+            f"the claims of this pod request 2 {_DEVICES}, quota gpus of this namespace has hard 4, free 1: the pod "
+            "stays pending until pods end or claims are deleted",
+            id="a pod is stored, and waits for its claims",
+        ),
+        pytest.param(
+            deployment(1),
+            f"1 replica with its claims requests 2 {_DEVICES}, quota gpus of this namespace has hard 4, free 1: 1 "
+            "waits until other pods end or claims are deleted",
+            id="the claims of the pods of a workload count without a cap",
+        ),
+    ],
+)
+def test_quotas_reject_claims_once_the_pod_is_stored(tmp_path: Path, manifest: Object, expected: str) -> None:
+    found = check(tmp_path, [_add_claims(manifest)], [_device_quota(3), _template(2)], codes={OVER_QUOTA, "TG213"})
+    assert [(level, message) for _, level, message in found] == [("warning", expected)]

@@ -199,6 +199,15 @@ def decode_workloads(
     return replace(new, pod_sets=pod_sets), old
 
 
+def select_pods(workload: ForecastWorkload, counts: Sequence[int]) -> ForecastWorkload:
+    """Return a workload with these numbers of pods by template."""
+    pod_sets = tuple(
+        replace(pods, replicas=replace(pods.replicas, count=count))
+        for pods, count in zip(workload.pod_sets, counts, strict=True)
+    )
+    return replace(workload, pod_sets=pod_sets)
+
+
 def add_claims(
     workload: ForecastWorkload,
     old_workload: ForecastWorkload | None,

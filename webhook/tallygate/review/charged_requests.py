@@ -7,7 +7,7 @@ rejected. A claim that kube-scheduler creates for the extended resources of a po
 Under names that count devices by attributes or capacities, every claim is charged when its devices are allocated.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -15,6 +15,8 @@ import msgspec
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import Charge, ConsumerKind, has_ended
 from tallygate.accounting.devices import device_meter
+from tallygate.accounting.names import LIMITS_PREFIX
+from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.accounting.problem import Problem
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.result_cache import Fingerprint
@@ -108,8 +110,12 @@ def compute_request_charges(
     caps: Sequence[ActiveCap],
     nonce: str,
     find_device: device_meter.DeviceFinder = find_no_device,
+    planned: PodDefaults | None = None,
 ) -> RequestCharges | None:
     """Return the charges of a request under these caps; None if it changes nothing that a cap counts.
+
+    `planned` are the defaults of pods in the namespace, as far as they are known, for an object that is read from a
+    file: it has no UID, a class that is not seen does not count, and a limit may come from a default.
 
     Raises:
         ReviewError: if an object is not of its kind, has no UID, or has an invalid quantity.
@@ -121,13 +127,20 @@ def compute_request_charges(
     old = decode_object(target, request, request.old_object) if request.old_object is not None else None
     if isinstance(new, ResourceClaim):
         old_claim = old if isinstance(old, ResourceClaim) else None
-        return _charge_claim(request, new, old_claim, caps, nonce=nonce, find_device=find_device)
+        is_planned = planned is not None
+        return _charge_claim(request, new, old_claim, caps, nonce=nonce, find_device=find_device, is_planned=is_planned)
     assert isinstance(new, Pod)  # noqa: S101  # `is_charged` has asked
-    return _charge_pod(decoded_request, new, old if isinstance(old, Pod) else None, caps, nonce)
+    return _charge_pod(decoded_request, new, old if isinstance(old, Pod) else None, caps, nonce, planned=planned)
 
 
-def _charge_pod(
-    decoded_request: DecodedRequest, new: Pod, old: Pod | None, caps: Sequence[ActiveCap], nonce: str
+def _charge_pod(  # noqa: PLR0913  # the arguments of its caller, decoded
+    decoded_request: DecodedRequest,
+    new: Pod,
+    old: Pod | None,
+    caps: Sequence[ActiveCap],
+    nonce: str,
+    *,
+    planned: PodDefaults | None,
 ) -> RequestCharges | None:
     if old is not None and has_ended(old):
         # An ended pod uses nothing, and never will. Its earlier reservation counts until the next recount.
@@ -137,7 +150,7 @@ def _charge_pod(
     fingerprint = decoded_request.get_fingerprint(new)
     for cap in caps:
         classes = examine_pod_classes(cap, new, fingerprint)
-        if classes.unseen is not None:
+        if classes.unseen is not None and planned is None:
             require_seen_class(cap, classes.unseen, None if old is None else examine_pod_classes(cap, old).unseen)
         before = compute_pod_charge(cap, old) if old is not None else _NO_CHARGE
         after = compute_pod_charge(cap, new, fingerprint)
@@ -150,12 +163,12 @@ def _charge_pod(
             charge_under=partial(_charge_pod_under, request=request, old=old, new=new) if classes.may_count else None,
         )
         if after.unlimited and not charge.may_exceed:
-            for name, problem in _find_missing_limits(new, charge, before, after):
+            for name, problem in _find_missing_limits(new, charge, before, after, planned):
                 (missing_limits if name in cap.hard else warnings).append(problem)
         charges.append(charge)
     known = {*find_uncounted_annotations(caps, old)} if old is not None else frozenset[Problem]()
     warnings += (annotation for annotation in find_uncounted_annotations(caps, new) if annotation not in known)
-    consumer = _identify(request, new, ConsumerKind.POD, nonce)
+    consumer = _identify(request, new, ConsumerKind.POD, nonce, is_planned=planned is not None)
     return RequestCharges(consumer, charges, missing_limits, new if old is None else None, warnings=warnings)
 
 
@@ -195,11 +208,12 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
     *,
     nonce: str,
     find_device: device_meter.DeviceFinder,
+    is_planned: bool,
 ) -> RequestCharges | None:
     is_allocation = request.subresource == _STATUS
     if is_allocation and (_get_allocation(new) is None or _get_allocation(new) == _get_allocation(old)):
         return None
-    for cap in caps:
+    for cap in () if is_planned else caps:
         before = None if old is None or is_allocation else cap.find_unseen_class_of_claim(old)
         require_seen_class(cap, cap.find_unseen_class_of_claim(new), before)
     charge_under = partial(_charge_claim_under, request=request, old=old, new=new, find_device=find_device)
@@ -215,7 +229,7 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
     charges = [charge for charge in charges if charge.requested or charge.charge_under is not None]
     if not charges and not unknown_products:
         return None
-    consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
+    consumer = _identify(request, new, ConsumerKind.CLAIM, nonce, is_planned=is_planned)
     if is_allocation and old is not None:
         consumer = msgspec.structs.replace(consumer, allocates_at=_get_revision(old))
     owner = find_owner_pod(new.metadata or ObjectMeta()) if old is None else None
@@ -368,23 +382,39 @@ def compute_pod_charge(cap: ActiveCap, pod: Pod | None, fingerprint: Fingerprint
         raise ReviewError(f"the pod has an invalid quantity: {error}") from None
 
 
-def _identify(request: AdmissionRequest, new: DecodedObject, kind: ConsumerKind, nonce: str) -> ChargedConsumer:
-    uid = new.metadata.uid if new.metadata else None
+def _identify(
+    request: AdmissionRequest, new: DecodedObject, kind: ConsumerKind, nonce: str, *, is_planned: bool
+) -> ChargedConsumer:
+    uid = nonce if is_planned else (new.metadata.uid if new.metadata else None)
     if not uid:
         raise ReviewError(_MISSING_UID)
     operation = Operation.CREATE if request.old_object is None else Operation.UPDATE
     return ChargedConsumer(uid, request.namespace, request.name, nonce, operation, request.dry_run, kind)
 
 
-def _find_missing_limits(pod: Pod, charge: CapCharge, before: Charge, after: Charge) -> list[tuple[str, Problem]]:
+def _find_missing_limits(
+    pod: Pod, charge: CapCharge, before: Charge, after: Charge, planned: PodDefaults | None
+) -> list[tuple[str, Problem]]:
     """Return name and problem for each limit that the pod lacks and did not lack before."""
     old_unlimited = {name: set(containers) for name, containers in before.unlimited.items()}
     new_unlimited = {
         name: tuple(container for container in containers if container not in old_unlimited.get(name, ()))
-        for name, containers in after.unlimited.items()
+        for name, containers in (after.unlimited.items() if planned is None else list_unlimited(after, pod, planned))
     }
     return [
         (name, create_missing_limit_problem(charge.cap, name, containers, pod))
         for name, containers in new_unlimited.items()
         if containers
     ]
+
+
+def list_unlimited(charge: Charge, pod: Pod, defaults: PodDefaults) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names of which containers of a new pod surely lack the limit, or a factor, and these containers."""
+    for name, containers in charge.unlimited.items():
+        if surely := tuple(container for container in containers if not may_be_limited(pod, name, container, defaults)):
+            yield name, surely
+
+
+def may_be_limited(pod: Pod, name: str, container: str, defaults: PodDefaults) -> bool:
+    """Return whether a container may get a limit by a LimitRange that is not known."""
+    return name.startswith(LIMITS_PREFIX) and defaults.may_limit(pod, name.removeprefix(LIMITS_PREFIX), container)

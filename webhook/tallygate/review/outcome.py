@@ -13,6 +13,7 @@ from tallygate.policy.model import Enforcement
 from tallygate.review.active_policies import ActivePolicySet
 from tallygate.review.cap_charge import CapObstacle
 from tallygate.review.charged_requests import RequestCharges
+from tallygate.review.planned_pods import PlannedPods
 from tallygate.review.quota_forecast import NO_EXPECTED_CLAIMS, ExpectedClaims
 
 
@@ -38,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     With `charges`, the request is allowed if all caps have room for them: they are to be reserved, and
     `review.conclude` returns the outcome with the result. `warnings` are added if it is allowed, and the forecasts of
-    the `claims` of its pod.
+    the `claims` of its pod. `planned` are all pods of an object that is read from a file.
     """
 
     request: AdmissionRequest
@@ -52,6 +53,7 @@ class Outcome(msgspec.Struct, frozen=True):
     charges: RequestCharges | None = None
     warnings: tuple[Problem, ...] = ()
     claims: ExpectedClaims = NO_EXPECTED_CLAIMS
+    planned: PlannedPods | None = None
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -25,7 +25,7 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.rule_codes import CLAIMS_OVER_QUOTA, WORKLOAD_OVER_QUOTA
 from tallygate.objects import core
 from tallygate.review import claim_forecast
-from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
+from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, multiply, sum_pod_sets
 from tallygate.review.cap_messages import CLAIMS_WAIT
 from tallygate.review.workload_forecast import ChargedPods, ForecastLimit, forecast_resources
 
@@ -111,6 +111,43 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
                 yield from self._forecast_claims(expected.pod, expected.claims, quota)
             except QuantityError:
                 continue  # no API server stores such a quota; the next one may be valid
+
+    def reject_pod(self, workload: ForecastWorkload, quotas: Iterable[core.ResourceQuota]) -> Iterator[Problem]:
+        """Yield a problem for each quota that rejects a new pod, in the words of Kubernetes.
+
+        Source: CheckRequest in plugin/pkg/admission/resourcequota/controller.go, v1.37.
+        """
+        for quota in quotas:
+            excess = self.find_excess(workload, [0], quota)
+            if not excess:
+                continue
+            hard, used = read_limits(quota)
+            requested, used_text, limited = (
+                ",".join(f"{name}={format_amount(name, amounts.get(name, 0))}" for name in sorted(excess))
+                for amounts in (self.compute_increase(workload, [0], quota), used, hard)
+            )
+            message = (
+                f"exceeded quota: {_get_name(quota)}, requested: {requested}, used: {used_text}, limited: {limited}"
+            )
+            yield Problem("", WORKLOAD_OVER_QUOTA, Reason.FORBIDDEN, message, policy_kind="cap")
+
+    def find_excess(self, workload: ForecastWorkload, counted: Sequence[int], quota: core.ResourceQuota) -> Amounts:
+        """Return by how much pods exceed a quota that counts some of each template; nothing for one never stored."""
+        try:
+            hard, used = read_limits(quota)
+            increase = self.compute_increase(workload, counted, quota)
+        except QuantityError:
+            return NO_AMOUNTS
+        charged = Amounts({name: used.get(name, 0) + amount for name, amount in increase.items() if name in hard})
+        return charged.find_excess(hard)
+
+    def compute_increase(
+        self, workload: ForecastWorkload, counted: Sequence[int], quota: core.ResourceQuota
+    ) -> Amounts:
+        """Return what pods add to a quota that counts some of each template."""
+        charged = list(self.charge_pods(workload, quota))
+        before = sum((multiply(pods.per_pod, count) for pods, count in zip(charged, counted, strict=True)), NO_AMOUNTS)
+        return sum_pod_sets((pods.pods.replicas, pods.per_pod) for pods in charged).find_shortfall(before)
 
     def _counts_claims(self, quota: core.ResourceQuota) -> bool:
         spec = quota.spec or core.ResourceQuotaSpec()

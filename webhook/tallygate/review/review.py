@@ -37,6 +37,8 @@ from tallygate.review.limit_annotation_review import check_limit_annotations, is
 from tallygate.review.namespace_moves import check_namespace_move, is_namespace_update
 from tallygate.review.outcome import Outcome, describe_unevaluated
 from tallygate.review.owner_chain import UnreadableOwnerError
+from tallygate.review.planned_pods import PlannedState
+from tallygate.review.planned_review import PlannedLimits
 from tallygate.review.quota_forecast import NO_EXPECTED_CLAIMS, ExpectedClaims, find_expected_claims
 from tallygate.review.scale_requests import UnreadableWorkloadError, is_scale_request
 from tallygate.review.stored_objects import evaluate_stored, read_no_ledger, review_stored_limits
@@ -57,6 +59,7 @@ def review(  # noqa: PLR0913  # the request, and what it is reviewed by, each by
     nonce: Callable[[], str] = str,
     read_ledger: Callable[[LedgerKey], Ledger | None] = read_no_ledger,
     is_stored: bool = False,
+    planned: PlannedState | None = None,
 ) -> Outcome:
     """Return the outcome of a request, as far as no ledger is written.
 
@@ -84,10 +87,8 @@ def review(  # noqa: PLR0913  # the request, and what it is reviewed by, each by
     implied = decoded_request.implied
     if implied.unknown and phase is Phase.MUTATING and creates_pod(request):
         # Before the rules: they would evaluate the pod without a request that it may have to get.
-        return Outcome(request, phase, policy_set, ALLOWED, implied).fail(
-            f"implied request {implied.unknown[0]} selects namespaces by label, and the labels of namespace "
-            f"{request.namespace} are unknown here",
-            is_transient=view.is_watched,
+        return _fail_without_labels(
+            Outcome(request, phase, policy_set, ALLOWED, implied), f"implied request {implied.unknown[0]}", view
         )
     if is_stored:
         verdict = evaluate_stored(decoded_request, policy_set.rules, labels)
@@ -107,10 +108,17 @@ def review(  # noqa: PLR0913  # the request, and what it is reviewed by, each by
         outcome = _evaluate_node_rules(outcome, decoded_request, labels, view.evaluate_node_rules)
     if is_stored:
         return review_stored_limits(outcome, decoded_request, labels, view)
-    try:
-        return _Limits(view, decoded_request, labels, nonce, read_ledger).review(outcome)
-    except (UnreadableOwnerError, UnreadableWorkloadError) as error:
-        return outcome.retry(str(error))
+    if planned is not None:
+        return PlannedLimits(view, decoded_request, labels, nonce, read_ledger, planned).review(outcome)
+    return _Limits(view, decoded_request, labels, nonce, read_ledger).review(outcome)
+
+
+def _fail_without_labels(outcome: Outcome, policy: str, view: ClusterView) -> Outcome:
+    namespace = outcome.request.namespace
+    return outcome.fail(
+        f"{policy} selects namespaces by label, and the labels of namespace {namespace} are unknown here",
+        is_transient=view.is_watched,
+    )
 
 
 def _evaluate_node_rules(
@@ -137,6 +145,12 @@ class _Limits(msgspec.Struct):
 
     def review(self, outcome: Outcome) -> Outcome:
         """Return the outcome with charges and forecasts."""
+        try:
+            return self._review(outcome)
+        except (UnreadableOwnerError, UnreadableWorkloadError) as error:
+            return outcome.retry(str(error))
+
+    def _review(self, outcome: Outcome) -> Outcome:
         request, policy_set, target = outcome.request, outcome.policy_set, self.decoded_request.target
         if outcome.verdict.is_allowed:
             # What the rules deny is not charged. Pods and claims come first: they are most of all requests, and no
@@ -171,11 +185,7 @@ class _Limits(msgspec.Struct):
         request, view, decoded_request = outcome.request, self.view, self.decoded_request
         matching = outcome.policy_set.caps.find_matching(request.namespace, self.labels)
         if matching.unknown_limits:
-            return outcome.fail(
-                f"cap {matching.unknown_limits[0]} selects namespaces by label, and the labels of namespace "
-                f"{request.namespace} are unknown here",
-                is_transient=view.is_watched,
-            )
+            return _fail_without_labels(outcome, f"cap {matching.unknown_limits[0]}", view)
         caps = matching.caps
         for name in matching.unknown:
             reason = "it selects namespaces by label, which are unknown here"
@@ -334,18 +344,20 @@ def _list_excess(
     describe_excess: cap_messages.ExcessDescriber | None,
 ) -> list[Problem]:
     """Return the problems of the caps that a pod, a claim, or a workload as a whole exceeds."""
-    consumer, describe_excess = charges.consumer, describe_excess or cap_messages.describe_no_excess
-    if consumer.kind is ConsumerKind.WORKLOAD:
-        create_problems = partial(
-            create_whole_problems, kind=request.kind, pod_count=charges.pod_count, describe_excess=describe_excess
-        )
-    else:
-        create_problems = partial(
-            cap_messages.create_excess_problems,
-            describe_excess=describe_excess,
-            is_allocation=bool(consumer.allocates_at),
-        )
-    return [problem for result in exceeded for problem in create_problems(result)]
+    describe_excess = describe_excess or cap_messages.describe_no_excess
+    as_whole = partial(
+        create_whole_problems, kind=request.kind, pod_count=charges.pod_count, describe_excess=describe_excess
+    )
+    alone = partial(
+        cap_messages.create_excess_problems,
+        describe_excess=describe_excess,
+        is_allocation=bool(charges.consumer.allocates_at),
+    )
+    return [
+        problem
+        for result in exceeded
+        for problem in (as_whole if charges.pod_count and result.charge.cap.definition.admits_whole else alone)(result)
+    ]
 
 
 def _conclude_without_result(outcome: Outcome, obstacles: tuple[CapObstacle, ...]) -> Outcome:

@@ -32,6 +32,7 @@ from tallygate.review.cap_messages import (
     describe_scope,
     describe_wait,
 )
+from tallygate.review.charged_requests import list_unlimited, may_be_limited
 from tallygate.review.claim_forecast import CLAIMS_FIELD
 from tallygate.review.device_forecast import is_counted
 from tallygate.state.ledger.ledger import Ledger
@@ -362,19 +363,6 @@ def _forecast_missing_limits(
             yield Forecast(problem, permanent=name in cap.hard, affects_all=name in cap.hard)
 
 
-def list_unlimited(charge: Charge, pod: Pod, defaults: PodDefaults) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the names of which containers of a new pod surely lack the limit, or a factor, and these containers."""
-    for name, containers in charge.unlimited.items():
-        if surely := tuple(
-            container for container in containers if not _may_be_limited(pod, name, container, defaults)
-        ):
-            yield name, surely
-
-
-def _may_be_limited(pod: Pod, name: str, container: str, defaults: PodDefaults) -> bool:
-    return name.startswith(LIMITS_PREFIX) and defaults.may_limit(pod, name.removeprefix(LIMITS_PREFIX), container)
-
-
 def describe_unknown_defaults(
     workload: ForecastWorkload, caps: Iterable[ActiveCap], compute_charge: Callable[[ActiveCap, Pod], Charge]
 ) -> Iterator[str]:
@@ -392,7 +380,7 @@ def describe_unknown_defaults(
             name
             for template in templates
             for name, containers in compute_charge(cap, template).unlimited.items()
-            if any(_may_be_limited(template, name, container, workload.defaults) for container in containers)
+            if any(may_be_limited(template, name, container, workload.defaults) for container in containers)
         }
         if limits:
             yield (

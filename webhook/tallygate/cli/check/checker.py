@@ -32,7 +32,6 @@ from tallygate.admission.rule_codes import LIMIT_ANNOTATION
 from tallygate.admission.rule_index import Labels, RuleIndex, RuleSelection
 from tallygate.cli.check import api_validation
 from tallygate.cli.check.api_validation import apply_patch
-from tallygate.cli.check.cap_check import CapChecker, CapCheckResult
 from tallygate.cli.check.created_pods import set_pod_defaults
 from tallygate.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
@@ -41,6 +40,7 @@ from tallygate.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
+from tallygate.cli.check.planned_charges import PlannedCharges
 from tallygate.cli.manifests.applied_objects import is_namespace, read_texts
 from tallygate.cli.manifests.known_fields import UnknownField, find_unknown_fields
 from tallygate.cli.manifests.manifest_files import create_document_finding
@@ -76,6 +76,7 @@ from tallygate.review.active_policies import ActivePolicySet
 from tallygate.review.advertised_devices import KnownDevices
 from tallygate.review.applied_workload import DaemonPodCounter
 from tallygate.review.limit_annotation_review import format_subjects
+from tallygate.review.planned_pods import PlannedState
 from tallygate.review.review import review
 from tallygate.review.view import ClusterView
 
@@ -141,18 +142,35 @@ class CompletedObject:
     notes: tuple[ReportedProblem, ...]
 
 
-class RuleChecker:
-    """The reviews of manifests by the rules of a policy set. Caps and quotas are left to the `CapChecker`."""
+@dataclass(frozen=True, slots=True)
+class ObjectReview:
+    """The problems of an object by policies and quotas, and the messages on what was not evaluated.
 
-    def __init__(self, policies: PolicySet, state: ClusterState) -> None:
+    `admitted` is the number of the pods of each template that fit now; None if all do, or none was asked for.
+    """
+
+    problems: Sequence[ReportedProblem]
+    not_evaluated: Sequence[str]
+    admitted: tuple[int, ...] | None = None
+
+
+class ObjectReviewer:
+    """The reviews of manifests by the policies of a context."""
+
+    def __init__(self, context: "CheckContext") -> None:
+        policies, state = context.policies, context.state
+        classes = state.device_classes.get_resources_by_class()
+        self._policy_set = ActivePolicySet(policies, context.now, classes, state.namespaces.get_limit_annotations())
+        self.planned = PlannedState(state, context.count)
+        self._charges = PlannedCharges(self._policy_set, self.planned, context.count_daemon_pods)
         self._view = ClusterView(namespaces=state.namespaces, find_pod_defaults=state.find_pod_defaults)
-        self._policy_set = ActivePolicySet(
+        self._rules_alone = ActivePolicySet(
             replace(policies, caps=()), None, NO_CLASSES, limit_annotations.NO_LIMIT_ANNOTATIONS
         )
         self._fill_index = RuleIndex(_select_fill_rules(policies))
-        self._why_by_rule: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
-        self._why_by_implied: Mapping[str, str] = {
-            request.name: request.reason for request in policies.implied_requests
+        self._why_by_policy: Mapping[tuple[str, str], str] = {
+            **{("rule", rule.name): rule.reason for rule in policies.rules},
+            **{("implied request", request.name): request.reason for request in policies.implied_requests},
         }
 
     def complete(self, typed: TypedObject, labels: Labels | None) -> CompletedObject:
@@ -180,23 +198,26 @@ class RuleChecker:
         return CompletedObject(completed, written, tuple(notes))
 
     def review(
-        self, typed: TypedObject, evaluate_node_rules: NodeRuleEvaluator | None
-    ) -> tuple[list[ReportedProblem], tuple[str, ...]]:
-        """Return the problems of a completed object by rules, and the messages on those that were not evaluated."""
-        view = replace(self._view, evaluate_node_rules=evaluate_node_rules)
-        outcome = review(typed.request, self._policy_set, view)
+        self, typed: TypedObject, evaluate_node_rules: NodeRuleEvaluator | None, *, is_charged: bool
+    ) -> ObjectReview:
+        """Return the review of a completed object, by caps and quotas too if it is to be charged."""
+        admitted = None
+        if is_charged:
+            outcome, admitted = self._charges.charge(typed.request, evaluate_node_rules)
+        else:
+            view = replace(self._view, evaluate_node_rules=evaluate_node_rules)
+            outcome = review(typed.request, self._rules_alone, view)
         problems = [
             self._convert_problem(problem, _SEVERITIES[enforcement])
             for enforcement, problem in outcome.list_findings()
             if problem.policy_kind != BUILT_IN_CHECK  # those are of the API server, which is validated itself
         ]
-        return problems, outcome.verdict.unknown
+        return ObjectReview(problems, outcome.verdict.unknown, admitted)
 
     def _convert_problem(self, problem: Problem, severity: FindingSeverity) -> ReportedProblem:
-        why_by_name = self._why_by_rule if problem.policy_kind == "rule" else self._why_by_implied
-        return ReportedProblem(
-            problem, f"{problem.policy_kind} {problem.rule}", severity, why_by_name.get(problem.rule, "")
-        )
+        policy = problem.policy_kind, problem.rule
+        reporter = " ".join(policy) if problem.rule else API_SERVER  # ResourceQuotas are no policies
+        return ReportedProblem(problem, reporter, severity, self._why_by_policy.get(policy, ""))
 
 
 _SEVERITIES = {
@@ -296,10 +317,7 @@ class ManifestChecker:
         self._context = context
         self._targets = list_review_targets(context.policies)
         self._find_pod_defaults = context.state.find_pod_defaults
-        self._rule_checker = RuleChecker(context.policies, context.state)
-        self._cap_checker = CapChecker(
-            context.policies, context.state, context.now, context.count_daemon_pods, context.count
-        )
+        self._reviewer = ObjectReviewer(context)
         self._devices = _create_known_devices(context.state) if context.check_nodes is not None else None
         self._reported_messages: set[str] = set()
 
@@ -326,20 +344,17 @@ class ManifestChecker:
         manifest, subject = typed.manifest, typed.subject
         findings = list(self._check_text(typed))
         labels = self._context.state.namespaces.labels(subject.namespace)
-        completed = self._rule_checker.complete(typed, labels)
+        completed = self._reviewer.complete(typed, labels)
         validated = [*_validate(completed, labels, self._find_pod_defaults(subject.namespace))]
         # with nodes only if the API server accepts the object: a pod that it rejects needs none
         evaluate = None if _has_error(validated) else self._create_node_evaluator(completed.typed)
-        by_rules, not_evaluated = self._rule_checker.review(completed.typed, evaluate)
-        problems = [*by_rules, *completed.notes, *validated]
         # last, since a pod that is rejected is charged to no cap
-        cap_result = CapCheckResult()
-        if is_valid and not _has_error(problems):
-            cap_result = self._cap_checker.charge(completed.typed, labels)
-        findings += create_findings(manifest, subject, [*problems, *cap_result.problems])
-        for message in (*not_evaluated, *_describe_unknown_access(typed, labels), *cap_result.not_evaluated):
+        is_charged = is_valid and not _has_error(validated)
+        reviewed = self._reviewer.review(completed.typed, evaluate, is_charged=is_charged)
+        findings += create_findings(manifest, subject, [*reviewed.problems, *completed.notes, *validated])
+        for message in (*reviewed.not_evaluated, *_describe_unknown_access(typed, labels)):
             findings += self._report_once(typed, message)
-        return CheckedObject(tuple(findings), admitted=cap_result.admitted)
+        return CheckedObject(tuple(findings), admitted=reviewed.admitted)
 
     def _check_text(self, typed: TypedObject) -> Iterator[Finding]:
         """Yield the findings about what is written, and reaches the API server otherwise or is not read."""
@@ -360,7 +375,8 @@ class ManifestChecker:
         check_nodes, devices = self._context.check_nodes, self._devices
         if check_nodes is None or devices is None:
             return None
-        has_pods = not self._cap_checker.has_existing_pods(typed)
+        subject, find = typed.subject, self._reviewer.planned.find_pods
+        has_pods = not any(find(subject.namespace, subject.name, view).pod_count for view in typed.views)
         return lambda request, selection: check_nodes(request, selection, devices, has_pods)
 
     def _report_once(self, typed: TypedObject, message: str) -> Iterator[Finding]:
