@@ -80,8 +80,7 @@ fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
 	@$(PIP) --editable '.[fuzz]'
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
-simulate: install ## the rules of ledgers and their callers under new schedules: make simulate SECONDS=600 (each)
-	@$(BIN)/python -m tests.state.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
+simulate: install ## the rules of ledgers and their callers under new schedules: make simulate SECONDS=600
 	@$(BIN)/python -m tests.gate.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
 
 stress: install ## caps under loads of pods and faults, on a real control plane (needs Go; minutes)

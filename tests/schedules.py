@@ -1,4 +1,4 @@
-"""Seeded schedules that two simulations share: draw, play, cut down and report them, and the tables of mutants.
+"""Seeded schedules: draw, play, cut down and report them, and the table of mutants.
 
 A schedule is a list of steps; a step is an operation and three numbers. The state of the world alone decides what the
 numbers choose, so any part of a schedule is a schedule. A mutant is a wrong implementation of one rule.
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -17,7 +18,7 @@ Step = tuple[str, int, int, int]
 
 _CAPS_PAGE = Path(__file__).parents[1] / "docs" / "design" / "caps.md"
 _MAX_SCHEDULES = 10_000
-_TITLES = ("mutant", "rule", "behaviour")
+_TITLES = ("mutant", "rule", "behaviour", "schedules", "violation")
 _ENDS = (0, 1, 2, 3, 6, 0xFFF0, 0xFFFF)
 """Ways in which a cut-down schedule may end: all writes in flight are stored, some of them, none."""
 
@@ -126,17 +127,11 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Program:
-    """The command line of one simulation, `python -m <name>`.
-
-    The mutants' names stand between `marks` in docs/design/caps.md. If `cuts_down`, the table has the length of the
-    schedule that is left.
-    """
+    """The command line of a simulation, `python -m <name>`; docs/design/caps.md has the table of its mutants."""
 
     name: str
     simulations: Mapping[str, Simulation]
     mutants: Mapping[str, Mutant]
-    marks: tuple[str, str]
-    cuts_down: bool
 
     def main(self) -> int:
         """Return 0 if no invariant was violated, 1 if one was, 2 for wrong usage."""
@@ -197,20 +192,15 @@ class Program:
         return 1
 
     def _print_mutants(self) -> int:
-        titles = [*_TITLES, "schedules", *(["steps"] if self.cuts_down else []), "violation"]
-        _print(_format_row(titles))
-        _print(_format_row(["---"] * len(titles)))
+        _print(_format_row(_TITLES))
+        _print(_format_row(["---"] * len(_TITLES)))
         return max(self._print_mutant(name, mutant) for name, mutant in self.mutants.items())
 
     def _print_mutant(self, name: str, mutant: Mutant) -> int:
         simulation, cells = mutant.simulation, self._start_row(name, mutant)
         for seed in range(_MAX_SCHEDULES):
             if (failure := simulation.play_seed(seed)) is not None:
-                steps = []
-                if self.cuts_down:
-                    failure = simulation.cut_down(failure)
-                    steps = [str(len(failure.steps))]
-                _print(_format_row([*cells, str(seed + 1), *steps, failure.violation.partition(":")[0]]))
+                _print(_format_row([*cells, str(seed + 1), failure.violation.partition(":")[0]]))
                 return 0
         _print(_format_row([*cells, f"not within {_MAX_SCHEDULES}"]))
         return 1
@@ -222,10 +212,12 @@ class Program:
     def read_table_rows(self) -> list[list[str]]:
         """Return the same cells of the table in docs/design/caps.md."""
         lines = _CAPS_PAGE.read_text().splitlines()
-        return [line[2:].split(" | ")[: len(_TITLES)] for line in lines if line.startswith(f"| {self.marks[0]}")]
+        first = lines.index(_format_row(_TITLES)) + 2
+        rows = takewhile(lambda line: line.startswith("| "), lines[first:])
+        return [row.removeprefix("| ").split(" | ")[:3] for row in rows]
 
     def _start_row(self, name: str, mutant: Mutant) -> list[str]:
-        return [f"{self.marks[0]}{name}{self.marks[1]}", str(mutant.rule), mutant.description]
+        return [f"`{name}`", str(mutant.rule), mutant.description]
 
 
 def _format_row(cells: Iterable[str]) -> str:

@@ -42,7 +42,6 @@ SLOW: Final = {
     "state/ledger/test_gang_histories.py": "drawn histories of ledgers",
     "state/ledger/test_surge_histories.py": "drawn histories of ledgers",
     "state/model": "all states of small worlds",
-    "state/simulation": "schedules and mutants",
 }
 """By file or folder: what takes the time there. A file belongs here if it takes more than three seconds of CPU."""
 

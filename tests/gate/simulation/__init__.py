@@ -9,8 +9,10 @@ workloads as wholes and their controllers, `rollout_actors` those of controllers
 replicas. In the worlds of `surge_policies` the product's gate decides whole reviews (`gate_replica`).
 `invariants` are checked after every write by the plain arithmetic of `entitlements`, with what `counts` has recorded of
 each count, and those of `gang_rooms` and, by `attempts`, of `surge_bounds`; `convergence` at the end, and
-`rollout_convergence` of what rolls. `mutants`, `claim_mutants`, `gang_mutants` and `surge_mutants` replace parts of the
-product by wrong ones.
+`rollout_convergence` of what rolls. `mutants` and the modules that it joins replace parts of the product
+by wrong ones, `transition_mutants` the transitions of ledgers by those of `wrong_transitions` and its like.
 
-`tests.state.simulation` plays far more schedules over the pure transitions; this package plays their callers.
+Some wrong rules are caught elsewhere, since schedules seldom find the states that they need: limits of the number of
+reservations, and a check of growth alone (`tests.state.model`, `sharing` and `shrunk`; `tests/state/ledger`), the age
+of writes and reads (`tests/state/ledger/test_expire.py`).
 """

@@ -29,8 +29,8 @@ from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ledger.recount import UsageSnapshot
 from tallygate.state.ports import LedgerKey, TransitionResult
 from tests.gate.simulation.runner import create_mutant
+from tests.gate.simulation.wrong_claim_transitions import expire_as_pods, settle_allowed
 from tests.schedules import Mutant
-from tests.state.simulation.mutant_claim_rules import expire_as_pods, settle_allowed
 
 _apply = ReserveTransition._apply
 _count_allocated = consumers.count_allocated

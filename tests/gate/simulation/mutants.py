@@ -28,6 +28,7 @@ from tests.gate.simulation.name_mutants import NAME_MUTANTS
 from tests.gate.simulation.new_cap_mutants import NEW_CAP_MUTANTS
 from tests.gate.simulation.runner import create_mutant, list_mixes, simulate
 from tests.gate.simulation.surge_mutants import SURGE_MUTANTS
+from tests.gate.simulation.transition_mutants import TRANSITION_MUTANTS
 from tests.schedules import Mutant, Program
 
 _find_membership = UsageLister.find_membership
@@ -185,6 +186,7 @@ MUTANTS: Mapping[str, Mutant] = {
         patch.object(CapIndex, "find_matching", _match_by_first_labels),
         mix="groups",
     ),
+    **TRANSITION_MUTANTS,
     **NEW_CAP_MUTANTS,
     **CLAIM_MUTANTS,
     **CLASS_MUTANTS,
@@ -199,6 +201,4 @@ MUTANTS: Mapping[str, Mutant] = {
     **NAME_MUTANTS,
 }
 
-PROGRAM = Program(
-    "tests.gate.simulation", {mix: simulate(mix) for mix in list_mixes()}, MUTANTS, marks=("_`", "`_"), cuts_down=False
-)
+PROGRAM = Program("tests.gate.simulation", {mix: simulate(mix) for mix in list_mixes()}, MUTANTS)

@@ -41,8 +41,26 @@ _ROLLOUTS = {
     "forge": 2, "try": 1.5, "create": 1, "change": 1, "call": 50, "store": 36, "run": 90, "proceed": 30, "end": 0.4,
     "delete": 0.5, "watch": 20, "reconcile": 14, "publish": 0.5, "load": 2, "delete_ledger": 0.1, "lead": 0.5,
 }  # fmt: skip
+_LATE = _SLOW | {
+    "delete": 0.2, "end": 0.1, "delete_ledger": 0, "create_namespace": 0, "delete_namespace": 0, "freeze": 0.05,
+    "crash": 0.05, "stall": 0.2, "call": 24, "run": 70, "proceed": 30, "reconcile": 40, "tick": 9, "store": 4,
+    "watch": 3, "lead": 0, "delete_empty_ledger": 0,
+}  # fmt: skip
 MIXES: Mapping[str, Mapping[str, float]] = {
     "storms": _STORMS,
+    "changes": _STORMS
+    | {
+        "create": 3, "change": 14, "call": 30, "store": 24, "proceed": 80, "run": 20, "delete": 0.3, "end": 0.2,
+        "crash": 0.1, "freeze": 0.1, "stall": 0.1, "delete_ledger": 0, "publish": 0, "create_namespace": 0,
+        "delete_namespace": 0, "tick": 2, "load": 0, "lead": 0.2, "delete_empty_ledger": 0.1,
+    },
+    "late stores": _LATE | {"create": 4, "change": 3},
+    "late changes": _LATE | {"create": 1, "change": 6},
+    "lost ledgers and late watches": _LATE
+    | {
+        "create": 5, "change": 1, "store": 5, "watch": 1, "delete_ledger": 2, "relist": 0.2, "request_progress": 1,
+        "bookmark": 0.3, "load": 0,
+    },
     "old reservations": _SLOW
     | {
         "store": 9, "stall": 3, "commit": 3, "watch": 2, "delete": 0, "delete_ledger": 0, "create_namespace": 0,
@@ -69,6 +87,15 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "rollouts that take long": _SLOW
     | _ROLLOUTS
     | {"delete_old": 4, "tick": 10, "reconcile": 26, "end": 0.2, "delete": 0.3, "stall": 0.2},
+    "rollouts that fail": _STORMS
+    | _ROLLOUTS
+    | {
+        "store": 10, "tick": 10, "reconcile": 40, "run": 120, "publish": 0, "delete_ledger": 0, "crash": 1,
+        "freeze": 0.2, "watch": 8,
+    },
+    "rollouts of other surges": _STORMS
+    | _ROLLOUTS
+    | {"publish": 4, "load": 8, "lead": 1, "reconcile": 24, "delete_ledger": 0, "freeze": 0.1, "crash": 0.1},
     "rollouts and faults": _STORMS
     | _ROLLOUTS
     | {
@@ -146,6 +173,8 @@ _POLICIES: Mapping[str, Policies] = {
     "gangs of moving namespaces": GANG_GROUPS,
     "rollouts": ROLLOUTS,
     "rollouts that take long": ROLLOUTS,
+    "rollouts that fail": ROLLOUTS,
+    "rollouts of other surges": ROLLOUTS,
     "rollouts and faults": ROLLOUTS,
     "rollouts, gangs and limits that end": LIMITED_ROLLOUTS,
 }

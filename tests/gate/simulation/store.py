@@ -61,8 +61,7 @@ class Store:
         outcomes = list[str]()
 
         def transaction() -> None:
-            stored = self._truth.ledgers.get(key)
-            if (str(stored[1]) if stored else None) == version:
+            if self._is_current(key, version):
                 self._truth.revision += 1
                 change(self._truth.revision)
                 outcomes.append(str(self._truth.revision))
@@ -84,6 +83,10 @@ class Store:
             if self._truth.clock() > deadline:
                 break
         raise UnknownOutcomeError("no answer")
+
+    def _is_current(self, key: LedgerKey, version: str | None) -> bool:
+        stored = self._truth.ledgers.get(key)
+        return (str(stored[1]) if stored else None) == version
 
     def was_active(self, cap: str) -> bool:
         """Return whether the record has a cap, at some moment of this call.

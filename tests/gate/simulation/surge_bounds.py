@@ -4,7 +4,7 @@ They are computed by plain arithmetic over stored objects, clocks and views. A l
 uses, which `invariants` checks: so stored pods are within what a ledger charges.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from tallygate.state.ledger.ledger import Ledger, Operation
@@ -58,6 +58,7 @@ class SurgeBounds:
         for uid, attempt in written.items():
             if attempt.request.is_dry_run:
                 yield f"dry: {uid} is reserved for in a dry run"
+        yield from _list_lost_times(key, before, ledger, written)
         amounts = {uid: _get_reserved(ledger, uid) for uid in written}
         hard = max(before.hard[GPU], ledger.hard[GPU])
         charged = _compute_charged(ledger)
@@ -91,6 +92,24 @@ class SurgeBounds:
         if began_at is not None and attempt.started_at - began_at > SURGE_SECONDS + _MAX_DELAY:
             return _Charge(uid, amount, min(own + cap.surge[GPU], stored), "late")
         return _Charge(uid, amount, min(own + cap.surge[GPU], stored + surge), "over")
+
+
+def _list_lost_times(key: LedgerKey, before: Ledger, ledger: Ledger, written: Collection[str]) -> Iterator[str]:
+    """Yield whether a surge has a begin after its end, and whether one has none, or another one while it goes on.
+
+    The attempts `written` may begin a surge, and the smaller limit of a replica may be exceeded within that of the
+    ledger. Without them the charge shows whether a surge has ended meanwhile.
+    """
+    since, charged = before.surge.since, _compute_charged(ledger)
+    if charged <= ledger.hard[GPU] and ledger.surge.since is not None and not written:
+        yield f"kept: the surge of {key} has a begin, although nothing exceeds the limit"
+    base, hard = charged - sum(_get_reserved(ledger, uid) for uid in written), max(before.hard[GPU], ledger.hard[GPU])
+    if ledger.surge.since is None and written and _compute_charged(before) <= hard < charged:
+        yield f"forgotten: the surge of {key} has no begin"
+    if since is None or not ledger.surge.amounts or min(base, _compute_charged(before)) <= hard:
+        return
+    if ledger.surge.since is None or ledger.surge.since > since:
+        yield f"forgotten: the surge of {key} since {since} has no begin, or a later one"
 
 
 def _get_reserved(ledger: Ledger, uid: str) -> int:

@@ -81,6 +81,19 @@ def test_every_kind_of_step_does_something() -> None:
     assert useful == {step for weights in list_mixes().values() for step, weight in weights.items() if weight}
 
 
+def test_a_cut_down_schedule_violates_the_same_rules_and_needs_each_of_its_steps() -> None:
+    mutant = MUTANTS["settle_one_by_one"]
+    simulation = mutant.simulation
+    failure = simulation.play_seed(mutant.seed)
+    assert failure is not None
+    short = simulation.cut_down(failure)
+    assert len(short.steps) < len(failure.steps) // 4
+    assert simulation.play(short.steps, short.end) == short
+    for number in range(len(short.steps)):
+        assert simulation.play(short.steps[:number] + short.steps[number + 1 :], short.end) is None
+    assert "settle_one_by_one 3" in PROGRAM.report("settle_one_by_one", 3, short).replace("'", "")
+
+
 def _play(mix: str, seed: int) -> list[str]:
     with open_world(get_policies(mix)) as world:
         for step in simulate(mix).draw(seed):

@@ -1,7 +1,7 @@
 """Many attempts of few pods, recounts and releases, against a reference account of each pod.
 
 One observer is always current, and attempts end at once: the ledger must then equal a list of pods and reservations.
-Lags, crashes and lost messages are the subject of tests/state/simulation.
+Lags, crashes and lost messages are the subject of tests/gate/simulation.
 """
 
 from dataclasses import dataclass, field

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import ConsumerKind
-from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.ledger import Ledger, Operation, Surge
 from tallygate.state.ledger.reserve import (
     MAX_RESERVATIONS,
     DeviceTerms,
@@ -21,6 +21,7 @@ from tallygate.state.ledger.reserve import (
     Reserved,
     reserve,
 )
+from tallygate.state.ledger.surges import SurgeTerms
 from tests.state.ledger.ledger_builders import (
     GPU,
     IPS,
@@ -177,6 +178,26 @@ def test_a_ledger_that_was_counted_before_its_cap_became_active_is_counted_first
         expect_recount(ledger, create_snapshot(7, {"w": 4})), create_request(min_pods_revision=7)
     ) == gpus(1)
     assert expect_reserved(empty_ledger(pods_revision=7), create_request(min_pods_revision=7)).reservations
+
+
+def test_a_ledger_whose_claims_were_counted_before_its_cap_became_active_is_counted_first() -> None:
+    request = create_request(devices=DeviceTerms(min_claims_revision=7))
+    assert expect_deferred(empty_ledger(claims_revision=6), request) is Prerequisite.COUNT_CONSUMERS
+    assert expect_reserved(empty_ledger(claims_revision=7), request).reservations
+
+
+@pytest.mark.parametrize(
+    ("own", "stored"), [((4, 1), (3, 2)), ((3, 2), (4, 1)), ((5, 4), (3, 2))], ids=["first", "second", "of the ledger"]
+)
+def test_the_smaller_sum_of_limit_and_surge_applies_to_a_pod_that_surges(
+    own: tuple[int, int], stored: tuple[int, int]
+) -> None:
+    """Compare sums: the smaller limit and the smaller surge, each by itself, would reject the fifth unit."""
+    ledger = empty_ledger(stored[0], used=gpus(4), surge=Surge(gpus(stored[1])))
+    request = create_request(hard=own[0], surge=SurgeTerms(gpus(own[1]), 60, 100))
+    charged = expect_reserved(ledger, request)
+    assert charged.compute_charged() == gpus(5)
+    assert expect_exceeded(charged, create_request("u2", hard=own[0], surge=SurgeTerms(gpus(own[1]), 60, 100)))
 
 
 def test_a_writer_with_other_and_newer_namespaces_counts_first() -> None:

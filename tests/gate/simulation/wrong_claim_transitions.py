@@ -1,54 +1,17 @@
-"""The wrong implementations of rules for claims in the mutants: a few lines each, which look reasonable."""
-
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+"""The wrong transitions of ledgers for claims in the mutants: a few lines each, which look reasonable."""
 
 from msgspec import structs
 
-from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.state.ledger.expire import LiveRead, ReservationAges, expire
 from tallygate.state.ledger.ledger import Ledger, Operation
 from tallygate.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
 from tallygate.state.ledger.reserve import ReservationRequest, Reserved, reserve
-from tests.state.simulation.claim_rules import find_covered
-from tests.state.simulation.mutant_rules import Result
-from tests.state.simulation.scenario import Cap
-from tests.state.simulation.stored_objects import Claim, Pod
-
-
-def count_first(claim: Claim, cap: Cap) -> int:
-    return claim.devices or (0 if cap.by_allocation else claim.alternatives[0])
-
-
-def decide_uncharged(_claim: Claim, cap: Cap) -> bool:
-    return cap.by_allocation
-
-
-def belongs_to_none(_claim: Claim, _pods: Mapping[str, Pod]) -> bool:
-    return False
-
-
-def belongs_to_owner(claim: Claim, pods: Mapping[str, Pod]) -> bool:
-    owner = pods.get(claim.owner)
-    return owner is not None and not owner.ended
-
-
-def belongs_by_name(claim: Claim, pods: Mapping[str, Pod]) -> bool:
-    return any(pod.claim == claim.name and not pod.ended for pod in pods.values() if pod.namespace == claim.namespace)
-
-
-def belongs_by_reservation(claim: Claim, pods: Mapping[str, Pod]) -> bool:
-    pod = pods.get(claim.reserved_for)
-    return pod is not None and not pod.ended
+from tests.gate.simulation.wrong_transitions import Result
 
 
 def _replace_terms(request: ReservationRequest, **terms: int) -> ReservationRequest:
     return structs.replace(request, devices=structs.replace(request.devices, **terms))
-
-
-def cover_beside_name(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, structs.replace(request, devices=structs.replace(request.devices, pod_name="")))
 
 
 def settle_allowed(ledger: Ledger, request: ReservationRequest) -> Result:
@@ -110,10 +73,6 @@ def expire_as_pods(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -
     return ledger if after is as_pod else after
 
 
-def accept_any_claims(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, _replace_terms(request, min_claims_revision=0))
-
-
 def reserve_unchecked(ledger: Ledger, request: ReservationRequest) -> Result:
     return reserve(ledger, structs.replace(request, may_exceed=request.may_exceed or bool(request.devices.pod_uid)))
 
@@ -140,32 +99,3 @@ def cover_each(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapsho
             counted = snapshot.find_covering_part(reservation.pod_uid)
             after = after.with_reservation(uid, structs.replace(reservation, counted=counted))
     return after
-
-
-def select_unserved(_pods: AbstractSet[str]) -> AbstractSet[str]:
-    return frozenset()
-
-
-def find_stale_part(_ledger: Ledger, _recounted: object, snapshot: UsageSnapshot, pod: str) -> Amounts:
-    return snapshot.used_by_consumer.get(pod, Amounts())
-
-
-def find_reserved_part(ledger: Ledger, recounted: Ledger | StaleSnapshot, snapshot: UsageSnapshot, pod: str) -> Amounts:
-    reservation, covered = ledger.reservations.get(pod), find_covered(ledger, recounted, snapshot, pod)
-    return covered if reservation is None else covered.merge_max(reservation.requested)
-
-
-def count_no_rest(_claim: int, _pod: int) -> int:
-    return 0
-
-
-def decide_every(_claim: Claim, _cap: Cap) -> bool:
-    return True
-
-
-def is_never_unchanged(_old: Claim, _new: Claim) -> bool:
-    return False
-
-
-def counts_every(_pod: Pod) -> bool:
-    return True

@@ -1,7 +1,6 @@
-"""The wrong implementations of rules in the mutants: a few lines each, which look reasonable."""
+"""The wrong transitions of ledgers in the mutants: a few lines each, which look reasonable."""
 
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -14,27 +13,13 @@ from tallygate.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
 from tallygate.state.ledger.reserve import (
     Deferred,
     Exceeded,
-    Prerequisite,
     ReservationRequest,
     Reserved,
-    release,
     reserve,
 )
-from tests.state.simulation.rules import PRODUCT, Pods, Rules, UsedByPod
-from tests.state.simulation.scenario import Y
 
 Result = Reserved | Exceeded | Deferred
-
-
-# Rule 1: every write is one compare-and-swap
-
-
-def is_always_stored(_ledger: Ledger, _uid: str, _attempt: str) -> bool:
-    return True
-
-
-def is_stored_for_uid(ledger: Ledger, uid: str, _attempt: str) -> bool:
-    return uid in ledger.reservations
+Recount = Callable[[Ledger, UsageSnapshot], Ledger | StaleSnapshot]
 
 
 # Rule 2: reserve
@@ -47,8 +32,8 @@ def retry_without_write(ledger: Ledger, request: ReservationRequest) -> Result:
     return reserve(ledger, request)
 
 
-def replace_merge(merge: Callable[[Reservation, Reservation], Reservation]) -> Rules:
-    """Return rules in which `merge` turns the earlier reservation and the correct new one into the stored one."""
+def replace_merge(merge: Callable[[Reservation, Reservation], Reservation]) -> Callable[..., Result]:
+    """Return a transition in which `merge` makes the stored reservation of the earlier one and the correct new one."""
 
     def wrong(ledger: Ledger, request: ReservationRequest) -> Result:
         result = reserve(ledger, request)
@@ -60,7 +45,7 @@ def replace_merge(merge: Callable[[Reservation, Reservation], Reservation]) -> R
             needs_no_write=False,
         )
 
-    return replace(PRODUCT, reserve=wrong)
+    return wrong
 
 
 def keep_first_change(ledger: Ledger, request: ReservationRequest) -> Result:
@@ -92,32 +77,6 @@ def ignore_limits(ledger: Ledger, request: ReservationRequest) -> Result:
     return reserve(ledger, structs.replace(request, may_exceed=True))
 
 
-def count_all_only(ledger: Ledger, request: ReservationRequest) -> Result:
-    result = reserve(ledger, request)
-    is_number = isinstance(result, Deferred) and result.prerequisite is Prerequisite.SETTLE_NAMESPACE_RESERVATIONS
-    return reserve(ledger, structs.replace(request, is_shared=False)) if is_number else result
-
-
-def count_creations_only(ledger: Ledger, request: ReservationRequest) -> Result:
-    is_creation = request.operation is Operation.CREATE
-    return reserve(ledger, request) if is_creation else count_all_only(ledger, request)
-
-
-def share_number_of_all(ledger: Ledger, request: ReservationRequest) -> Result:
-    if request.uid not in ledger.reservations and len(ledger.reservations) * 4 >= (request.max_reservations or 0):
-        return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE_RESERVATIONS)
-    return reserve(ledger, request)
-
-
-def check_growth_only(ledger: Ledger, request: ReservationRequest) -> Result:
-    result = reserve(ledger, request)
-    if isinstance(result, Exceeded):
-        after = reserve(ledger, structs.replace(request, may_exceed=True))
-        if isinstance(after, Reserved) and not after.ledger.reserved.find_shortfall(ledger.reserved):
-            return after
-    return result
-
-
 # Rule 13: names
 
 
@@ -134,10 +93,6 @@ def _remove(ledger: Ledger, uids: Iterable[str]) -> Ledger:
     return ledger
 
 
-def add_attempts(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, structs.replace(request, name=request.uid))
-
-
 def replace_attempt(ledger: Ledger, request: ReservationRequest) -> Result:
     result = reserve(ledger, request)
     if not isinstance(result, Reserved) or result.needs_no_write:
@@ -152,40 +107,7 @@ def keep_first_attempt(ledger: Ledger, request: ReservationRequest) -> Result:
     return Reserved(ledger, needs_no_write=True) if _list_others(result.ledger, request.uid) else result
 
 
-def share_name_of_all(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, structs.replace(request, namespace=""))
-
-
-def release_name(ledger: Ledger, uid: str, attempt: str) -> Ledger:
-    after = release(ledger, uid, attempt)
-    return after if after is ledger else _remove(after, _list_others(ledger, uid))
-
-
-def settle_name(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    """Remove the other creations of a name with that of a pod that is stored: they fail, since the name exists."""
-    after = recount(ledger, snapshot)
-    if isinstance(after, StaleSnapshot):
-        return after
-    counted = [uid for uid in ledger.reservations if uid in snapshot.used_by_consumer]
-    others = {each for uid in counted for each in _list_others(ledger, uid)}
-    creations = [uid for uid in others if ledger.reservations[uid].operation is Operation.CREATE]
-    return _remove(after, creations)
-
-
-def forget_name(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    """Remove the other attempts of a name with that of a pod that is deleted."""
-    after = recount(ledger, snapshot)
-    if isinstance(after, StaleSnapshot):
-        return after
-    deleted = [uid for uid in ledger.reservations if uid in snapshot.deleted]
-    return _remove(after, {each for uid in deleted for each in _list_others(ledger, uid)})
-
-
 # Rule 3: release
-
-
-def release_by_uid(ledger: Ledger, uid: str, _attempt: str) -> Ledger:
-    return ledger.with_reservation(uid, None)
 
 
 def release_by_last(ledger: Ledger, uid: str, attempt: str) -> Ledger:
@@ -201,12 +123,8 @@ def accept_older_snapshot(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | S
     return recount(structs.replace(ledger, pods_revision=0), snapshot)
 
 
-def reject_same_snapshot(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    return ledger if snapshot.pods_revision == ledger.pods_revision else recount(ledger, snapshot)
-
-
-def replace_remaining(select: Callable[[Reservation, Amounts], Reservation | None]) -> Rules:
-    """Return rules in which `select` turns the reservation of a stored pod and its used amounts into the rest."""
+def replace_remaining(select: Callable[[Reservation, Amounts], Reservation | None]) -> Recount:
+    """Return a recount in which `select` turns the reservation of a stored pod and its used amounts into the rest."""
 
     def wrong(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
         after = recount(ledger, snapshot)
@@ -217,7 +135,7 @@ def replace_remaining(select: Callable[[Reservation, Amounts], Reservation | Non
                 after = after.with_reservation(uid, select(reservation, snapshot.used_by_consumer[uid]))
         return after
 
-    return replace(PRODUCT, recount=wrong)
+    return wrong
 
 
 def settle_by_size(reservation: Reservation, used: Amounts) -> Reservation | None:
@@ -231,38 +149,6 @@ def settle_one(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapsho
             used = ledger.used + snapshot.used_by_consumer[uid] - reservation.counted
             return structs.replace(ledger.with_reservation(uid, None), used=used)
     return ledger
-
-
-def split_settled(before: UsedByPod, after: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
-    missing = after.used - sum(before.values(), Amounts())
-    used_by_pod = snapshot.used_by_consumer.items()
-    changed = {uid: used for uid, used in used_by_pod if used == before.get(uid, Amounts()) + missing}
-    return {**before, **dict(list(changed.items())[:1])}
-
-
-def select_deleted_and_others(deleted: AbstractSet[str], other_pods: AbstractSet[str]) -> AbstractSet[str]:
-    """Return also the stored pods that this cap does not count."""
-    return deleted | other_pods
-
-
-def list_two_moments(before: Pods, now: Pods) -> Pods:
-    """Return pods of which the first page is of one moment and the second of another."""
-    second = sorted(now.keys() | before.keys())[1::2]
-    return {uid: pod for uid, pod in now.items() if uid not in second} | {
-        uid: before[uid] for uid in second if uid in before
-    }
-
-
-def _drop_y(amounts: Amounts) -> Amounts:
-    return Amounts({name: amount for name, amount in amounts.items() if name != Y})
-
-
-def recount_fewer_names(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    return recount(ledger, structs.replace(snapshot, used=_drop_y(snapshot.used)))
-
-
-def split_fewer_names(_before: UsedByPod, _ledger: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
-    return {uid: _drop_y(used) for uid, used in snapshot.used_by_consumer.items()}
 
 
 # Rule 5: membership
@@ -336,28 +222,6 @@ class UnconfirmedAges(ReservationAges):
         return replace(after, by_attempt=MappingProxyType(ages))
 
 
-@dataclass(frozen=True)
-class EarlyWriteAges(ReservationAges):
-    """Ages that accept a write which was sent before the bound was over."""
-
-    def confirm_write(self, started_at: float, now: float) -> ReservationAges:
-        """Return ages as if the write had been sent when its commit was known."""
-        return super().confirm_write(max(started_at, now), now)
-
-
-@dataclass(frozen=True)
-class EarlyReadAges(ReservationAges):
-    """Ages that accept a read which began before the write was committed."""
-
-    def list_confirmed(self) -> list[str]:
-        """Return all pods, with a confirmed write or without."""
-        return [uid for uid, _ in self.by_attempt if uid]
-
-    def is_conclusive(self, uid: str, attempt: str, started_at: float) -> bool:
-        """Return whether a read that began long afterwards is conclusive."""
-        return super().is_conclusive(uid, attempt, started_at + 1e9)
-
-
 def expire_without_read(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
     return expire(ledger, ages, replace(live_read, revision=None))
 
@@ -387,20 +251,3 @@ def activate_by_old_list(
     ledger: Ledger, ages: ReservationAges, snapshot: UsageSnapshot, _listed_at: float
 ) -> Ledger | StaleSnapshot | NotDue:
     return activate(ledger, ages, snapshot, 1e12)
-
-
-# Rule 8: policies
-
-
-def accept_any_count(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, structs.replace(request, min_pods_revision=0))
-
-
-def reserve_uncounted(ledger: Ledger, request: ReservationRequest) -> Result:
-    result = reserve(ledger, request)
-    if isinstance(result, Deferred) and result.prerequisite is Prerequisite.COUNT_RESOURCES:
-        return reserve(
-            structs.replace(ledger, resources=ledger.resources | request.requested.keys() | request.current.keys()),
-            request,
-        )
-    return result

@@ -1,18 +1,15 @@
-"""The wrong implementations of rules for surges in the mutants: a few lines each, which look reasonable."""
-
-from collections.abc import Iterable
+"""The wrong transitions of ledgers for surges in the mutants: a few lines each, which look reasonable."""
 
 from msgspec import structs
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.claim_charge import ClassMappings
 from tallygate.state.ledger.expire import LiveRead, ReservationAges, expire
-from tallygate.state.ledger.ledger import Ledger, Operation, Surge
+from tallygate.state.ledger.ledger import Ledger, Surge
 from tallygate.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
 from tallygate.state.ledger.reserve import Exceeded, ReservationRequest, Reserved, release, reserve
 from tallygate.state.ledger.surges import NO_TERMS
-from tests.state.simulation.mutant_rules import Result
-from tests.state.simulation.stored_objects import Pod, Template
+from tests.gate.simulation.wrong_transitions import Result
 
 
 def _with_since(ledger: Ledger, since: int | None) -> Ledger:
@@ -28,10 +25,6 @@ def _with_terms(request: ReservationRequest, **terms: object) -> ReservationRequ
 
 
 # The time of a surge
-
-
-def surge_for_ever(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, _with_terms(request, seconds=10**9))
 
 
 def begin_at_each_write(ledger: Ledger, request: ReservationRequest) -> Result:
@@ -51,16 +44,6 @@ def begin_at_second_pod(ledger: Ledger, request: ReservationRequest) -> Result:
     if not isinstance(result, Reserved) or ledger.compute_charged().find_shortfall(ledger.hard):
         return result
     return Reserved(_with_since(result.ledger, None), result.needs_no_write)
-
-
-def recount_and_forget(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    after = recount(ledger, snapshot)
-    return after if isinstance(after, StaleSnapshot) else _with_since(after, None)
-
-
-def recount_and_keep(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    after = recount(ledger, snapshot)
-    return after if isinstance(after, StaleSnapshot) else _with_since(after, ledger.surge.since)
 
 
 def end_by_used(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
@@ -115,13 +98,6 @@ def _reserve_with_surge(ledger: Ledger, request: ReservationRequest, amounts: Am
     return Reserved(structs.replace(result.ledger, surge=surge), result.needs_no_write)
 
 
-def ignore_ledger_surge(ledger: Ledger, request: ReservationRequest) -> Result:
-    result = reserve(ledger, request)
-    if request.surge is NO_TERMS or not isinstance(result, Exceeded):
-        return result
-    return _reserve_with_surge(ledger, request, ledger.surge.amounts.merge_max(request.surge.amounts))
-
-
 def ignore_own_surge(ledger: Ledger, request: ReservationRequest) -> Result:
     return reserve(ledger, _with_terms(request, amounts=request.surge.amounts.merge_max(ledger.surge.amounts)))
 
@@ -143,50 +119,3 @@ def ignore_ledger_limit(ledger: Ledger, request: ReservationRequest) -> Result:
     if not isinstance(result, Reserved):
         return result
     return Reserved(structs.replace(result.ledger, hard=ledger.hard), result.needs_no_write)
-
-
-def add_smaller_surge(ledger: Ledger, request: ReservationRequest) -> Result:
-    """Compare a pod that surges with the smaller limit and the smaller surge, each by itself."""
-    if request.surge is NO_TERMS:
-        return reserve(ledger, request)
-    smallest = {name: min(amount, ledger.hard.get(name, amount)) for name, amount in request.hard.items()}
-    surges, stored = request.surge.amounts, ledger.surge.amounts
-    surge = Amounts({name: least for name, amount in surges.items() if (least := min(amount, stored.get(name, 0)))})
-    return reserve(ledger, structs.replace(_with_terms(request, amounts=surge), hard=Amounts(smallest)))
-
-
-# The pods that may surge
-
-
-def rolls_always(_template: Template, _others: Iterable[Template]) -> bool:
-    return True
-
-
-def rolls_with_any_pod(template: Template, others: Iterable[Template]) -> bool:
-    return bool(template.workload) and any(each.workload == template.workload for each in others)
-
-
-def rolls_from_earlier(template: Template, others: Iterable[Template]) -> bool:
-    return bool(template.workload) and any(
-        each.workload == template.workload and each.number < template.number for each in others
-    )
-
-
-def rolls_beside_others(template: Template, others: Iterable[Template]) -> bool:
-    return bool(template.workload) and any(each != template for each in others)
-
-
-def show_ended_pods(_pod: Pod, is_counted: bool) -> bool:  # noqa: FBT001  # as the rule has it
-    return is_counted
-
-
-def show_uncounted_pods(pod: Pod, _is_counted: bool) -> bool:  # noqa: FBT001  # as the rule has it
-    return not pod.ended
-
-
-def changes_surge(_operation: Operation, is_claim: bool) -> bool:  # noqa: FBT001  # as the rule has it
-    return not is_claim
-
-
-def claims_surge(operation: Operation, _is_claim: bool) -> bool:  # noqa: FBT001  # as the rule has it
-    return operation is Operation.CREATE
