@@ -1,4 +1,4 @@
-"""The four paths, each run in a process of its own."""
+"""The paths, each run in a process of its own."""
 
 import io
 import json
@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from threading import Event
 from typing import Any
+
+from click import Context
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.cli.app import root
@@ -31,6 +33,7 @@ from tallygate.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tallygate.state.kubernetes.cap_ledger import KIND
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey, TransitionResult
+from tests.cli.usage.clusters import write_snapshot
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.paths.recorder import record_modules
 from tests.server.small_cluster import SmallCluster, run_small_cluster
@@ -153,6 +156,31 @@ def run_predict() -> list[str]:
     return modules
 
 
+def _run_on_snapshot(command: str, *arguments: str) -> Callable[[], list[str]]:
+    """Return the run of a command on a snapshot of the cluster; `{folder}` in an argument is where the files are."""
+
+    def run() -> list[str]:
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as printed:
+            kinds = {"namespaces": "Namespace", "nodes": "Node", "pods": "Pod"}
+            stored = [
+                {"apiVersion": "v1", "kind": kinds[plural], **item}
+                for plural, items in _objects().items()
+                for item in items
+            ]
+            snapshot = write_snapshot(Path(folder), stored)
+            (Path(folder) / "policy.yaml").write_text(_POLICY % 16, "utf-8")
+            (Path(folder) / "new.json").write_text(json.dumps(_pod("new", 1)), "utf-8")
+            given = [each.format(folder=folder) for each in arguments]
+            root.get_command(Context(root), command)
+            with record_modules() as modules:
+                code = root.main([command, "--snapshot", str(snapshot), *given], standalone_mode=False)
+        if code not in {0, None, EXIT_FINDINGS}:
+            raise RuntimeError(f"{command} ended with {code}: {printed.getvalue()}")
+        return modules
+
+    return run
+
+
 def run_policy_edit() -> list[str]:
     """Read an edited policy file, make it the active policy, and index it for reviews."""
     with _run_environment() as (_, folder, telemetry):
@@ -207,6 +235,12 @@ RUNS: dict[str, Callable[[], list[str]]] = {
     "predict": run_predict,
     "policy-edit": run_policy_edit,
     "ledger-write": run_ledger_write,
+    "check-snapshot": _run_on_snapshot("check", "{folder}/new.json", "--policies", "{folder}/policy.yaml"),
+    "usage-snapshot": _run_on_snapshot("usage", "--policies", "{folder}/policy.yaml"),
+    "audit-snapshot": _run_on_snapshot("audit", "--policies", "{folder}/policy.yaml"),
+    "predict-snapshot": _run_on_snapshot(
+        "predict", "pod/waits", "--namespace", "team-a", "--policies", "{folder}/policy.yaml"
+    ),
 }
 """The paths by name."""
 
