@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.text import Text
 
 from tallygate.cli.framework import DATA_FORMATS, EXIT_USAGE_ERROR, Command, UsageError
 from tallygate.cli.manifests.manifest_files import format_file_name
@@ -23,7 +22,6 @@ from tallygate.server.settings.value_types import ADDRESS, Address
 from tallygate.server.telemetry.json_log import LEVELS, create_logger
 
 _KUBELET_FOLDER = Path("/var/lib/kubelet/device-plugins")
-_HEADERS = ("RESOURCE", "DEVICE", "PATH", "NUMA", "HEALTH")
 
 
 def _parse_address(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Address | None:
@@ -135,11 +133,7 @@ def _read_resources(config: Path, output: str) -> tuple[DeviceResource, ...]:
 def _print_devices(resources: tuple[DeviceResource, ...], host: HostFiles, output: str) -> int:
     """Print the devices as the plugin would publish them; return the exit code."""
     offered = [(resource, device) for resource in resources for device in _list_devices(resource, host)]
-    if output == "table":
-        rows = [_create_row(resource, each) for resource, each in offered]
-        tables.print_content(tables.create_table(_HEADERS, rows))
-    else:
-        tables.print_list("Device", [_create_item(resource, each) for resource, each in offered], output)
+    _DEVICES.print_list("Device", offered, output)
     return int(any(each.problem for _, each in offered))
 
 
@@ -154,18 +148,19 @@ def _list_devices(resource: DeviceResource, host: HostFiles) -> tuple[OfferedDev
     return list_offered(checked, resource)
 
 
-def _create_row(resource: DeviceResource, offered: OfferedDevice) -> list[str | Text]:
-    numa = "" if offered.device.numa is None else str(offered.device.numa)
-    health = f"unhealthy: {offered.problem}" if offered.problem else "healthy"
-    return [resource.name, offered.offered_id, offered.device.path, numa, health]
+def _format_numa(numa: int | None) -> str:
+    return "" if numa is None else str(numa)
 
 
-def _create_item(resource: DeviceResource, offered: OfferedDevice) -> dict[str, Any]:
-    return {
-        "resource": resource.name,
-        "id": offered.offered_id,
-        "path": offered.device.path or None,
-        "numa": offered.device.numa,
-        "healthy": not offered.problem,
-        "reason": offered.problem or None,
-    }
+def _format_health(offered: OfferedDevice) -> str:
+    return f"unhealthy: {offered.problem}" if offered.problem else "healthy"
+
+
+_DEVICES = tables.Columns[tuple[DeviceResource, OfferedDevice]](
+    tables.Column("RESOURCE", "resource", lambda pair: pair[0].name),
+    tables.Column("DEVICE", "id", lambda pair: pair[1].offered_id),
+    tables.Column("PATH", "path", lambda pair: pair[1].device.path or None, lambda pair: pair[1].device.path),
+    tables.Column("NUMA", "numa", lambda pair: pair[1].device.numa, lambda pair: _format_numa(pair[1].device.numa)),
+    tables.Column("HEALTH", "healthy", lambda pair: not pair[1].problem, lambda pair: _format_health(pair[1])),
+    tables.Column("", "reason", lambda pair: pair[1].problem or None),
+)

@@ -380,25 +380,14 @@ def explain(  # noqa: PLR0913 -- one argument for each option
         if value:
             raise UsageError(f"{option} belongs to `tallygate explain pod -f FILE`")
     if subject is None:
-        _list_codes(output)
+        _CODES.print_list("Code", code_catalog.list_codes(), output)
     else:
         _explain_codes(code_catalog.find_codes(subject), output)
 
 
-def _list_codes(output: str) -> None:
-    if output == "table":
-        tables.print_content(
-            create_table(
-                ("CODE", "NAME", "WHAT"), [(code.number, code.slug, code.summary) for code in code_catalog.list_codes()]
-            )
-        )
-    else:
-        tables.print_list("Code", [_code_to_dict(code) for code in code_catalog.list_codes()], output)
-
-
 def _explain_codes(codes: tuple[Code, ...], output: str) -> None:
     if output != "table":
-        tables.print_list("Code", [_code_to_dict(code) for code in codes], output)
+        _CODES.print_list("Code", codes, output)
         return
     for code in codes:
         tables.print_content(_render_code(code))
@@ -416,15 +405,14 @@ def _render_code(code: Code) -> Lines:
     )
 
 
-def _code_to_dict(code: Code) -> dict[str, str]:
-    return {
-        "code": code.number,
-        "name": code.slug,
-        "what": code.summary,
-        "why": code.explanation,
-        "fails": code.invalid_example,
-        "passes": code.valid_example,
-    }
+_CODES = tables.Columns[Code](
+    tables.Column("CODE", "code", lambda code: code.number),
+    tables.Column("NAME", "name", lambda code: code.slug),
+    tables.Column("WHAT", "what", lambda code: code.summary),
+    tables.Column("", "why", lambda code: code.explanation),
+    tables.Column("", "fails", lambda code: code.invalid_example),
+    tables.Column("", "passes", lambda code: code.valid_example),
+)
 
 
 def _indent(text: str) -> str:

@@ -17,11 +17,10 @@ from rich.text import Text
 from tallygate.admission.self_registration import create_webhooks, is_left_to_gate, parse_choices
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.admission.workload_resources import WorkloadResource, select_resources
-from tallygate.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
+from tallygate.cli.certs.command import FOLDER_ARGUMENT, convert_certificates, convert_errors, create_certificate_table
 from tallygate.cli.connection import Connection
 from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, connection_options
 from tallygate.cli.output import tables
-from tallygate.cli.output.tables import create_table
 from tallygate.cli.sources.options import load_usable_policies, require_one_source
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ApiClient
@@ -84,8 +83,6 @@ def status(  # each is an option
 
 
 def _render_status(secret_status: SecretStatus) -> RenderableType:
-    rows = [format_facts("authority", facts) for facts in secret_status.ca_certificates]
-    rows += [format_facts("serving", secret_status.serving)] if secret_status.serving else []
     trust_lines = [Text(f"{trust.kind}: {_format_trust(trust)}") for trust in secret_status.trust]
     remarks = [Text(text, "yellow") for text in secret_status.activities] + [
         Text(text, "bold red") for text in secret_status.problems
@@ -94,7 +91,7 @@ def _render_status(secret_status: SecretStatus) -> RenderableType:
         [] if secret_status.trust else [Text("the webhook configuration is missing: no API server calls the gate")]
     )
     return Lines(
-        create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows),
+        create_certificate_table(secret_status.ca_certificates, secret_status.serving),
         *trust_lines,
         *no_configuration,
         *remarks,
@@ -110,8 +107,7 @@ def _format_trust(trust: ConfigurationTrust) -> str:
 
 def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
     return {
-        "authorities": [convert_facts(facts) for facts in secret_status.ca_certificates],
-        "serving": convert_facts(secret_status.serving) if secret_status.serving else None,
+        **convert_certificates(secret_status.ca_certificates, secret_status.serving),
         "registered": [
             {"kind": trust.kind, "webhooks": trust.webhooks, "trustsExactly": trust.is_exact}
             for trust in secret_status.trust

@@ -3,7 +3,7 @@
 The module also defines the folder argument, the error conversion and the certificate rows for the cluster commands.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyCommand, LazyGroup, UsageError
 from tallygate.cli.output import tables
-from tallygate.cli.output.tables import create_table
+from tallygate.cli.output.tables import Column, Columns, FittedTable, create_table
 from tallygate_certs.certificate_names import CertificateNames, create_service_names, parse_names
 from tallygate_certs.certificate_status import CertificateFacts, CertificatesOverview
 from tallygate_certs.certificate_status import inspect_certificates as overview_of
@@ -36,22 +36,34 @@ def convert_errors() -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
-def format_facts(label: str, facts: CertificateFacts) -> tuple[str, str, str, str, str]:
-    """Return the facts of a certificate as a table row."""
-    names = ", ".join(facts.names) or facts.subject
-    return label, names, f"{facts.not_after:%Y-%m-%d %H:%M}Z", str(facts.days_left), facts.fingerprint[:16]
+_FACTS = Columns[CertificateFacts](
+    Column("", "subject"),
+    Column("", "issuer"),
+    Column("NAMES", "names", lambda facts: list(facts.names), lambda facts: ", ".join(facts.names) or facts.subject),
+    Column("", "notBefore", lambda facts: facts.not_before.isoformat()),
+    Column(
+        "UNTIL",
+        "notAfter",
+        lambda facts: facts.not_after.isoformat(),
+        lambda facts: f"{facts.not_after:%Y-%m-%d %H:%M}Z",
+    ),
+    Column("DAYS LEFT", "daysLeft", lambda facts: facts.days_left),
+    Column("SHA-256", "fingerprint", text=lambda facts: facts.fingerprint[:16]),
+)
 
 
-def convert_facts(facts: CertificateFacts) -> dict[str, Any]:
-    """Convert the facts of a certificate to JSON values."""
+def create_certificate_table(authorities: Sequence[CertificateFacts], serving: CertificateFacts | None) -> FittedTable:
+    """Return a table of the authorities and the serving certificate."""
+    rows = [["authority", *cells] for cells in _FACTS.list_rows(authorities)]
+    rows += [["serving", *cells] for cells in _FACTS.list_rows([serving] if serving else [])]
+    return create_table(("WHAT", *_FACTS.headings), rows)
+
+
+def convert_certificates(authorities: Sequence[CertificateFacts], serving: CertificateFacts | None) -> dict[str, Any]:
+    """Return the authorities and the serving certificate as plain data."""
     return {
-        "subject": facts.subject,
-        "issuer": facts.issuer,
-        "names": list(facts.names),
-        "notBefore": facts.not_before.isoformat(),
-        "notAfter": facts.not_after.isoformat(),
-        "daysLeft": facts.days_left,
-        "fingerprint": facts.fingerprint,
+        "authorities": list(map(_FACTS.to_dict, authorities)),
+        "serving": _FACTS.to_dict(serving) if serving else None,
     }
 
 
@@ -166,17 +178,15 @@ def _parse_service(text: str) -> CertificateNames:
 
 
 def _render_overview(overview: CertificatesOverview) -> RenderableType:
-    rows = [format_facts("authority", facts) for facts in overview.ca_certificates]
-    rows += [format_facts("serving", overview.serving)] if overview.serving else []
+    table = create_certificate_table(overview.ca_certificates, overview.serving)
     problems = [Text(problem, "bold red") for problem in overview.problems]
     renewal = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.is_renewal_due else []
-    return Lines(create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows), *problems, *renewal)
+    return Lines(table, *problems, *renewal)
 
 
 def _convert_overview(overview: CertificatesOverview) -> dict[str, Any]:
     return {
-        "authorities": [convert_facts(facts) for facts in overview.ca_certificates],
-        "serving": convert_facts(overview.serving) if overview.serving else None,
+        **convert_certificates(overview.ca_certificates, overview.serving),
         "renewalDue": overview.is_renewal_due,
         "problems": list(overview.problems),
     }

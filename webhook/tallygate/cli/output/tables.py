@@ -5,10 +5,10 @@ A table fits the terminal and never breaks a name: only blanks become line break
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import Any, Generic, TextIO, TypeVar
 
 import click
 import msgspec
@@ -20,6 +20,11 @@ from rich.text import Text
 from tallygate.cli.framework import DATA_FORMATS
 from tallygate.cli.output import ci_formats
 from tallygate.cli.output.findings import Finding, FindingSeverity, RunSummary, findings_to_dict, format_summary
+
+R = TypeVar("R")
+
+UNKNOWN = "-"
+"""The cell of a table for a value that there is not, or that is not known."""
 
 _GAP = 2
 _BENEATH_INDENT = 4
@@ -252,6 +257,60 @@ def print_data(content: Any, output_format: str) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
     else:
         click.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=2**31), nl=False)
+
+
+@dataclass(frozen=True)  # slots would have no place for the type that a subscript records
+class Column(Generic[R]):
+    """A value of the records that a command prints.
+
+    `heading` is its title in a table, `key` its name in JSON and YAML; a value without one of them is not there.
+    `value` returns it: by default the attribute `key` of a record. `text` is its form in a table: by default the
+    value, and a dash for none.
+    """
+
+    heading: str
+    key: str
+    value: Callable[[R], Any] | None = None
+    text: Callable[[R], str] | None = None
+
+    def get(self, record: R) -> Any:
+        """Return the value for JSON and YAML."""
+        return getattr(record, self.key) if self.value is None else self.value(record)
+
+    def format(self, record: R) -> str:
+        """Return the cell of a table."""
+        if self.text is not None:
+            return self.text(record)
+        value = self.get(record)
+        return UNKNOWN if value is None else str(value)
+
+
+class Columns(Generic[R]):
+    """The columns of a command's records: the one definition of its table, its JSON and its YAML."""
+
+    def __init__(self, *columns: Column[R]) -> None:
+        self.columns = columns
+        self._in_table = [column for column in columns if column.heading]
+        self.headings = tuple(column.heading for column in self._in_table)
+
+    def to_dict(self, record: R) -> dict[str, Any]:
+        """Return a record as plain data."""
+        return {column.key: column.get(record) for column in self.columns if column.key}
+
+    def list_rows(self, records: Iterable[R]) -> list[list[str]]:
+        """Return the rows of a table."""
+        return [[column.format(record) for column in self._in_table] for record in records]
+
+    def align(self, records: Iterable[R]) -> str:
+        """Return a table as plain lines, never folded."""
+        return "\n".join(align_rows(self.headings, self.list_rows(records)))
+
+    def print_list(self, kind: str, records: Iterable[R], output_format: str, **others: Any) -> None:
+        """Print records of a kind as a table, or with other fields as JSON or YAML."""
+        if output_format == DATA_FORMATS[0]:
+            print_content(create_table(self.headings, self.list_rows(records)))
+        else:
+            print_list(kind, [self.to_dict(record) for record in records], output_format, **others)
 
 
 def print_findings(kind: str, findings: Sequence[Finding], run_summary: RunSummary, output_format: str) -> None:

@@ -28,7 +28,7 @@ from tallygate.cli.manifests.applied_objects import list_applied_objects
 from tallygate.cli.manifests.manifest_files import STDIN
 from tallygate.cli.output import tables
 from tallygate.cli.predict import cluster_input, prediction_json, prediction_text
-from tallygate.cli.predict.new_node_lines import add_new_nodes, format_shape_rows
+from tallygate.cli.predict.new_node_lines import FITS, add_new_nodes
 from tallygate.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, read_pods_to_place
 from tallygate.cli.predict.prediction_details import PredictionDetails, predict_pods
 from tallygate.cli.predict.review_pods import Rejection, review_pods
@@ -344,4 +344,4 @@ def _print_predictions(
             rows = prediction_text.format_rows(details.node_lines)
             click.echo("\n".join([*rows, *prediction_text.format_pool_rows(details.node_lines)]))
         if verbose and details.new_nodes:
-            click.echo("\n".join(format_shape_rows(details.new_nodes)))
+            click.echo(FITS.align(details.new_nodes))

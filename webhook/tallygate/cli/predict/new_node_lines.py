@@ -14,13 +14,12 @@ from tallygate.accounting.scheduling.new_nodes import (
     find_new_node_fits,
 )
 from tallygate.accounting.scheduling.scoring import Scoring
-from tallygate.cli.output.tables import align_rows
+from tallygate.cli.output.tables import UNKNOWN, Column, Columns
 from tallygate.cli.predict.prediction_details import PredictionDetails
 
 _MAX_SHAPES = 5
 """The number of shapes in the lines beneath a prediction."""
 
-_HEADER = ("SHAPE", "ANSWER", "COPIES", "NEW NODES", "MOST", "REASON")
 _FITS, _DOES_NOT_FIT, _UNKNOWN = "fits", "does not fit", "unknown"
 
 
@@ -81,22 +80,6 @@ def _format_copies(fit: NewNodeFit, details: PredictionDetails) -> str:
     return f"{fit.copies} of the {fit.count} {details.pods.noun} without a node "
 
 
-def format_shape_rows(fits: Sequence[NewNodeFit]) -> list[str]:
-    """Return one row per shape; none without shapes."""
-    rows = [
-        (
-            fit.shape.name,
-            _get_answer(fit),
-            str(fit.copies) if fit.copies else "-",
-            str(fit.node_count) if fit.copies else "-",
-            "-" if fit.shape.most is None else str(fit.shape.most),
-            fit.unknown or "; ".join(fit.reasons) or _list_choices(fit),
-        )
-        for fit in fits
-    ]
-    return align_rows(_HEADER, rows) if rows else []
-
-
 def _get_answer(fit: NewNodeFit) -> str:
     return _UNKNOWN if fit.unknown else _FITS if fit.copies else _DOES_NOT_FIT
 
@@ -110,23 +93,22 @@ def format_capacities(capacities: Sequence[NewNodeCapacity]) -> Iterator[str]:
             yield f"{capacity.copies or 'none'} would fit on a new node of shape {capacity.shape}"
 
 
-def convert_fits(fits: Sequence[NewNodeFit]) -> list[dict[str, Any]]:
-    """Return the new nodes of a prediction as plain data."""
-    return [
-        {
-            "shape": fit.shape.name,
-            "most": fit.shape.most,
-            "answer": _get_answer(fit),
-            "copies": fit.copies,
-            "of": fit.count,
-            "nodes": fit.node_count,
-            "choices": [{"labels": dict(labels), "nodes": count} for labels, count in fit.chosen],
-            "reasons": list(fit.reasons),
-            "unknown": fit.unknown or None,
-            "cut": fit.is_cut,
-        }
-        for fit in fits
-    ]
+FITS = Columns[NewNodeFit](
+    Column("SHAPE", "shape", lambda fit: fit.shape.name),
+    Column("", "most", lambda fit: fit.shape.most),
+    Column("ANSWER", "answer", _get_answer),
+    Column("COPIES", "copies", text=lambda fit: str(fit.copies or UNKNOWN)),
+    Column("", "of", lambda fit: fit.count),
+    Column("", "nodes", lambda fit: fit.node_count),
+    Column("NEW NODES", "", lambda fit: fit.node_count if fit.copies else None),
+    Column("MOST", "", lambda fit: fit.shape.most),
+    Column("", "choices", lambda fit: [{"labels": dict(labels), "nodes": count} for labels, count in fit.chosen]),
+    Column("", "reasons", lambda fit: list(fit.reasons)),
+    Column("REASON", "", lambda fit: fit.unknown or "; ".join(fit.reasons) or _list_choices(fit)),
+    Column("", "unknown", lambda fit: fit.unknown or None),
+    Column("", "cut", lambda fit: fit.is_cut),
+)
+"""The new nodes of a prediction."""
 
 
 def convert_new_node_capacities(capacities: Sequence[NewNodeCapacity]) -> list[dict[str, Any]]:

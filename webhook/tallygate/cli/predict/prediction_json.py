@@ -20,7 +20,7 @@ from tallygate.accounting.scheduling.plugins.resource_claims import get_allocati
 from tallygate.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.accounting.scheduling.released_claims import ReleasedClaim
 from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity
-from tallygate.cli.predict.new_node_lines import convert_fits, convert_new_node_capacities
+from tallygate.cli.predict.new_node_lines import FITS, convert_new_node_capacities
 from tallygate.cli.predict.pods_to_place import PodsToPlace
 from tallygate.cli.predict.prediction_details import NodeLine, PredictionDetails
 from tallygate.cli.predict.prediction_text import get_node_feasibility
@@ -86,7 +86,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
             for eviction in details.evictions
         ],
         "remedies": [{"change": remedy.change, "nodes": list(remedy.nodes)} for remedy in details.remedies],
-        "newNodes": convert_fits(details.new_nodes),
+        "newNodes": list(map(FITS.to_dict, details.new_nodes)),
     }
     return content | (
         {"nodes": [_node_line_to_dict(line) for line in details.node_lines]} if details.node_lines else {}

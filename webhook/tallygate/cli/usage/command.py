@@ -27,18 +27,17 @@ from tallygate.cli.usage import usage_report, usage_table
 from tallygate.cli.usage.consumers import (
     ResourceConsumers,
     convert_consumers,
-    format_rows,
+    format_shares,
     format_title,
     list_consumers,
 )
 from tallygate.cli.usage.usage_report import format_by_resource, may_count_devices
 from tallygate.cli.usage.verify import (
+    DRIFTS,
     Drift,
-    convert_drift,
     find_comparable_ledger,
     find_drift,
     find_incomparable,
-    format_drift,
 )
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.policy.model import PolicySet
@@ -100,14 +99,14 @@ def _compute_usage(query: UsageQuery, cluster: ClusterState) -> usage_report.Usa
 def _print_usage(report: usage_report.UsageReport, output: str) -> None:
     if output != "table":
         unhealthy = [devices.to_dict() for devices in report.unhealthy]
-        items = usage_table.convert_lines(report.lines)
-        totals = {"totals": usage_table.convert_totals(report.totals)} if report.totals else {}
-        tables.print_list("Usage", items, output, notes=list(report.notes), unhealthy=unhealthy, **totals)
+        totals = {"totals": list(map(usage_table.TOTALS.to_dict, report.totals))} if report.totals else {}
+        notes = list(report.notes)
+        usage_table.LINES.print_list("Usage", report.lines, output, notes=notes, unhealthy=unhealthy, **totals)
         return
     if report.lines:
         _print_lines(report.lines)
         if report.totals:
-            click.echo("\n" + "\n".join(usage_table.format_totals(report.totals)))
+            click.echo(f"\n{usage_table.TOTALS.align(report.totals)}")
     elif report.is_narrowed:
         click.echo("no line is charged as much as --over names", err=True)
     else:
@@ -119,7 +118,7 @@ def _print_lines(lines: Sequence[usage_report.UsageLine]) -> None:
     if tables.create_console(sys.stdout).is_terminal:
         tables.print_content(usage_table.render_lines(lines))
     else:
-        click.echo("\n".join(usage_table.format_rows(lines)))
+        click.echo(usage_table.LINES.align(lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _print_consumers(report: _ConsumersReport, output: str) -> None:
         return
     for consumers in report.resources:
         click.secho(format_title(consumers), bold=True)
-        click.echo("\n".join([*format_rows(consumers), ""]))
+        click.echo(f"{format_shares(consumers)}\n")
     _print_notes(report.notes)
 
 
@@ -226,9 +225,9 @@ def print_drift(query: UsageQuery) -> bool:
     comparison = _find_lasting_drift(query)
     drifts, ledgers = comparison.drifts, comparison.ledger_count
     if query.output != "table":
-        tables.print_list("Drift", [convert_drift(drift) for drift in drifts], query.output)
+        DRIFTS.print_list("Drift", drifts, query.output)
     elif drifts:
-        click.echo("\n".join(format_drift(drifts)))
+        click.echo(DRIFTS.align(drifts))
     _print_notes(comparison.notes)
     result_text = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
     click.echo(f"{ledgers} ledger{'s' * (ledgers != 1)} compared with the pods: {result_text}", err=True)

@@ -10,10 +10,10 @@ from tallygate.accounting.claim_charge import DeviceSources, compute_claim_charg
 from tallygate.accounting.devices.device_meter import DeviceFinder, DeviceMeter
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.cli.output.tables import align_rows, escape_control
+from tallygate.cli.output.tables import Column, Columns, escape_control
 from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
 from tallygate.cli.usage.usage_report import ChosenLedger, SurgeUsage, find_surge
-from tallygate.cli.usage.usage_table import format_scope
+from tallygate.cli.usage.usage_table import SCOPE, format_scope
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumers import ConsumerAmounts, ConsumerState, CountedClaim, CountedDevices
 from tallygate.objects.devices import ResourceClaim
@@ -126,19 +126,16 @@ def format_title(consumers: ResourceConsumers) -> str:
     )
 
 
-def format_rows(consumers: ResourceConsumers) -> list[str]:
+def format_shares(consumers: ResourceConsumers) -> str:
     """Return one line per pod, claim and workload."""
-    cells = [
-        (
-            f"{_get_prefix(share)}{share.namespace}/{share.consumer.name}",
-            share.node,
-            share.consumer.state.value,
-            format_amount(consumers.name, share.amount),
-            share.calculation,
-        )
-        for share in consumers.shown
-    ]
-    return align_rows(("CONSUMER", "NODE", "STATE", "AMOUNT", "CALCULATION"), cells) if cells else ["no consumer"]
+    columns = Columns[_Share](
+        Column("CONSUMER", "", lambda share: f"{_get_prefix(share)}{share.namespace}/{share.consumer.name}"),
+        Column("NODE", "node"),
+        Column("STATE", "", lambda share: share.consumer.state.value),
+        Column("AMOUNT", "", text=lambda share: format_amount(consumers.name, share.amount)),
+        Column("CALCULATION", "calculation"),
+    )
+    return columns.align(consumers.shown) if consumers.shown else "no consumer"
 
 
 def _get_prefix(share: _Share) -> str:
@@ -149,11 +146,7 @@ def _get_prefix(share: _Share) -> str:
 def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
     """Return the consumers as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
     return {
-        "cap": consumers.cap,
-        "group": consumers.group or None,
-        "namespace": consumers.namespace or None,
-        "namespaces": consumers.members,
-        "resource": consumers.name,
+        **SCOPE.to_dict(consumers),
         "used": consumers.used,
         "ledgerUsed": consumers.ledger_used,
         "usedInNamespace": consumers.used_in_namespace,

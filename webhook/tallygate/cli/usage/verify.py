@@ -20,14 +20,14 @@ of its consumer (docs/design/caps.md, rule 4).
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.cli.output.tables import align_rows
+from tallygate.cli.output.tables import Column, Columns
 from tallygate.cli.usage.usage_report import SOURCE_MARK, ChosenLedger
-from tallygate.cli.usage.usage_table import format_scope
+from tallygate.cli.usage.usage_table import SCOPE, create_amount
 from tallygate.cluster.cap_ledger_list import CapLedgerRecord
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumers import CountedClaim, CountedDevices
@@ -127,44 +127,19 @@ def _explain_other_sources(cluster: ClusterState, *, is_by_allocation: bool) -> 
     return missing or "its ledgers count other classes of devices than the cluster has"
 
 
-def format_drift(drifts: list[Drift]) -> list[str]:
-    """Return the drifts as an aligned table."""
-    header = ("CAP", "NAMESPACE", "RESOURCE", "CONSUMER", "LEDGER", "STORED", "REASON")
-    return align_rows(
-        header,
-        [
-            (
-                drift.cap,
-                format_scope(drift.namespace, drift.members, drift.group),
-                drift.name,
-                _format_consumer(drift) or "(used)",
-                format_amount(drift.name, drift.ledger),
-                format_amount(drift.name, drift.stored),
-                drift.reason,
-            )
-            for drift in drifts
-        ],
-    )
-
-
 def _format_consumer(drift: Drift) -> str:
-    return f"resourceclaim {drift.consumer}" if drift.kind is ConsumerKind.CLAIM else drift.consumer
+    return f"resourceclaim {drift.consumer}" if drift.kind is ConsumerKind.CLAIM else drift.consumer or "(used)"
 
 
-def convert_drift(drift: Drift) -> dict[str, Any]:
-    """Return a drift as plain data; amounts are milli-cpu for cpu and whole units otherwise, also those of claims."""
-    return {
-        "cap": drift.cap,
-        "group": drift.group or None,
-        "namespace": drift.namespace or None,
-        "namespaces": drift.members,
-        "resource": drift.name,
-        "pod": (drift.consumer or None) if drift.kind is ConsumerKind.POD else None,
-        "claim": drift.consumer if drift.kind is ConsumerKind.CLAIM else None,
-        "ledger": drift.ledger,
-        "pods": drift.stored,
-        "reason": drift.reason,
-    }
+DRIFTS = Columns[Drift](
+    *SCOPE.columns,
+    Column("CONSUMER", "", _format_consumer),
+    Column("", "pod", lambda drift: (drift.consumer or None) if drift.kind is ConsumerKind.POD else None),
+    Column("", "claim", lambda drift: drift.consumer if drift.kind is ConsumerKind.CLAIM else None),
+    create_amount("LEDGER", "ledger"),
+    create_amount("STORED", "pods", "stored"),
+    Column("REASON", "reason"),
+)
 
 
 def _compare_used(chosen: ChosenLedger, ledger: Ledger, counted: _CountedAmounts, names: list[str]) -> Iterator[Drift]:
