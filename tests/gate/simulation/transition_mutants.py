@@ -13,7 +13,7 @@ from msgspec import structs
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.cluster import usage_lister
-from tallygate.cluster.counted_claims import compute_remainders
+from tallygate.cluster.consumers import compute_remainders
 from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate import charge_transitions, ledger_reconciler
 from tallygate.gate.charge_transitions import ReserveTransition
