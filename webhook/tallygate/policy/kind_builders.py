@@ -37,10 +37,10 @@ def create_paths(*texts: str) -> tuple[workload_kinds.FieldPath, ...]:
 
 def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     *templates: str,
-    counts: Iterable[workload_kinds.CountFactor] = (),
-    most: Iterable[workload_kinds.CountFactor] = (),
+    counts: Iterable[workload_kinds.CountFactor | str] = (),
+    most: Iterable[workload_kinds.CountFactor | str] = (),
     autoscaled: str = "",
-    scaled: Iterable[workload_kinds.CountFactor] = (),
+    scaled: Iterable[workload_kinds.CountFactor | str] = (),
     form: workload_kinds.PodForm = workload_kinds.PodForm.TEMPLATE,
     noun: str = "pods",
     suspended: Iterable[str] = (),
@@ -55,10 +55,11 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     is_part: bool = False,
     completed_by: str = "",
 ) -> workload_kinds.PodSetDefinition:
+    """Return the definition of the pods of one template; the path of a field stands for its `create_count`."""
     return workload_kinds.PodSetDefinition(
         create_paths(*templates),
-        tuple(counts),
-        tuple(most),
+        create_counts(counts),
+        create_counts(most),
         workload_kinds.FieldPath.parse(autoscaled) if autoscaled else None,
         form,
         noun,
@@ -67,7 +68,7 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
         is_separate,
         is_used,
         workload_kinds.FieldPath.parse(declared) if declared else None,
-        tuple(scaled),
+        create_counts(scaled),
         workload_kinds.FieldPath.parse(workflow) if workflow else None,
         tuple(expected),
         doubled,
@@ -75,6 +76,10 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
         is_part,
         workload_kinds.FieldPath.parse(completed_by) if completed_by else None,
     )
+
+
+def create_counts(factors: Iterable[workload_kinds.CountFactor | str]) -> tuple[workload_kinds.CountFactor, ...]:
+    return tuple(create_count(factor) if isinstance(factor, str) else factor for factor in factors)
 
 
 def create_kind(  # noqa: PLR0913  # each is a part of the definition

@@ -3,6 +3,7 @@
 from tallygate.policy import workload_kinds
 from tallygate.policy.kind_builders import (
     create_count,
+    create_counts,
     create_expectation,
     create_job_counts,
     create_kind,
@@ -99,7 +100,7 @@ def _create_component(component: str, noun: str, *, is_scaled: bool = True) -> w
     """Return the pods of a component of an InferenceService."""
     return create_pod_set(
         component,
-        counts=[create_count(f"{component}.minReplicas")],
+        counts=[f"{component}.minReplicas"],
         most=[create_count(f"{component}.maxReplicas", 0)] if is_scaled else (),
         form=workload_kinds.PodForm.COMPONENT,
         noun=noun,
@@ -145,7 +146,7 @@ def _list_llm_pods(*, is_used: bool = True) -> tuple[workload_kinds.PodSetDefini
         *_list_model_pods("spec.prefill", "prefill", is_used=is_used),
         create_pod_set(
             f"{scheduler}.template",
-            counts=[create_count(f"{scheduler}.replicas")],
+            counts=[f"{scheduler}.replicas"],
             form=workload_kinds.PodForm.SPEC,
             noun="scheduler pods",
             is_used=is_used,
@@ -205,7 +206,7 @@ def _list_role_pods(roles: str) -> tuple[workload_kinds.PodSetDefinition, ...]:
     part of a template: it is checked, and counts nothing, since what it replaces is not known.
     """
     role = f"{roles}.roles[*]"
-    replicas, group = create_count(f"{role}.replicas"), f"{role}.leaderWorkerPattern"
+    replicas, group = f"{role}.replicas", f"{role}.leaderWorkerPattern"
     sized = {
         f"{role}.standalonePattern": (replicas,),
         group: (replicas, create_count(f"{group}.size")),
@@ -214,18 +215,14 @@ def _list_role_pods(roles: str) -> tuple[workload_kinds.PodSetDefinition, ...]:
     return (
         *(create_pod_set(f"{role_path}.template", counts=counts) for role_path, counts in sized.items()),
         *(
-            create_pod_set(
-                f"{component_path}.template",
-                counts=[replicas, create_count(f"{component_path}.size")],
-                noun="components",
-            )
+            create_pod_set(f"{component_path}.template", counts=[replicas, f"{component_path}.size"], noun="components")
             for component_path in (f"{role}.customComponentsPattern.components[*]", f"{role}.components[*]")
         ),
         create_pod_set(
             f"{roles}.roleTemplates[*].template",
             references=[
                 workload_kinds.TemplateReference(
-                    workload_kinds.FieldPath.parse(f"{role_path}.templateRef.name"), counts
+                    workload_kinds.FieldPath.parse(f"{role_path}.templateRef.name"), create_counts(counts)
                 )
                 for role_path, counts in sized.items()
             ],
@@ -305,16 +302,14 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
         "Rollout.argoproj.io",
         "rollouts",
         "v1alpha1",
-        create_pod_set(
-            "spec.template", counts=[create_count("spec.replicas")], noun="replicas", rollout="spec.strategy"
-        ),
+        create_pod_set("spec.template", counts=["spec.replicas"], noun="replicas", rollout="spec.strategy"),
         source=f"{_ROLLOUTS}, utils/replicaset/replicaset.go",
     ),
     create_kind(
         "Experiment.argoproj.io",
         "experiments",
         "v1alpha1",
-        create_pod_set("spec.templates[*].template", counts=[create_count("spec.templates[*].replicas")]),
+        create_pod_set("spec.templates[*].template", counts=["spec.templates[*].replicas"]),
         source=f"{_ROLLOUTS}, utils/experiment/experiment.go",
         suspended=_TERMINATE,
     ),
@@ -374,7 +369,7 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
         create_pod_set(
             "spec.predictor.workerSpec",
             counts=[
-                create_count("spec.predictor.minReplicas"),
+                "spec.predictor.minReplicas",
                 create_count("spec.predictor.workerSpec.pipelineParallelSize", minus=1),
             ],
             form=workload_kinds.PodForm.SPEC,
@@ -450,7 +445,7 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
         "Sandbox.agents.x-k8s.io",
         "sandboxes",
         "v1beta1 v1alpha1",
-        create_pod_set("spec.podTemplate", counts=[create_count("spec.replicas")]),
+        create_pod_set("spec.podTemplate", counts=["spec.replicas"]),
         source=f"{_SANDBOX}, controllers/sandbox_controller.go",
         expected=(create_expectation("spec.operatingMode", "Running"),),
     ),
@@ -475,9 +470,9 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
         create_pod_set(
             "spec.template.spec.roles[*].template",
             counts=[
-                create_count("spec.replicas"),
+                "spec.replicas",
                 create_count("spec.template.spec.roles[*].replicas", 0),
-                create_count("spec.template.spec.roles[*].podGroupSize"),
+                "spec.template.spec.roles[*].podGroupSize",
             ],
         ),
         source=f"{_AIBRIX}/stormservice/sync.go, roleset/utils.go",
@@ -502,7 +497,7 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
             f"{kind}.apps.kruise.io",
             f"{kind.lower()}s",
             "v1beta1 v1alpha1",
-            create_pod_set("spec.template", counts=[create_count("spec.replicas")], noun="replicas"),
+            create_pod_set("spec.template", counts=["spec.replicas"], noun="replicas"),
             source=f"{_KRUISE}, apis/apps/defaults/v1alpha1.go",
         )
         for kind in ("CloneSet", "StatefulSet")
@@ -529,9 +524,9 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
         "v1alpha1",
         create_pod_set(
             "spec",
-            counts=[create_count("spec.replicas"), create_count("spec.multiNode.parallelism.pipeline")],
-            scaled=[create_count("spec.scale.hpa.minReplicas"), create_count("spec.multiNode.parallelism.pipeline")],
-            most=[create_count("spec.scale.hpa.maxReplicas", 0), create_count("spec.multiNode.parallelism.pipeline")],
+            counts=["spec.replicas", "spec.multiNode.parallelism.pipeline"],
+            scaled=["spec.scale.hpa.minReplicas", "spec.multiNode.parallelism.pipeline"],
+            most=[create_count("spec.scale.hpa.maxReplicas", 0), "spec.multiNode.parallelism.pipeline"],
             autoscaled="spec.scale.enabled",
             form=workload_kinds.PodForm.NIM_SERVICE,
             noun="replicas",
@@ -546,7 +541,7 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
             "v1beta1",
             create_pod_set(
                 f"{path}.podTemplate",
-                counts=[create_count(f"{path}.replicas"), create_count(f"{path}.multinode.nodeCount")],
+                counts=[f"{path}.replicas", f"{path}.multinode.nodeCount"],
                 is_part=True,
                 noun="replicas",
             ),

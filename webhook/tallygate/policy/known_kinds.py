@@ -47,7 +47,7 @@ def _create_training_kind(
     If it is `delegated`, the operator makes no pods of jobs that another controller manages.
     """
     specs = f"spec.{field}.*"
-    replicas = create_pod_set(f"{specs}.template", counts=[create_count(f"{specs}.replicas")], noun="replicas")
+    replicas = create_pod_set(f"{specs}.template", counts=[f"{specs}.replicas"], noun="replicas")
     return create_kind(
         f"{kind}.kubeflow.org",
         resource,
@@ -65,7 +65,7 @@ def _create_elastic_workers(field: str) -> PodSetDefinition:
     """Return the workers that a HorizontalPodAutoscaler scales, which the operator makes if there are metrics."""
     return create_pod_set(
         f"spec.{field}.Worker.template",
-        counts=[create_count(f"spec.{field}.Worker.replicas")],
+        counts=[f"spec.{field}.Worker.replicas"],
         most=[create_count("spec.elasticPolicy.maxReplicas", 0)],
         autoscaled="spec.elasticPolicy.metrics",
         noun="workers",
@@ -96,12 +96,12 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         create_pod_set(
             f"{_LEADER_WORKERS}.leaderTemplate",
             f"{_LEADER_WORKERS}.workerTemplate",
-            counts=[create_count("spec.replicas")],
+            counts=["spec.replicas"],
             noun="leaders",
         ),
         create_pod_set(
             f"{_LEADER_WORKERS}.workerTemplate",
-            counts=[create_count("spec.replicas"), create_count(f"{_LEADER_WORKERS}.size", minus=1)],
+            counts=["spec.replicas", create_count(f"{_LEADER_WORKERS}.size", minus=1)],
             noun="workers",
         ),
         source=_LWS,
@@ -121,11 +121,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         "MPIJob.kubeflow.org",
         "mpijobs",
         "v2beta1 v1",
-        create_pod_set(
-            f"{_MPI_SPECS}.Launcher.template",
-            counts=[create_count(f"{_MPI_SPECS}.Launcher.replicas")],
-            noun="launchers",
-        ),
+        create_pod_set(f"{_MPI_SPECS}.Launcher.template", counts=[f"{_MPI_SPECS}.Launcher.replicas"], noun="launchers"),
         create_pod_set(
             f"{_MPI_SPECS}.Worker.template", counts=[create_count(f"{_MPI_SPECS}.Worker.replicas", 0)], noun="workers"
         ),
@@ -141,10 +137,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         "trainjobs",
         "v1alpha1",
         create_pod_set(
-            "spec.trainer.resourcesPerNode",
-            counts=[create_count("spec.trainer.numNodes")],
-            form=PodForm.RESOURCES,
-            noun="nodes",
+            "spec.trainer.resourcesPerNode", counts=["spec.trainer.numNodes"], form=PodForm.RESOURCES, noun="nodes"
         ),
         source=f"{_TRAINER}/trainjob_types.go",
         suspended=_SUSPEND,
