@@ -4,11 +4,10 @@ The stores have all content. The cache adds decoded devices and columns, which t
 so that a thread of its own makes them. Most gates never need them.
 """
 
-from collections.abc import Collection
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection
 from itertools import islice
 from threading import Lock, Thread
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from tallygate.accounting.allocation.published_devices import SliceError
 from tallygate.accounting.cluster.cluster import Cluster
@@ -21,6 +20,7 @@ from tallygate.state.informers.claim_store import ClaimName, ClaimStore
 from tallygate.state.informers.device_store import DeviceStore
 from tallygate.state.informers.named_stores import DeviceTaintRuleStore
 from tallygate.state.informers.namespaced_stores import ClaimTemplateStore
+from tallygate.state.informers.scheduler_cache import SchedulerCache
 
 K = TypeVar("K")
 
@@ -28,20 +28,12 @@ _BATCH_SIZE = 50  # objects per acquisition of the lock: other threads wait for 
 _TIMEOUT_SECONDS = 60.0  # for the lock, which no thread has for as long
 
 
-class ClusterLock(Protocol):
-    """The locked cluster of a scheduler cache."""
-
-    def acquire(self, timeout: float) -> AbstractContextManager[Cluster | None]:
-        """Yield the cluster, or None if its lock was not free within `timeout` seconds."""
-        ...
-
-
 class DeviceCache:
     """The slices, taint rules and claims of the stores in a `DeviceIndex`, which callers read with the cluster."""
 
     def __init__(
         self,
-        scheduler_cache: ClusterLock,
+        scheduler_cache: SchedulerCache,
         devices: DeviceStore,
         taint_rules: DeviceTaintRuleStore,
         claims: ClaimStore,
@@ -101,30 +93,23 @@ class DeviceCache:
         )
 
     def _mark_slices(self, names: Collection[str]) -> None:
-        with self._lock:
-            if self._index is None:
-                return
-            self._changed_slices |= dict.fromkeys(names)
-            is_built = self._is_built
-        if is_built:
-            self._apply_changes()
+        self._mark(self._changed_slices, lambda _: names)
 
     def _mark_rules(self, names: Collection[str]) -> None:
-        with self._lock:
-            if self._index is None:
-                return
-            self._changed_rules |= dict.fromkeys(names)
-            is_built = self._is_built
-        if is_built:
-            self._apply_changes()
+        self._mark(self._changed_rules, lambda _: names)
 
     def _mark_claims(self, names: Collection[ClaimName] | None) -> None:
+        # all of them: with the copies of a prediction that is in progress, which are no claims of the store
+        self._mark(
+            self._changed_claims,
+            lambda index: [*index.claims.stored, *self._claims.list_names()] if names is None else names,
+        )
+
+    def _mark(self, changed: dict[K, None], list_keys: Callable[[DeviceIndex], Collection[K]]) -> None:
         with self._lock:
             if self._index is None:
                 return
-            if names is None:  # with the copies of a prediction that is in progress, which are no claims of the store
-                names = [*self._index.claims.stored, *self._claims.list_names()]
-            self._changed_claims |= dict.fromkeys(names)
+            changed |= dict.fromkeys(list_keys(self._index))
             is_built = self._is_built
         if is_built:
             self._apply_changes()

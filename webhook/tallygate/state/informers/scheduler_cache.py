@@ -3,7 +3,7 @@
 One codec decodes the fields of a pod for caps and for nodes, so pods are listed and watched once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import TypeVar
@@ -17,17 +17,12 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.complexity import estimate_anti_affinity
 from tallygate.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
 from tallygate.objects.scheduling import SchedulingPod
-from tallygate.state.informers.named_stores import (
-    DeviceClassStore,
-    NamespaceStore,
-    NodeClaimStore,
-    NodePoolStore,
-    NodeStore,
-)
+from tallygate.state.informers import named_stores
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pod_store import PodStore
 
 T = TypeVar("T")
+R = TypeVar("R", bound=named_stores.ComparableRecord)
 
 _MAX_ANTI_AFFINITY_COMPLEXITY = 5000  # about 100 terms; the affinity of a pod with more is dropped
 _MAX_LABELS = 1000  # the labels of a pod with more are dropped
@@ -45,24 +40,22 @@ class SchedulerCache:
 
     def __init__(
         self,
-        node_store: NodeStore,
-        namespace_store: NamespaceStore,
-        device_class_store: DeviceClassStore,
-        node_pool_store: NodePoolStore,
-        node_claim_store: NodeClaimStore,
+        node_store: named_stores.NodeStore,
+        namespace_store: named_stores.NamespaceStore,
+        device_class_store: named_stores.DeviceClassStore,
+        node_pool_store: named_stores.NodePoolStore,
+        node_claim_store: named_stores.NodeClaimStore,
     ) -> None:
         self._lock = Lock()
         self._cluster = Cluster()
-        self._node_store, self._namespace_store = node_store, namespace_store
-        self._device_class_store = device_class_store
-        self._node_pool_store, self._node_claim_store = node_pool_store, node_claim_store
+        self._node_store, pools, classes = node_store, self._cluster.pools, self._cluster.device_classes
         self._revision: int | None = None
         self._is_complete = False
         node_store.add_listener(self._update_nodes)
-        namespace_store.add_listener(self._update_namespaces)
-        self._device_class_store.add_listener(self._update_device_classes)
-        self._node_pool_store.add_listener(self._update_node_pools)
-        self._node_claim_store.add_listener(self._update_node_claims)
+        self._follow(namespace_store, self._put_namespace, lambda name: self._cluster.namespaces.pop(name, None))
+        self._follow(device_class_store, lambda record: classes.put(record.content), classes.remove)
+        self._follow(node_pool_store, lambda record: pools.put_node_pool(record.content), pools.remove_node_pool)
+        self._follow(node_claim_store, lambda record: pools.put_node_claim(record.content), pools.remove_node_claim)
 
     @property
     def scheduler_version(self) -> SchedulerVersion:
@@ -180,41 +173,24 @@ class SchedulerCache:
                 self._cluster.remove_node(name)
                 self._cluster.pools.remove_node(name)
 
-    def _update_node_pools(self, names: Iterable[str]) -> None:
-        for name in names:
-            record = self._node_pool_store.find(name)
-            with self._lock:
-                if record is None:
-                    self._cluster.pools.remove_node_pool(name)
-                else:
-                    self._cluster.pools.put_node_pool(record.content)
+    def _follow(
+        self, store: named_stores.ObjectStore[R], put: Callable[[R], object], remove: Callable[[str], object]
+    ) -> None:
+        """Put each changed record of a store into the cluster, or remove what it has no more."""
 
-    def _update_node_claims(self, names: Iterable[str]) -> None:
-        for name in names:
-            record = self._node_claim_store.find(name)
-            with self._lock:
-                if record is None:
-                    self._cluster.pools.remove_node_claim(name)
-                else:
-                    self._cluster.pools.put_node_claim(record.content)
+        def update(names: Iterable[str]) -> None:
+            for name in names:
+                record = store.find(name)
+                with self._lock:
+                    if record is None:
+                        remove(name)
+                    else:
+                        put(record)
 
-    def _update_device_classes(self, names: Iterable[str]) -> None:
-        for name in names:
-            record = self._device_class_store.find(name)
-            with self._lock:
-                if record is None:
-                    self._cluster.device_classes.remove(name)
-                else:
-                    self._cluster.device_classes.put(record.content)
+        store.add_listener(update)
 
-    def _update_namespaces(self, names: Iterable[str]) -> None:
-        for name in names:
-            record = self._namespace_store.find(name)
-            with self._lock:
-                if record is None:
-                    self._cluster.namespaces.pop(name, None)
-                else:
-                    self._cluster.namespaces[name] = record.labels
+    def _put_namespace(self, record: named_stores.NamespaceRecord) -> None:
+        self._cluster.namespaces[record.name] = record.labels
 
 
 def _drop_oversized_fields(pod: SchedulingPod) -> SchedulingPod:

@@ -94,10 +94,7 @@ class KubernetesLeaseStore:
     def _encode_lease(self, lease: Lease) -> coordination.Lease:
         annotations = {} if lease.caps is None else {CAPS_ANNOTATION: " ".join(sorted(lease.caps))}
         metadata = ObjectMeta(
-            name=lease.name,
-            resource_version=lease.version or None,
-            labels=_LABELS,
-            annotations=annotations or None,
+            name=lease.name, resource_version=lease.version or None, labels=_LABELS, annotations=annotations or None
         )
         renew_time = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
         seconds = max(1, round(lease.duration_seconds))
