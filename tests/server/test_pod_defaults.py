@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from tallygate.cluster import kinds
+from tallygate.cluster.cluster_state import ClusterState
 from tallygate.kube.client import ClientConfig
+from tallygate.kube.informer import Informer
 from tallygate.server.controllers.informers import InformerPodDefaults
-from tallygate.state.informers.namespaced_stores import PodDefaultsStore
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import RawServer
 from tests.kube.test_informer import wait_until
@@ -62,22 +64,36 @@ def run_api_server(lists: dict[str, list[dict[str, Any]]], folder: Path) -> Iter
         server.server_close()
 
 
+@contextmanager
+def watch_defaults(config: ClientConfig, log: Log) -> Iterator[tuple[InformerPodDefaults, list[Informer[Any, Any]]]]:
+    """Yield the defaults of a cluster with their watches, which a test starts."""
+    state, watches = ClusterState(), dict[str, Informer[Any, Any]]()
+    for resource in (kinds.LIMIT_RANGES, kinds.PRIORITY_CLASSES, kinds.RUNTIME_CLASSES):
+        store = state.get_store(resource)
+        watches[resource] = Informer(state.get_codec(resource), config, store.apply, store.__len__)
+    try:
+        defaults = InformerPodDefaults(lambda name: watches[name].get_status(), log.logger, state.pod_defaults)
+        yield defaults, list(watches.values())
+    finally:
+        for watch in watches.values():
+            watch.stop()
+
+
 def test_defaults_are_known_while_they_are_watched_and_nothing_is_known_before(tmp_path: Path) -> None:
     log = Log("info")
-    with run_api_server(LISTS, tmp_path) as config:
-        defaults = InformerPodDefaults(config, log.logger, PodDefaultsStore())
+    with run_api_server(LISTS, tmp_path) as config, watch_defaults(config, log) as (defaults, watches):
         before = defaults.find_pod_defaults("a")
         assert (before.has_limit_ranges, before.has_priority_classes, any(before.containers)) == (False, False, False)
         assert not before.has_runtime_classes
-        defaults.start()
-        wait_until(lambda: all(each.revision == 7 for each in defaults.list_statuses()))
+        for watch in watches:
+            watch.start()
+        wait_until(lambda: all(watch.get_status().revision == 7 for watch in watches))
         found = defaults.find_pod_defaults("a")
         assert (found.has_limit_ranges, found.priority_class) == (True, "std")
         assert found.containers.limits.keys() == {"memory"}
         assert found.runtime_classes.keys() == {"kata"}
         assert found.has_runtime_classes
         assert not any(defaults.find_pod_defaults("b").containers)
-        defaults.stop()
     assert [(line["level"], line["event"]) for line in log.lines] == [
         ("warning", "pod-defaults-not-evaluated"),
         ("info", "pod-defaults-evaluated"),
@@ -87,15 +103,15 @@ def test_defaults_are_known_while_they_are_watched_and_nothing_is_known_before(t
 @pytest.mark.parametrize("allowed", [LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES])
 def test_a_kind_that_may_not_be_listed_leaves_the_others_known(tmp_path: Path, allowed: str) -> None:
     log = Log("info")
-    with run_api_server({allowed: LISTS[allowed]}, tmp_path) as config:
-        defaults = InformerPodDefaults(config, log.logger, PodDefaultsStore())
-        defaults.start()
-        wait_until(lambda: any(each.revision == 7 for each in defaults.list_statuses()))
+    lists = {allowed: LISTS[allowed]}
+    with run_api_server(lists, tmp_path) as config, watch_defaults(config, log) as (defaults, watches):
+        for watch in watches:
+            watch.start()
+        wait_until(lambda: any(watch.get_status().revision == 7 for watch in watches))
         found = defaults.find_pod_defaults("a")
         assert (found.has_limit_ranges, found.has_priority_classes, found.has_runtime_classes) == (
             allowed == LIMIT_RANGES,
             allowed == PRIORITY_CLASSES,
             allowed == RUNTIME_CLASSES,
         )
-        defaults.stop()
     assert [line["event"] for line in log.lines] == ["pod-defaults-not-evaluated"]

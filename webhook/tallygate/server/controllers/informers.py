@@ -54,16 +54,32 @@ _WATCHED_RESOURCES: Final = (
     NODE_CLAIM_CODEC.name,
 )
 """What is watched besides namespaces and pods."""
+_FORECAST_RESOURCES: Final = (
+    kinds.QUOTAS,
+    kinds.TEMPLATES,
+    kinds.LIMIT_RANGES,
+    kinds.PRIORITY_CLASSES,
+    kinds.RUNTIME_CLASSES,
+)
+"""What a gate watches besides, for its forecasts."""
+
+GetStatus = Callable[[str], InformerStatus]
+"""A function that returns the status of the watch of a resource."""
 
 
 class ClusterInformers:
     """The informers that fill the stores of one state, each with a thread. `start` works once.
 
-    `scheduler_cache` is the same cluster in the representation of a scheduler.
+    `others` are the resources that are watched besides those of caps and nodes. `scheduler_cache` is the same cluster
+    in the representation of a scheduler.
     """
 
     def __init__(
-        self, client_config: ClientConfig, timeouts: WatchTimeouts | None = None, state: ClusterState | None = None
+        self,
+        client_config: ClientConfig,
+        timeouts: WatchTimeouts | None = None,
+        state: ClusterState | None = None,
+        others: Sequence[str] = (),
     ) -> None:
         self.state = state = ClusterState(time.monotonic) if state is None else state
         self.scheduler_cache = SchedulerCache(
@@ -75,35 +91,40 @@ class ClusterInformers:
             return Informer(state.get_codec(resource), client_config, store.apply, store.__len__, timeouts)
 
         pods = self.scheduler_cache.create_pod_codec(state.pods)
-        self._informers = (
-            watch(kinds.NAMESPACES),
-            Informer(pods, client_config, self._apply_pod_event, state.pods.__len__, timeouts),
-            *map(watch, _WATCHED_RESOURCES),
-        )
+        self._informers: dict[str, Informer[Any, Any]] = {
+            kinds.NAMESPACES: watch(kinds.NAMESPACES),
+            kinds.PODS: Informer(pods, client_config, self._apply_pod_event, state.pods.__len__, timeouts),
+        }
+        self._informers |= {resource: watch(resource) for resource in (*_WATCHED_RESOURCES, *others)}
+        self._others = frozenset(others)
 
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
         self.state.pods.apply(event)
         self.scheduler_cache.apply(event)
 
     def start(self) -> None:
-        for informer in self._informers:
+        for informer in self._informers.values():
             informer.start()
 
     def stop(self) -> None:
         """Stop all informers within about a second; the stores keep their last state."""
-        threads = [Thread(target=informer.stop, daemon=True) for informer in self._informers]
+        threads = [Thread(target=informer.stop, daemon=True) for informer in self._informers.values()]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
     def request_progress(self) -> None:
-        """Request the revision of the cluster from each informer: the answer takes seconds, not a minute."""
-        for informer in self._informers:
-            informer.request_progress()
+        """Request the revision of the cluster from each informer for caps: the answer takes seconds, not a minute."""
+        for resource, informer in self._informers.items():
+            if resource not in self._others:
+                informer.request_progress()
+
+    def get_status(self, resource: str) -> InformerStatus:
+        return self._informers[resource].get_status()
 
     def list_statuses(self) -> tuple[InformerStatus, ...]:
-        return tuple(informer.get_status() for informer in self._informers)
+        return tuple(informer.get_status() for informer in self._informers.values())
 
 
 _NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
@@ -140,61 +161,40 @@ class WaitingNamespaceLister:
 
 
 class InformerQuotaLister:
-    """An informer of the ResourceQuotas of a cluster. While it is stale it returns none, and logs that once."""
+    """A lister of the ResourceQuotas of a cluster. While their watch is stale it returns none, and logs that once."""
 
-    def __init__(self, client_config: ClientConfig, log: Logger, store: namespaced_stores.QuotaStore) -> None:
-        self._store = store
+    def __init__(self, get_status: GetStatus, log: Logger, store: namespaced_stores.QuotaStore) -> None:
+        self._get_status, self._store = get_status, store
         again = "pods and workloads get forecasts of ResourceQuotas again"
         self._unsynced_log = FailureLog(
             partial(log.warning, "quotas-not-evaluated"),
             partial(log.info, "quotas-evaluated", message=again),
             each_change=False,
         )
-        self._informer = Informer(namespaced_stores.QUOTA_CODEC, client_config, self._store.apply, self._store.__len__)
-        self.start, self.stop = self._informer.start, self._informer.stop
-
-    def get_status(self) -> InformerStatus:
-        return self._informer.get_status()
 
     def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
         """Return the quotas of a namespace, or None while the store is stale or not synced."""
-        stale = self._informer.get_status().stale
+        stale = self._get_status(kinds.QUOTAS).stale
         self._unsynced_log.update(f"pods and workloads get no forecasts of ResourceQuotas: {stale}" if stale else "")
         return None if stale else self._store.list_quotas(namespace)
 
 
 class InformerPodDefaults:
-    """The informers of all that gives new pods values; while one is stale, its defaults are unknown, logged once."""
+    """What new pods get by the watched objects; while a watch is stale, its defaults are unknown, logged once."""
 
-    def __init__(self, client_config: ClientConfig, log: Logger, store: namespaced_stores.PodDefaultsStore) -> None:
-        self._store = store
+    def __init__(self, get_status: GetStatus, log: Logger, store: namespaced_stores.PodDefaultsStore) -> None:
+        self._get_status, self._store = get_status, store
         again = "forecasts have the defaults of LimitRanges, PriorityClasses and RuntimeClasses again"
         self._unsynced_log = FailureLog(
             partial(log.warning, "pod-defaults-not-evaluated"),
             partial(log.info, "pod-defaults-evaluated", message=again),
             each_change=False,
         )
-        watched: tuple[tuple[Any, namespaced_stores.NamespacedStore[Any]], ...] = (
-            (namespaced_stores.LIMIT_RANGE_CODEC, store.limit_ranges),
-            (namespaced_stores.PRIORITY_CLASS_CODEC, store.priority_classes),
-            (namespaced_stores.RUNTIME_CLASS_CODEC, store.runtime_classes),
-        )
-        self._informers = [Informer(codec, client_config, listed.apply, listed.__len__) for codec, listed in watched]
-
-    def start(self) -> None:
-        for informer in self._informers:
-            informer.start()
-
-    def stop(self) -> None:
-        for informer in self._informers:
-            informer.stop()
-
-    def list_statuses(self) -> tuple[InformerStatus, ...]:
-        return tuple(informer.get_status() for informer in self._informers)
 
     def find_pod_defaults(self, namespace: str) -> PodDefaults:
         """Return the values that built-in admission gives new pods of a namespace."""
-        stale = [status.stale for status in self.list_statuses()]
+        resources = (kinds.LIMIT_RANGES, kinds.PRIORITY_CLASSES, kinds.RUNTIME_CLASSES)
+        stale = [self._get_status(resource).stale for resource in resources]
         reason = "; ".join(filter(None, stale))
         self._unsynced_log.update(f"forecasts have no defaults of new pods: {reason}" if reason else "")
         return self._store.find(
@@ -210,7 +210,7 @@ _MAX_TEMPLATE_WAITS: Final = 4
 
 
 class InformerClaimTemplateLister:
-    """An informer of the ResourceClaimTemplates of a cluster. While it is stale it returns none, and logs that once.
+    """A lister of the ResourceClaimTemplates of a cluster. While their watch is stale it has none, and logs that once.
 
     A user applies a template and a workload of it at the same time, which is ahead of the watch. So the lister waits up
     to `timeout` seconds for a template that its store does not have yet. Only some threads wait at a time, because a
@@ -219,12 +219,12 @@ class InformerClaimTemplateLister:
 
     def __init__(
         self,
-        client_config: ClientConfig,
+        get_status: GetStatus,
         log: Logger,
         store: namespaced_stores.ClaimTemplateStore,
         timeout: float = _TEMPLATE_TIMEOUT_SECONDS,
     ) -> None:
-        self.store = store
+        self._get_status, self.store = get_status, store
         self._timeout = timeout
         self._waits = BoundedSemaphore(_MAX_TEMPLATE_WAITS)
         again = "pods and workloads get forecasts of their claims again"
@@ -233,19 +233,14 @@ class InformerClaimTemplateLister:
             partial(log.info, "claim-templates-evaluated", message=again),
             each_change=False,
         )
-        self._informer = Informer(self.store.codec, client_config, self.store.apply, self.store.__len__)
-        self.start, self.stop = self._informer.start, self._informer.stop
-
-    def get_status(self) -> InformerStatus:
-        return self._informer.get_status()
 
     def find_known_claim(self, namespace: str, name: str) -> ResourceClaim | None:
         """Return a claim as `find_claim` does, without waiting for the template."""
-        return None if self._informer.get_status().stale else self.store.find_claim(namespace, name)
+        return None if self._get_status(kinds.TEMPLATES).stale else self.store.find_claim(namespace, name)
 
     def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
         """Return a claim as a template makes it; None if the template is missing, or the store is stale."""
-        stale = self._informer.get_status().stale
+        stale = self._get_status(kinds.TEMPLATES).stale
         self._unsynced_log.update(f"pods and workloads get no forecasts of their claims: {stale}" if stale else "")
         if stale:
             return None
@@ -433,14 +428,15 @@ class GateInformers:
             self._request_progress,
             pods_synced_at=partial(self._get_synced_at, _POD_RESOURCES),
         )
-        self._informers = ClusterInformers(client_config, state=state)
-        self.quotas = InformerQuotaLister(client_config, log, state.quotas)
-        self.claim_templates = InformerClaimTemplateLister(client_config, log, state.claim_templates)
-        self.pod_defaults = InformerPodDefaults(client_config, log, state.pod_defaults)
-        scheduler_cache = self._informers.scheduler_cache
+        self._informers = informers = ClusterInformers(client_config, state=state, others=_FORECAST_RESOURCES)
+        self.list_statuses = informers.list_statuses
+        self.quotas = InformerQuotaLister(informers.get_status, log, state.quotas)
+        self.claim_templates = InformerClaimTemplateLister(informers.get_status, log, state.claim_templates)
+        self.pod_defaults = InformerPodDefaults(informers.get_status, log, state.pod_defaults)
+        scheduler_cache = informers.scheduler_cache
         self.snapshot_provider = InformerSnapshotProvider(
             scheduler_cache,
-            self._list_cluster_statuses,
+            self.list_statuses,
             log,
             DeviceCache(scheduler_cache, state.devices, state.taint_rules, state.claims, state.claim_templates),
         )
@@ -460,25 +456,11 @@ class GateInformers:
         if git_version is not None:
             self._informers.scheduler_cache.set_version(git_version)
         self._informers.start()
-        self.quotas.start()
-        self.claim_templates.start()
-        self.pod_defaults.start()
 
     def stop(self) -> None:
         """Stop all watches, within about a second."""
         self._client.close()
         self._informers.stop()
-        self.quotas.stop()
-        self.claim_templates.stop()
-        self.pod_defaults.stop()
-
-    def list_statuses(self) -> tuple[InformerStatus, ...]:
-        """Return the status of the watch of each resource."""
-        own = self.quotas.get_status(), self.claim_templates.get_status()
-        return (*self._informers.list_statuses(), *own, *self.pod_defaults.list_statuses())
-
-    def _list_cluster_statuses(self) -> tuple[InformerStatus, ...]:
-        return (*self._informers.list_statuses(), self.claim_templates.get_status())
 
     def check(self) -> ReadinessStatus:
         """Return a status that is ready once all that caps count was listed.
