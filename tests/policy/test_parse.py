@@ -21,6 +21,7 @@ from tallygate.policy.model import (
     SourceLocation,
     SurgeDefinition,
 )
+from tallygate.policy.node_resources import PublishedAmount
 from tallygate.policy.parse import ParseResult, parse
 from tallygate.policy.periods import Seconds
 from tallygate.policy.selectors import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
@@ -341,5 +342,7 @@ def test_whole_numbers_and_quantities_are_exact() -> None:
     parsed = _parse(f"apiVersion: tallygate.dev/v1alpha1\nkind: NodeResource\nmetadata: {{name: a}}\nspec: {spec}\n")
     (definition,) = parsed.policies.node_resources
     amounts = definition.resources
-    assert (amounts["a.b/c"].fixed, amounts["a.b/d"].fixed) == (1000, 2000)
-    assert (amounts["a.b/e"].minus, amounts["a.b/e"].unit) == (8, Quantity.from_int(10))
+    assert (amounts["a.b/c"], amounts["a.b/d"]) == (1000, 2000)
+    published = amounts["a.b/e"]
+    assert isinstance(published, PublishedAmount)
+    assert (published.minus, published.unit) == (Quantity.from_int(8), Quantity.from_int(10))

@@ -4,12 +4,10 @@ Two definitions may give one node different amounts of a resource.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import combinations
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from tallygate.accounting.name_rules import NameContext, find_name_problems
@@ -22,46 +20,14 @@ from tallygate.documents.syntax_tree import Mapping as MappingNode
 from tallygate.policy.formats import quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import SourceLocation
-from tallygate.policy.node_resources import AmountDefinition, AmountField, NodeResource
+from tallygate.policy.node_resources import AMOUNT_FIELDS, NodeResource, PublishedAmount
 from tallygate.policy.policy_builder import Fields, PolicyDocument, list_node_locations
 from tallygate.policy.policy_codes import BAD_COUNTED_NAME, BAD_PUBLISHED, PUBLISHED_TWICE
-from tallygate.policy.selectors import LABEL_SELECTOR, LabelKey, PolicyLabelSelector, WrittenQuantity
+from tallygate.policy.selectors import LABEL_SELECTOR, PolicyLabelSelector
 from tallygate.policy.suggest import suggest_resource
 from tallygate.policy.written import Written, convert, read_plain
 
 _Problem = tuple[Node, str, str]
-_PodRange = Literal["podCIDR"]
-
-
-class PublishedAmount(Written, frozen=True):
-    """The field of a node with an amount."""
-
-    pod_range: Annotated[_PodRange | None, Meta(examples=["podCIDR"], extra_json_schema={"type": "string"})] = (
-        msgspec.field(default=None, name="from")
-    )
-    """podCIDR: the addresses of the node's range for pods; of two ranges, those of the smaller one. Left out: the
-    amount is from another field."""
-    label: Annotated[LabelKey | None, Meta(title="From a label", examples=["net.example.com/gbit"])] = msgspec.field(
-        default=None, name="fromLabel"
-    )
-    """The label of the node whose value is the amount, a quantity. Left out: the amount is from another field."""
-    annotation: Annotated[LabelKey | None, Meta(title="From an annotation", examples=["net.example.com/bandwidth"])] = (
-        msgspec.field(default=None, name="fromAnnotation")
-    )
-    """The annotation of the node whose value is the amount, a quantity. Left out: the amount is from another field."""
-    capacity: (
-        Annotated[str, Meta(title="From another capacity", max_length=317, examples=["ephemeral-storage"])] | None
-    ) = msgspec.field(default=None, name="fromCapacity")
-    """The resource of the node's capacity that is divided by unit. Left out: the amount is from another field."""
-    unit: Annotated[WrittenQuantity, Meta(examples=["100Gi"], extra_json_schema={"default": 1})] = msgspec.field(
-        default_factory=partial(Quantity.from_int, 1)
-    )
-    """The size of a chunk: the amount is the number of whole chunks, rounded down."""
-    minus: Annotated[
-        Quantity,
-        Meta(examples=[3], extra_json_schema={"type": "number", "minimum": 0, "default": 0, "format": "quantity"}),
-    ] = msgspec.field(default_factory=partial(Quantity.from_int, 0))
-    """A whole number that is subtracted at the end; the result is at least 0."""
 
 
 class NodeSelector(Written, frozen=True):
@@ -195,7 +161,7 @@ def _check_amount(entry: Entry) -> Iterator[_Problem]:
         return
     if not isinstance(node, MappingNode):
         return
-    sources = [each for each in node.entries if each.name in set(AmountField)]
+    sources = [each for each in node.entries if each.name in AMOUNT_FIELDS]
     if len(sources) != 1:
         text = "write exactly one of from, fromLabel, fromAnnotation and fromCapacity"
         yield (sources[1].key if sources else entry.key), BAD_PUBLISHED, f"{text}, or a whole number"
@@ -206,10 +172,10 @@ def _check_amount(entry: Entry) -> Iterator[_Problem]:
             problem = _find_whole_problem(value.text) if name == "minus" else _find_unit_problem(value.text)
             if problem is not None:
                 yield value, BAD_PUBLISHED, f"{name}: {problem}"
-    capacity = fields.get_node(AmountField.CAPACITY)
+    capacity = fields.get_node("fromCapacity")
     if isinstance(capacity, Scalar) and capacity.text == entry.name:
         text = f"{quote_text(entry.name)} cannot be derived from itself; name another resource of the node"
-        yield capacity, BAD_PUBLISHED, f"{AmountField.CAPACITY}: {text}"
+        yield capacity, BAD_PUBLISHED, f"fromCapacity: {text}"
 
 
 def _find_whole_problem(text: str) -> str | None:
@@ -230,17 +196,8 @@ def _find_unit_problem(text: str) -> str | None:
         return None
 
 
-def _build_amount(written: int | str | PublishedAmount) -> AmountDefinition:
-    if not isinstance(written, PublishedAmount):
-        return AmountDefinition(Quantity.parse(str(written)).value())
-    keys = {
-        AmountField.POD_CIDR: written.pod_range,
-        AmountField.LABEL: written.label,
-        AmountField.ANNOTATION: written.annotation,
-        AmountField.CAPACITY: written.capacity,
-    }
-    source, key = next((source, key) for source, key in keys.items() if key is not None)
-    return AmountDefinition(source=source, key=key, unit=written.unit, minus=written.minus.value())
+def _build_amount(written: int | str | PublishedAmount) -> int | PublishedAmount:
+    return written if isinstance(written, PublishedAmount) else Quantity.parse(str(written)).value()
 
 
 def _build_selector(selector: PolicyLabelSelector) -> Selector:

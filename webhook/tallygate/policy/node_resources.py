@@ -6,41 +6,57 @@ amount: such a name is left as it is on the node.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from functools import partial
 from ipaddress import ip_network
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.selectors import Selector
 from tallygate.objects.owned_nodes import OwnedNode
+from tallygate.policy.selectors import LabelKey, WrittenQuantity
+from tallygate.policy.written import Written
 
 MAX_AMOUNT = (1 << 63) - 1
 """The largest amount that Kubernetes counts."""
 
-_ONE = Quantity.from_int(1)
+_PodRange = Literal["podCIDR"]
+AMOUNT_FIELDS = frozenset({"from", "fromLabel", "fromAnnotation", "fromCapacity"})
+"""The names of the fields of a policy that say where on a node an amount is."""
 
 
-class AmountField(StrEnum):
-    """The field of a node that has an amount, as the policy names it."""
+class PublishedAmount(Written, frozen=True):
+    """The field of a node with an amount."""
 
-    POD_CIDR = "from"
-    LABEL = "fromLabel"
-    ANNOTATION = "fromAnnotation"
-    CAPACITY = "fromCapacity"
-
-
-@dataclass(frozen=True, slots=True)
-class AmountDefinition:
-    """The amount of one resource: `fixed`, or the value of a field of the node, in chunks of `unit`, less `minus`."""
-
-    fixed: int = 0
-    source: AmountField | None = None
-    key: str = ""
-    unit: Quantity = _ONE
-    minus: int = 0
+    pod_range: Annotated[_PodRange | None, Meta(examples=["podCIDR"], extra_json_schema={"type": "string"})] = (
+        msgspec.field(default=None, name="from")
+    )
+    """podCIDR: the addresses of the node's range for pods; of two ranges, those of the smaller one. Left out: the
+    amount is from another field."""
+    label: Annotated[LabelKey | None, Meta(title="From a label", examples=["net.example.com/gbit"])] = msgspec.field(
+        default=None, name="fromLabel"
+    )
+    """The label of the node whose value is the amount, a quantity. Left out: the amount is from another field."""
+    annotation: Annotated[LabelKey | None, Meta(title="From an annotation", examples=["net.example.com/bandwidth"])] = (
+        msgspec.field(default=None, name="fromAnnotation")
+    )
+    """The annotation of the node whose value is the amount, a quantity. Left out: the amount is from another field."""
+    capacity: (
+        Annotated[str, Meta(title="From another capacity", max_length=317, examples=["ephemeral-storage"])] | None
+    ) = msgspec.field(default=None, name="fromCapacity")
+    """The resource of the node's capacity that is divided by unit. Left out: the amount is from another field."""
+    unit: Annotated[WrittenQuantity, Meta(examples=["100Gi"], extra_json_schema={"default": 1})] = msgspec.field(
+        default_factory=partial(Quantity.from_int, 1)
+    )
+    """The size of a chunk: the amount is the number of whole chunks, rounded down."""
+    minus: Annotated[
+        Quantity,
+        Meta(examples=[3], extra_json_schema={"type": "number", "minimum": 0, "default": 0, "format": "quantity"}),
+    ] = msgspec.field(default_factory=partial(Quantity.from_int, 0))
+    """A whole number that is subtracted at the end; the result is at least 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +68,7 @@ class NodeResource:
 
     name: str
     nodes: Selector
-    resources: Mapping[str, AmountDefinition]
+    resources: Mapping[str, int | PublishedAmount]
     positions: Mapping[str, tuple[str, int, int]] = field(compare=False, repr=False)
 
 
@@ -90,39 +106,38 @@ def compute_node_amounts(node: OwnedNode, definitions: Sequence[NodeResource]) -
     return NodeAmounts(certain, problems)
 
 
-def compute_amount(node: OwnedNode, definition: AmountDefinition) -> int | None:
+def compute_amount(node: OwnedNode, definition: int | PublishedAmount) -> int | None:
     """Return the amount of a node, or None if it does not have the field.
 
     Raises:
         QuantityError: if the field is no quantity.
         ValueError: if it is no range of addresses, or the amount is negative or too large.
     """
-    if definition.source is None:
-        return definition.fixed
+    if isinstance(definition, int):
+        return definition
     quantity = _read_field(node, definition)
     if quantity is None:
         return None
     if quantity.sign < 0:
         raise ValueError(f"{_describe_field(definition)} is {quantity}, below zero")
     amount, unit, _ = quantity.align(definition.unit)
-    result = max(amount // unit - definition.minus, 0)
+    result = max(amount // unit - definition.minus.value(), 0)
     if result > MAX_AMOUNT:
         raise ValueError(f"{_describe_field(definition)} has {result}; Kubernetes counts to {MAX_AMOUNT}: set a unit")
     return result
 
 
-def _read_field(node: OwnedNode, definition: AmountDefinition) -> Quantity | None:
-    match definition.source:
-        case AmountField.POD_CIDR:
-            sizes = list(_list_range_sizes(node))
-            return Quantity.from_int(min(sizes)) if sizes else None
-        case AmountField.LABEL:
-            text = (node.metadata.labels or {}).get(definition.key)
-        case AmountField.ANNOTATION:
-            text = (node.metadata.annotations or {}).get(definition.key)
-        case _:
-            raw = node.capacity.get(definition.key)
-            text = None if raw is None else str(msgspec.json.decode(raw))
+def _read_field(node: OwnedNode, definition: PublishedAmount) -> Quantity | None:
+    if definition.label is not None:
+        text = (node.metadata.labels or {}).get(definition.label)
+    elif definition.annotation is not None:
+        text = (node.metadata.annotations or {}).get(definition.annotation)
+    elif definition.capacity is not None:
+        raw = node.capacity.get(definition.capacity)
+        text = None if raw is None else str(msgspec.json.decode(raw))
+    else:
+        sizes = list(_list_range_sizes(node))
+        return Quantity.from_int(min(sizes)) if sizes else None
     if text is None:
         return None
     try:
@@ -137,6 +152,6 @@ def _list_range_sizes(node: OwnedNode) -> Iterator[int]:
         yield ip_network(text, strict=False).num_addresses
 
 
-def _describe_field(definition: AmountDefinition) -> str:
-    noun = {AmountField.LABEL: "label", AmountField.ANNOTATION: "annotation", AmountField.CAPACITY: "capacity"}
-    return f"{noun.get(definition.source, '')} {definition.key}".strip() if definition.source else ""
+def _describe_field(definition: PublishedAmount) -> str:
+    keys = {"label": definition.label, "annotation": definition.annotation, "capacity": definition.capacity}
+    return next((f"{noun} {key}" for noun, key in keys.items() if key is not None), "")

@@ -15,7 +15,7 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.prediction import find_largest_amounts
 from tallygate.objects.owned_nodes import OwnedNode, OwnedNodeMeta
-from tallygate.policy.node_resources import AmountDefinition, AmountField, NodeResource, compute_amount
+from tallygate.policy.node_resources import NodeResource, PublishedAmount, compute_amount
 
 
 class PendingAmounts:
@@ -60,9 +60,9 @@ class PendingAmounts:
         yield from (shape.labels for shape in self._shapes)
 
 
-def _may_give(labels: Mapping[str, str], definition: AmountDefinition, amount: int) -> bool:
+def _may_give(labels: Mapping[str, str], definition: int | PublishedAmount, amount: int) -> bool:
     """Return whether a node with these labels gets at least this amount, or that is not known."""
-    if definition.source not in {None, AmountField.LABEL}:
+    if isinstance(definition, PublishedAmount) and definition.label is None:
         return True
     try:
         given = compute_amount(OwnedNode(OwnedNodeMeta(labels=dict(labels))), definition)
