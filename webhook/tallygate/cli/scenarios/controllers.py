@@ -8,6 +8,11 @@ as many pods as the object says, named OBJECT-SET-1, OBJECT-SET-2, …; a pod th
 A Deployment has a ReplicaSet for each revision of the template (rolling.go, recreate.go of pkg/controller/deployment),
 except that a pod is available once it is stored. The ReplicaSet of the first revision has the name of the Deployment,
 that of the second one `NAME-r2`.
+
+Claims for devices are made from the templates of pods, and deleted, as by pkg/controller/resourceclaim/controller.go of
+Kubernetes v1.37 except for names (`POD-NAME-1`, …); no scheduler allocates a device. The feature gates for claims of
+groups are taken as on: the claims that `spec.scheduling` of a Job names are made once for the Job. PodGroups are not
+simulated, so that pods that name one themselves get no claims.
 """
 
 import hashlib
@@ -43,37 +48,39 @@ _REVISION_LABEL: Final = "pod-template-hash"
 _NO_LABEL: Final = re.compile(r"[^a-z0-9]+")
 _TEMPLATE_FIELDS: Final = frozenset({"template", "spec"})
 _MAIN_CONTAINER: Final = "main"
+_POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+_OWNER_KINDS: Final = frozenset({"Pod", "PodGroup"})
 _DECODER: Final = msgspec.json.Decoder(Workload)
 
 
-def create_request(key: ObjectKey) -> ApiRequest:
+def _create_request(key: ObjectKey) -> ApiRequest:
     """Return a request by the controller of a kind; one of another project has a namespace of its own."""
     kind = key.kind.partition(".")[0].lower()
     own = (f"{kind}-system", f"{kind}-controller")
-    return create_controller_request(
+    return _create_controller_request(
         key.namespace, *(("kube-system", _CONTROLLER_NAMES[key.kind]) if key.kind in _CONTROLLER_NAMES else own)
     )
 
 
-def create_controller_request(namespace: str, home: str, name: str) -> ApiRequest:
+def _create_controller_request(namespace: str, home: str, name: str) -> ApiRequest:
     """Return a request by a controller with a service account in its home."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated")
     return ApiRequest(UserInfo(f"system:serviceaccount:{home}:{name}", groups), namespace)
 
 
-def create_owner_reference(owner: JsonObject) -> JsonObject:
+def _create_owner_reference(owner: JsonObject) -> JsonObject:
     metadata = owner["metadata"]
     identity = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"]}
     return {**identity, "uid": metadata["uid"], "controller": True}
 
 
-def find_controller(body: JsonObject) -> JsonObject:
+def _find_controller(body: JsonObject) -> JsonObject:
     """Return the owner reference of the controller of an object; an empty one if it has none."""
     references = body["metadata"].get("ownerReferences") or ()
     return next((reference for reference in references if reference.get("controller")), {})
 
 
-def has_ended(pod: JsonObject) -> bool:
+def _has_ended(pod: JsonObject) -> bool:
     """Return whether a pod has succeeded or failed."""
     return _get_phase(pod) in _ENDED_PHASES
 
@@ -116,7 +123,7 @@ class _PodSet(NamedTuple):
     def owns(self, name: str, pod: JsonObject) -> bool:
         number = name.removeprefix(self.prefix)
         is_named = self.is_only or (number != name and number.isdigit())
-        return is_named and find_controller(pod).get("uid") == self.body["metadata"]["uid"]
+        return is_named and _find_controller(pod).get("uid") == self.body["metadata"]["uid"]
 
 
 class ReplicationController:
@@ -173,14 +180,14 @@ class ReplicationController:
         for kind in (_REPLICA_SET, "Pod"):
             owners = {body["metadata"]["uid"] for kind in self._targets for _, body in self._store.list_objects(kind)}
             for key, body in list(self._store.list_objects(kind)):
-                owner = find_controller(body)
+                owner = _find_controller(body)
                 if owner and _name_kind(owner) in self._targets and str(owner.get("uid")) not in owners:
                     self._store.remove(key)
 
     def _sync_deployments(self) -> Iterator[str]:
         """Take one step of every Deployment, and yield the events of its rejections."""
-        pods = (pod for _, pod in self._store.list_objects("Pod") if not has_ended(pod))
-        available = Counter(str(find_controller(pod).get("uid")) for pod in pods)
+        pods = (pod for _, pod in self._store.list_objects("Pod") if not _has_ended(pod))
+        available = Counter(str(_find_controller(pod).get("uid")) for pod in pods)
         for key, body in list(self._store.list_objects(_DEPLOYMENT)):
             for result in self._deployments.sync(key, body, available):
                 yield _format_event(key, "ReplicaSetCreateError", result)
@@ -191,7 +198,7 @@ class ReplicationController:
     def _replicate(self, pod_set: _PodSet) -> ControllerResult:
         """Create the missing pods of a set and delete surplus ones."""
         pods = [(key, pod) for key, pod in self._store.list_objects("Pod") if pod_set.owns(key.name, pod)]
-        active = [key for key, pod in pods if not has_ended(pod)]
+        active = [key for key, pod in pods if not _has_ended(pod)]
         desired = self._count_desired(pod_set, sum(_get_phase(pod) == _SUCCEEDED for _, pod in pods))
         for surplus in reversed(active[desired:]):
             self._store.remove(surplus)
@@ -215,7 +222,7 @@ class ReplicationController:
         if self._rejected_at.get(place) == (version, active_count):
             return ControllerResult(pods_missing=max(missing, 0))
         for created in range(missing):
-            result = self._api.create(self._build_pod(pod_set), create_request(pod_set.key))
+            result = self._api.create(self._build_pod(pod_set), _create_request(pod_set.key))
             if not result.allowed:
                 self._rejected_at[place] = (version, active_count + created)
                 event = _format_event(pod_set.key, "FailedCreate", result)
@@ -231,7 +238,7 @@ class ReplicationController:
             **(template.get("metadata") or {}),
             "name": f"{pod_set.prefix}{number}",
             "namespace": pod_set.key.namespace,
-            "ownerReferences": [create_owner_reference(pod_set.body)],
+            "ownerReferences": [_create_owner_reference(pod_set.body)],
         }
         spec = dict(template.get("spec") or {})
         if pod_set.key.kind not in _CONTROLLER_NAMES:
@@ -273,7 +280,7 @@ def _list_pod_sets(key: ObjectKey, body: JsonObject, target: ReviewTarget) -> It
     if target.definition is None:
         yield from (_PodSet(key, body, view, f"{key.name}-", is_only=True) for view in views)
         return
-    if not key.namespace or find_controller(body):
+    if not key.namespace or _find_controller(body):
         return
     if any(view.replicas is not None and view.replicas.is_first for view in views):
         views = [
@@ -359,7 +366,7 @@ class _DeploymentController:
         return [
             _OwnedReplicaSet(key, body, available_by_owner.get(body["metadata"]["uid"], 0))
             for key, body in self._store.list_objects(_REPLICA_SET)
-            if find_controller(body).get("uid") == uid
+            if _find_controller(body).get("uid") == uid
         ]
 
     def _create(self, key: ObjectKey, deployment: JsonObject, revision: str, replicas: int) -> list[RequestResult]:
@@ -374,18 +381,18 @@ class _DeploymentController:
             "metadata": {
                 "name": name,
                 "labels": {_REVISION_LABEL: revision},
-                "ownerReferences": [create_owner_reference(deployment)],
+                "ownerReferences": [_create_owner_reference(deployment)],
             },
             "spec": {field: spec[field] for field in ("replicas", "selector", "template") if field in spec},
         }
-        result = self._api.create(body, create_request(key))
+        result = self._api.create(body, _create_request(key))
         return [] if result.allowed else [result]
 
     def _scale(self, key: ObjectKey, owned: _OwnedReplicaSet, replicas: int) -> list[RequestResult]:
         if owned.desired == replicas:
             return []
         body = {**owned.body, "spec": {**_get_spec(owned.body), "replicas": replicas}}
-        result = self._api.update(body, create_request(key))
+        result = self._api.update(body, _create_request(key))
         return [] if result.allowed else [result]
 
 
@@ -433,3 +440,103 @@ def _count_removable(
     waiting = sum(max(owned.desired - owned.available, 0) for owned in old)
     available = new.available + sum(owned.available for owned in old)
     return min(total - least - missing, max(available - least, 0) + waiting)
+
+
+class ClaimController:
+    """The controller that adapts the claims to the stored pods."""
+
+    def __init__(self, api: ApiServer, store: ApiServerStore) -> None:
+        self._api = api
+        self._store = store
+        self._rejected: set[tuple[object, str]] = set()
+
+    def reconcile(self, *, retry: bool = False) -> tuple[str, ...]:
+        """Create missing claims, delete those of pods that ended or were deleted, and return the events of pods.
+
+        A rejected create is repeated only if `retry` is set.
+        """
+        if retry:
+            self._rejected.clear()
+        self._delete_claims()
+        events: list[str] = []
+        for key, pod in list(self._store.list_objects("Pod")):
+            if not _has_ended(pod):
+                events += self._create_claims(key, pod)
+        return tuple(events)
+
+    def _delete_claims(self) -> None:
+        owners = {str(pod["metadata"]["uid"]) for _, pod in self._store.list_objects("Pod") if not _has_ended(pod)}
+        owners |= {_create_group(job)["metadata"]["uid"] for _, job in self._store.list_objects("Job")}
+        for key, claim in list(self._store.list_objects("ResourceClaim")):
+            if (uid := _get_owner_uid(claim)) and uid not in owners:
+                self._store.remove(key)
+
+    def _create_claims(self, key: ObjectKey, pod: JsonObject) -> Iterator[str]:
+        spec = pod.get("spec") or {}
+        for entry in spec.get("resourceClaims") or ():
+            template, name = entry.get("resourceClaimTemplateName"), str(entry.get("name") or "")
+            owner = self._find_group(pod, entry) or pod
+            uid = owner["metadata"]["uid"]
+            if not template or self._has_claim(uid, name) or (uid, name) in self._rejected:
+                continue
+            stored = self._store.find(ObjectKey("ResourceClaimTemplate", key.namespace, str(template)))
+            if spec.get("schedulingGroup"):
+                message = "the claims of a PodGroup are not simulated"
+            elif stored is None:
+                message = f'resourceclaimtemplate "{template}" not found'
+            else:
+                body = _build_claim(owner, key.namespace, name, stored)
+                request = _create_controller_request(key.namespace, "kube-system", "resource-claim-controller")
+                message = self._api.create(body, request).message
+            if message:
+                self._rejected.add((uid, name))
+                yield f"{key}: FailedResourceClaimCreation: PodResourceClaim {name}: {message}"
+
+    def _find_group(self, pod: JsonObject, entry: JsonObject) -> JsonObject | None:
+        """Return the PodGroup of the Job of a pod if the group has this claim: its pods share it then."""
+        owners = {str(reference.get("uid")) for reference in pod["metadata"].get("ownerReferences") or ()}
+        for _, job in self._store.list_objects("Job"):
+            spec = job.get("spec") or {}
+            if job["metadata"]["uid"] not in owners:
+                continue
+            has_group = not (job["metadata"].get("ownerReferences") or (pod.get("spec") or {}).get("schedulingGroup"))
+            if has_group and entry in ((spec.get("scheduling") or {}).get("resourceClaims") or ()):
+                return _create_group(job)
+        return None
+
+    def _has_claim(self, uid: str, name: str) -> bool:
+        return any(
+            _get_owner_uid(claim) == uid
+            and (claim["metadata"].get("annotations") or {}).get(_POD_CLAIM_ANNOTATION) == name
+            for _, claim in self._store.list_objects("ResourceClaim")
+        )
+
+
+def _create_group(job: JsonObject) -> JsonObject:
+    """Return the PodGroup that the Job controller makes for a Job, under the name of the Job."""
+    metadata = {"name": job["metadata"]["name"], "uid": f"{job['metadata']['uid']}-group"}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata}
+
+
+def _build_claim(owner: JsonObject, namespace: str, name: str, template: JsonObject) -> JsonObject:
+    spec = template.get("spec") or {}
+    labels, annotations = ((spec.get("metadata") or {}).get(field) or {} for field in ("labels", "annotations"))
+    metadata = {
+        "generateName": f"{owner['metadata']['name']}-{name}-",
+        "namespace": namespace,
+        "labels": labels,
+        "annotations": {**annotations, _POD_CLAIM_ANNOTATION: name},
+        "ownerReferences": [_create_owner_reference(owner)],
+    }
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": metadata,
+        "spec": spec.get("spec") or {},
+    }
+
+
+def _get_owner_uid(claim: JsonObject) -> str:
+    """Return the UID of the pod or PodGroup that controls a claim; empty if none does."""
+    controller = _find_controller(claim)
+    return str(controller.get("uid")) if str(controller.get("kind")) in _OWNER_KINDS else ""

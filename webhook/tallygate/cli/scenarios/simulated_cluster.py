@@ -27,8 +27,7 @@ from tallygate.admission.kinds import BUILT_IN_TARGETS, list_review_targets
 from tallygate.admission.pod_view import PodView
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
-from tallygate.cli.scenarios.claim_controller import ClaimController
-from tallygate.cli.scenarios.controllers import ControllerResult, ReplicationController
+from tallygate.cli.scenarios.controllers import ClaimController, ControllerResult, ReplicationController
 from tallygate.cli.scenarios.node_publication import NodePublication
 from tallygate.cli.scenarios.scenario import Annotate, JsonObject, PublishedNode, Scenario
 from tallygate.cluster.cluster_state import ClusterState
