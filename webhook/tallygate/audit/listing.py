@@ -100,7 +100,7 @@ class PageReader:
             AuditError: if the list fails in another way.
         """
         try:
-            yield from list_raw_pages(self._client, path, self._size, self._wait)
+            yield from list_raw_pages(self._client.get, path, self._size, self._wait)
         except ApiError as failure:
             message = f"{path} cannot be listed at {self._client.server}: {failure}"
             if failure.reason is ApiErrorReason.FORBIDDEN:

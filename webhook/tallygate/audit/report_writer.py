@@ -12,9 +12,9 @@ from tallygate.audit import policy_report
 from tallygate.audit.audit_findings import AuditFindings
 from tallygate.audit.listing import AuditError
 from tallygate.errors import TallygateError
-from tallygate.kube.api_errors import ApiError
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import METADATA_LIST, OBJECT_LIMITS, ApiClient, ClientConfig
-from tallygate.kube.pagination import WaitFunction
+from tallygate.kube.pagination import WaitFunction, list_raw_pages
 from tallygate.kube.transport import Response
 
 _TIMEOUT_SECONDS: Final = 15.0
@@ -40,16 +40,10 @@ class _ReportMetadata(msgspec.Struct, rename="camel", frozen=True):
     namespace: str = ""
     resource_version: str = ""
     annotations: dict[str, str] | None = None
-    continue_: str = msgspec.field(name="continue", default="")
 
 
 class _ReportObject(msgspec.Struct, frozen=True):
     metadata: _ReportMetadata = _ReportMetadata()
-
-
-class _ReportList(msgspec.Struct, frozen=True):
-    metadata: _ReportMetadata
-    items: list[_ReportObject] | None = None
 
 
 class _StoredReport(msgspec.Struct, frozen=True):
@@ -61,7 +55,7 @@ class _ErrorStatus(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-_LIST_DECODER, _REPORT_DECODER = msgspec.json.Decoder(_ReportList), msgspec.json.Decoder(_StoredReport)
+_OBJECT_DECODER, _REPORT_DECODER = msgspec.json.Decoder(_ReportObject), msgspec.json.Decoder(_StoredReport)
 _ERROR_DECODER = msgspec.json.Decoder(_ErrorStatus)
 _WRITE_ENCODER = msgspec.json.Encoder()
 
@@ -147,25 +141,16 @@ class ReportWriter:
 
     def _list_reports(self, api: policy_report.ReportApi, namespace: str | None) -> Iterator[_ReportMetadata]:
         """Yield the metadata of tallygate's reports: of one namespace, of all (None), or cluster-scoped (empty)."""
-        continue_token = ""
-        while True:
-            query = {"labelSelector": _LABEL_SELECTOR, "limit": f"{_PAGE_SIZE}"}
-            query |= {"continue": continue_token} if continue_token else {}
-            path = _create_collection_path(api, namespace)
-            response = self._call_with_retry(partial(self._client.get, path, query, accept=METADATA_LIST))
-            if response.status != HTTPStatus.OK:
-                raise ReportsError(
-                    f"reports ({api.name}) cannot be listed: "
-                    f"{_describe_response(response)}{_describe_permission(response, 'list')}"
-                )
-            try:
-                page = _LIST_DECODER.decode(response.body)
-            except (ValueError, RecursionError) as error:
-                raise ReportsError(f"reports ({api.name}) cannot be listed: no list came: {error}") from None
-            yield from (item.metadata for item in page.items or () if item.metadata.name == policy_report.REPORT_NAME)
-            if not page.metadata.continue_ or page.metadata.continue_ == continue_token:
-                return
-            continue_token = page.metadata.continue_
+        path, get = _create_collection_path(api, namespace), partial(self._client.get, accept=METADATA_LIST)
+        try:
+            for page in list_raw_pages(get, path, _PAGE_SIZE, self._wait, {"labelSelector": _LABEL_SELECTOR}):
+                reports = (_OBJECT_DECODER.decode(item).metadata for item in page)
+                yield from (report for report in reports if report.name == policy_report.REPORT_NAME)
+        except ApiError as error:
+            permission = "; the audit must be allowed to list it" * (error.reason is ApiErrorReason.FORBIDDEN)
+            raise ReportsError(f"reports ({api.name}) cannot be listed: {error}{permission}") from error
+        except (ValueError, RecursionError) as error:
+            raise ReportsError(f"reports ({api.name}) cannot be listed: no list came: {error}") from None
 
     def _update_report(
         self,

@@ -1,8 +1,9 @@
-"""Lists that arrive page by page: the complete list of a resource at one revision, and the raw objects of a list.
+"""Lists that arrive page by page: those of a resource at one revision, and the raw objects of a list.
 
-`list_raw_pages` is for readers that need no single revision. If the revision of the first page has expired (410), the
-API server offers a token to continue at the present one (k8s.io/apiserver pkg/storage/etcd3/errors.go, v1.36). No
-object is listed twice then, since pages are ordered by name; an object that was created meanwhile may be missing.
+Reflectors and commands read the first by `list_pages`. `list_raw_pages` is for readers that need no single revision. If
+the revision of the first page has expired (410), the API server offers a token to continue at the present one
+(k8s.io/apiserver pkg/storage/etcd3/errors.go, v1.36). No object is listed twice then, since pages are ordered by name;
+an object that was created meanwhile may be missing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,12 +15,15 @@ from tallygate.kube.api_errors import RELIST_REASONS, ApiError, ApiErrorReason
 from tallygate.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord, create_response_error
 from tallygate.kube.transport import Response, Transport
 
+P = TypeVar("P")
 W = TypeVar("W")
 R = TypeVar("R", bound=ResourceRecord)
 
 PAGE_SIZE: Final = 500
 _PAGE_SIZE_FACTORS: Final = (1, 4, 16)
 """Factors of the page size: a list that expires between two pages is read with the next (docs/design/watches.md)."""
+_MAX_ITEMS: Final = 2_000_000
+_ENDLESS: Final = "its list does not end"
 _OK: Final = 200
 _NOT_FOUND: Final = 404
 _EXPIRED: Final = 410
@@ -35,6 +39,9 @@ _TRANSIENT_REASONS: Final = frozenset(
     }
 )
 _MAX_CONTINUED: Final = 1000  # continuations of one list: a server that always offers another is broken
+
+GetFunction = Callable[[str, Mapping[str, str]], Response]
+"""Sends a GET request for a path and a query."""
 
 WaitFunction = Callable[[float], None]
 """Waits for a number of seconds; may raise, to end the caller's work."""
@@ -57,7 +64,7 @@ def list_all(
         items: list[R] = []
         revision = 0
         try:
-            for page in track_pages(_request_pages(transport, codec, page_size * factor)):
+            for page in track_pages(list_pages(transport, codec, page_size * factor)):
                 items += page.items
                 revision = page.revision
         except ApiError as failure:
@@ -69,24 +76,50 @@ def list_all(
     return Replaced(items, revision)
 
 
-def _request_pages(transport: Transport, codec: ResourceCodec[W, R], size: int) -> Iterator[Page[R]]:
-    query, first_revision = {"limit": f"{size}"}, None
-    while True:
-        response = transport.get(codec.path, query)
-        if response.status != _OK:
-            raise create_response_error(response)
-        page = codec.decode_page(response.body)
-        first_revision = first_revision or page.revision
-        if page.revision != first_revision:
+def list_pages(transport: Transport, codec: ResourceCodec[W, R], size: int) -> Iterator[Page[R]]:
+    """Yield the pages of a list at one revision, `size` objects each.
+
+    Raises:
+        ApiError: if the list fails, or goes on at another revision.
+    """
+    revision = count = 0
+
+    def request(query: Mapping[str, str]) -> tuple[Page[R], str]:
+        page = request_page(transport, codec, query)
+        return page, page.continue_token
+
+    for page in _follow_pages(request, size):
+        revision, count = revision or page.revision, count + len(page.items)
+        if page.revision != revision:
             raise ApiError(
-                ApiErrorReason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {first_revision}"
+                ApiErrorReason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {revision}"
             )
+        if count > _MAX_ITEMS:
+            raise ApiError(ApiErrorReason.UNREADABLE, _ENDLESS)
         yield page
-        if not page.continue_token:
-            return
-        if page.continue_token == query.get("continue"):
-            raise ApiError(ApiErrorReason.UNREADABLE, f"a list of {codec.name} that does not end")
-        query = {"limit": f"{size}", "continue": page.continue_token}
+
+
+def request_page(transport: Transport, codec: ResourceCodec[W, R], query: Mapping[str, str]) -> Page[R]:
+    """Request one page; without a `resourceVersion` in the query a list is a quorum read."""
+    response = transport.get(codec.path, query)
+    if response.status != _OK:
+        raise create_response_error(response)
+    return codec.decode_page(response.body)
+
+
+def _follow_pages(
+    request: Callable[[Mapping[str, str]], tuple[P, str]], size: int, selectors: Mapping[str, str] | None = None
+) -> Iterator[P]:
+    """Yield the pages of a list: a request returns one, and the token of the next, which is empty on the last."""
+    first = {"limit": f"{size}", **(selectors or {})}
+    page, token = request(first)
+    yield page
+    while token:
+        page, next_token = request({**first, "continue": token})
+        if next_token == token:
+            raise ApiError(ApiErrorReason.UNREADABLE, _ENDLESS)
+        yield page
+        token = next_token
 
 
 class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
@@ -107,7 +140,7 @@ _STATUS_DECODER: Final = msgspec.json.Decoder(_ExpiredStatus)
 
 
 def list_raw_pages(
-    transport: Transport, path: str, size: int, wait: WaitFunction | None, selectors: Mapping[str, str] | None = None
+    get: GetFunction, path: str, size: int, wait: WaitFunction | None, selectors: Mapping[str, str] | None = None
 ) -> Iterator[list[msgspec.Raw]]:
     """Yield the pages of a list, `size` objects each; no page if the API server does not serve the resource.
 
@@ -117,36 +150,36 @@ def list_raw_pages(
     Raises:
         ApiError: if the list fails.
     """
-    continue_token, continued = "", 0
-    while True:
-        query = {"limit": f"{size}", **(selectors or {}), **({"continue": continue_token} if continue_token else {})}
-        response = _get_with_retry(transport, path, query, wait)
+    continued = 0
+
+    def request(query: Mapping[str, str]) -> tuple[list[msgspec.Raw] | None, str]:
+        nonlocal continued
+        response = _get_with_retry(get, path, query, wait)
         if response.status == _NOT_FOUND:
-            return
+            return None, ""
         if response.status == _EXPIRED:
-            new_token = _read_continue_token(response) if continue_token and continued < _MAX_CONTINUED else ""
+            continued += 1
+            new_token = _read_continue_token(response) if "continue" in query and continued <= _MAX_CONTINUED else ""
             if not new_token:
                 raise create_response_error(response)
-            continue_token, continued = new_token, continued + 1
-            continue
+            return None, new_token
         try:
             page = _PAGE_DECODER.decode(response.body)
         except (ValueError, RecursionError) as error:
             raise ApiError(ApiErrorReason.UNREADABLE, f"no list came: {error}") from None
-        yield page.items or []
-        if not page.metadata.continue_:
-            return
-        if page.metadata.continue_ == continue_token:
-            raise ApiError(ApiErrorReason.UNREADABLE, "its list does not end")
-        continue_token = page.metadata.continue_
+        return page.items or [], page.metadata.continue_
+
+    for items in _follow_pages(request, size, selectors):
+        if items is not None:
+            yield items
 
 
-def _get_with_retry(transport: Transport, path: str, query: dict[str, str], wait: WaitFunction | None) -> Response:
+def _get_with_retry(get: GetFunction, path: str, query: Mapping[str, str], wait: WaitFunction | None) -> Response:
     """Return a response with status 200, 404 or 410."""
     pauses = iter(_RETRY_PAUSES)
     while True:
         try:
-            response = transport.get(path, query)
+            response = get(path, query)
         except ApiError as error:
             failure = error
         else:

@@ -34,6 +34,7 @@ import msgspec
 
 from tallygate.kube import resource_codec
 from tallygate.kube.api_errors import RELIST_REASONS, ApiError, ApiErrorReason
+from tallygate.kube.pagination import PAGE_SIZE, list_pages, request_page
 from tallygate.kube.transport import Clock, LineSplitter, Response, Transport, WatchStream
 
 _MAX_MARKS = 64
@@ -115,14 +116,11 @@ class Backoff:
 W = TypeVar("W")
 R = TypeVar("R", bound=resource_codec.ResourceRecord)
 
-_PAGE_SIZE = 500
 _PAGE_SIZE_FACTOR = 4  # multiplies the page size after each list that expired
 _MAX_PAGE_SIZE = 8000
 _MAX_SILENT_WATCHES = 2  # silent watches before the reflector relists
 _MAX_SERVER_ERRORS = 3  # server errors in a row before the reflector relists
-_MAX_ITEMS = 2_000_000
 _MAX_LINE_BYTES = 8 * 1024 * 1024  # the API server stores no object over 1.5 MiB, and an event contains one
-_OK = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,20 +244,14 @@ class Reflector(Generic[W, R]):
     # Lists
 
     def _list(self) -> Iterator[resource_codec.WatchEvent[R] | None]:
-        started_at, limit = self._clock.now(), min(_PAGE_SIZE * _PAGE_SIZE_FACTOR**self._expired_lists, _MAX_PAGE_SIZE)
-        page = self._request_page({"limit": str(limit)})
-        items, revision = page.items, page.revision
-        while page.continue_token:
-            yield None
-            token = page.continue_token
-            page = self._request_page({"limit": str(limit), "continue": token})
-            if page.revision != revision:
-                raise ApiError(
-                    ApiErrorReason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {revision}"
-                )
-            if page.continue_token == token or len(items) + len(page.items) > _MAX_ITEMS:
-                raise ApiError(ApiErrorReason.UNREADABLE, f"a list of {self._codec.name} that does not end")
+        started_at, limit = self._clock.now(), min(PAGE_SIZE * _PAGE_SIZE_FACTOR**self._expired_lists, _MAX_PAGE_SIZE)
+        items: list[R] = []
+        revision = 0
+        for page in list_pages(self._transport, self._codec, limit):
             items += page.items
+            revision = page.revision
+            if page.continue_token:
+                yield None
         yield resource_codec.Replaced(items, revision)
         self._freshness.record_list(revision, started_at)
         self._list_count += 1
@@ -271,13 +263,6 @@ class Reflector(Generic[W, R]):
         """Yield an empty list, because the server does not know the resource."""
         yield resource_codec.Replaced([], 0)
         self._freshness.record_list(0, self._clock.now())
-
-    def _request_page(self, query: Mapping[str, str]) -> resource_codec.Page[R]:
-        """Request one page; without a `resourceVersion` in the query a list is a quorum read."""
-        response = self._transport.get(self._codec.path, query)
-        if response.status != _OK:
-            raise resource_codec.create_response_error(response)
-        return self._codec.decode_page(response.body)
 
     # Watches
 
@@ -376,7 +361,7 @@ class Reflector(Generic[W, R]):
             ApiError: if the cluster is at an earlier revision than the store.
         """
         try:
-            revision = self._request_page({"limit": "1"}).revision
+            revision = request_page(self._transport, self._codec, {"limit": "1"}).revision
         except ApiError as failure:
             self._last_failure = failure
             return

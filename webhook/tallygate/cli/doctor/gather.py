@@ -476,7 +476,7 @@ def _list_unread_kinds(
     try:
         return tuple(
             unread
-            for page in list_raw_pages(client, _DEFINITIONS, _PAGE_SIZE, None)
+            for page in list_raw_pages(client.get, _DEFINITIONS, _PAGE_SIZE, None)
             for item in page
             if (unread := _find_unread(_DECODER.decode(item).spec, read)) is not None
         )

@@ -42,7 +42,7 @@ class KubernetesNodeStatusStore:
 
     def list_nodes(self, label_selector: str) -> Iterator[OwnedNode]:
         selectors = {"labelSelector": label_selector}
-        for page in list_raw_pages(self._client, _PATH, _PAGE_SIZE, time.sleep, selectors):
+        for page in list_raw_pages(self._client.get, _PATH, _PAGE_SIZE, time.sleep, selectors):
             yield from map(_decode_node, page)
 
     def apply(

@@ -77,4 +77,4 @@ def list_pod_pages(client: ApiClient, nodes: Collection[str]) -> Iterator[list[m
     """
     selectors = [f"spec.nodeName={node},{_NOT_ENDED}" for node in nodes]
     for selector in selectors if len(nodes) <= _MAX_SINGLE_NODES else [_NOT_ENDED]:
-        yield from list_raw_pages(client, _PATH, PAGE_SIZE, time.sleep, {"fieldSelector": selector})
+        yield from list_raw_pages(client.get, _PATH, PAGE_SIZE, time.sleep, {"fieldSelector": selector})
