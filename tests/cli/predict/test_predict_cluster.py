@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from tallygate.cli.app import root
 from tallygate.cli.sources import snapshot_items
+from tallygate.cluster.rejected_pods import CREATORS
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, VERSION, page
 from tests.cli.usage.test_usage_cluster import run as run_with_responses
@@ -17,6 +18,7 @@ from tests.state.kubernetes.scripted_api_server import Responder, respond_json
 
 _RESOURCES = [codec.name for codec in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
 _CLAIMS = [codec.name for codec in snapshot_items.CLAIM_CODECS]
+_CREATORS = [resource for _, resource, _ in CREATORS]
 _CLAIM: Object = {
     "metadata": {
         "name": "data",
@@ -49,7 +51,12 @@ def _create_plays_after_version(pods: Sequence[Object], **found: Responder) -> l
 
 
 def _create_snapshot_plays(pods: Sequence[Object], **found: Responder) -> list[Responder]:
-    return [NO_LEDGERS, *_create_plays_after_version(pods, **found)]
+    return [NO_LEDGERS, *_create_plays_after_version(pods, **found), *_create_creator_plays(**found)]
+
+
+def _create_creator_plays(**found: Responder) -> list[Responder]:
+    """Return the responses to the lists that tell which pods controllers could not create."""
+    return [found.get(name, NO_LEDGERS) for name in _CREATORS]
 
 
 def _create_pending_pod(**spec: object) -> Object:
@@ -415,3 +422,63 @@ def test_headroom_is_counted_in_a_cluster(tmp_path: Path) -> None:
     )
     (found,) = _read_json(result)["items"]
     assert (found["copies"], found["message"]) == (2, f"0/1 nodes are available: 1 Insufficient {GPU}.")
+
+
+_TRAINER: Object = {
+    "metadata": {
+        "name": "trainer-1",
+        "namespace": "team-a",
+        "uid": "rs",
+        "resourceVersion": "7",
+        "managedFields": [{"manager": "hunter2"}],
+        "ownerReferences": [{"kind": "Deployment", "name": "trainer", "uid": "d", "controller": True}],
+    },
+    "spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "a", "env": ["hunter2"]}]}}},
+    "status": {
+        "replicas": 1,
+        "conditions": [
+            {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "cap gpus exceeded"}
+        ],
+    },
+}
+_SUMS: Object = {
+    "metadata": {"name": "sums", "namespace": "team-a", "uid": "job", "resourceVersion": "8"},
+    "spec": {"parallelism": 1},
+    "status": {},
+}
+_SUMS_EVENT: Object = {
+    "metadata": {"name": "sums.1", "namespace": "team-a", "uid": "event", "resourceVersion": "9"},
+    "involvedObject": {"kind": "Job", "namespace": "team-a", "name": "sums"},
+    "reason": "FailedCreate",
+    "message": "Error creating: no room",
+}
+_REJECTED = {"replicasets": page([_TRAINER]), "jobs": page([_SUMS]), "events": page([_SUMS_EVENT])}
+_REJECTED_TEXT = """\
+Deployment team-a/trainer: would be rejected
+    2 pods were rejected: cap gpus exceeded
+Job team-a/sums: would be rejected
+    1 pod was rejected: no room
+"""
+
+
+def test_pods_that_controllers_could_not_create_are_listed(tmp_path: Path) -> None:
+    plays = [*_create_plays([]), *_create_creator_plays(**_REJECTED)]
+    result, paths = run(tmp_path, plays, "predict", "pods", "--namespace", "team-a")
+    assert (result.stdout, result.stderr) == (_REJECTED_TEXT, "")
+    assert [path.split("?")[0].rpartition("/")[2] for path in paths[-len(_CREATORS) :]] == _CREATORS
+    assert "fieldSelector=reason%3DFailedCreate" in paths[-1]
+
+
+def test_a_snapshot_has_the_pods_that_controllers_could_not_create(tmp_path: Path) -> None:
+    now = tmp_path / "now.json"
+    plays = [VERSION, *_create_snapshot_plays([], **_REJECTED)]
+    run(tmp_path, plays, "snapshot", str(now))
+    result = CliRunner().invoke(root, ["predict", "pods", "-n", "team-a", "--snapshot", str(now)])
+    assert result.stdout == _REJECTED_TEXT
+    assert "hunter2" not in now.read_text()
+
+
+def test_controllers_that_may_not_be_listed_are_reported(tmp_path: Path) -> None:
+    plays = [*_create_plays([]), *_create_creator_plays(jobs=_FORBIDDEN)]
+    result, _ = run(tmp_path, plays, "predict", "pods", "--namespace", "team-a")
+    assert "tallygate: jobs may not be listed: the API server says 403: may not" in result.stderr

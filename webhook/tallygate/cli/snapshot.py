@@ -16,11 +16,12 @@ from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.mounted_policies import find_gate_namespace
 from tallygate.cli.framework import Command, UsageError, connection_options
 from tallygate.cli.sources import snapshot_items
-from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_creators, list_resource
 from tallygate.cli.sources.snapshot_items import SnapshotItem
 from tallygate.cluster.cap_ledger_list import LEDGER_PAGE_SIZE
+from tallygate.cluster.rejected_pods import RejectedPodList
 from tallygate.errors import TallygateError
-from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.kube.resource_codec import ResourceCodec
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
@@ -50,14 +51,14 @@ def snapshot(file: str, connection: Connection) -> None:
     FILE is written completely or not at all, and compressed by gzip if its name ends in .gz. Without it, or with -, the
     document goes to stdout.
 
-    The document has only the fields that tallygate reads: names, labels, requests, allocatable amounts, the fields
-    that decide where pods can run, and the version of Kubernetes. It has no environment, commands, images or other
+    The document has only the fields that tallygate reads: names, labels, requests, allocatable amounts, the fields that
+    decide where pods can run, and the version of Kubernetes. It has no environment, commands, images or other
     annotations, so that it can be shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it
     also contains CapLedgers, persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and
-    attachments, priority classes, limit ranges, resource quotas, disruption budgets, and classes of devices, claims
-    for them, templates of claims, and the attributes and capacities of devices in ResourceSlices; NodePools and
-    NodeClaims of Karpenter; and, if a namespace has an annotation that sets limits, the gate's records of those that it
-    admitted.
+    attachments, priority classes, limit ranges, resource quotas, disruption budgets, and classes of devices, claims for
+    them, templates of claims, and the attributes and capacities of devices in ResourceSlices; NodePools and NodeClaims
+    of Karpenter; the controllers, and their events, that could not create pods, with the reason; and, if a namespace
+    has an annotation that sets limits, the gate's records of those that it admitted.
 
     Exit codes: 0 written, 2 failed.
     """
@@ -87,6 +88,7 @@ def _list_objects(client_config: ClientConfig) -> tuple[list[SnapshotItem], int]
         items += pods.items
         for codec in snapshot_items.CLAIM_CODECS:
             items += _list_marked(client, codec)
+        items += _list_rejected_pods(client)
         return items, pods.revision
     finally:
         client.close()
@@ -156,8 +158,21 @@ def _list_if_allowed(client: ApiClient, codec: ResourceCodec[Any, SnapshotItem])
     except ListError as error:
         if error.cause.reason is not ApiErrorReason.FORBIDDEN:
             raise
-        click.echo(f"tallygate: {codec.name} are left out: {error.cause}", err=True)
+        _report_left_out(codec.name, error.cause)
         return None
+
+
+def _list_rejected_pods(client: ApiClient) -> Iterator[SnapshotItem]:
+    """Yield the controllers' objects, and their events, that tell which pods could not be created."""
+    rejected = RejectedPodList()
+    for kind, raw in list_creators(client, _report_left_out):
+        rejected.add(kind, raw)
+    for kind, meta, content in rejected.list_items():
+        yield SnapshotItem(meta.uid or "", meta.namespace or "", meta.name or "", 0, content, kind)
+
+
+def _report_left_out(resource: str, error: ApiError) -> None:
+    click.echo(f"tallygate: {resource} are left out: {error}", err=True)
 
 
 def _join(items: Iterable[SnapshotItem]) -> Iterator[bytes]:

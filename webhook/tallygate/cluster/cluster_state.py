@@ -25,6 +25,7 @@ from tallygate.cluster.consumers import (
     sum_used,
 )
 from tallygate.cluster.membership import Membership
+from tallygate.cluster.rejected_pods import RejectedPodList
 from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.kube.resource_codec import ResourceCodec
 from tallygate.objects.devices import ResourceClaim
@@ -80,6 +81,7 @@ class ClusterState:
         self.pod_defaults = namespaced_stores.PodDefaultsStore()
         self.quotas = namespaced_stores.QuotaStore()
         self.ledgers = CapLedgerList()
+        self.rejected_pods = RejectedPodList()
         self.limit_records: LimitRecords | None = None
         self.columns: Cluster | None = None
         self.pending_pods: dict[tuple[str, str], SchedulingPod] = {}

@@ -12,6 +12,7 @@ from tallygate.accounting.charge import has_ended
 from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import CapLedgerList, CapLedgerRecord, create_ledger_list, create_ledger_record
 from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.rejected_pods import CREATOR_KINDS
 from tallygate.kube.resource_codec import Replaced, ResourceCodec, ResourceRecord, parse_revision
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPod
@@ -68,6 +69,8 @@ class StateBuilder:
             return False
         if kind == cap_ledger.KIND:
             self._ledgers.append(create_ledger_record(item))
+        elif kind in CREATOR_KINDS and self._columns is not None:
+            self.state.rejected_pods.add(kind, item)
         elif kind == LIMIT_RECORDS_LISTED_KIND:
             self._limit_records = {}
         elif kind == _LEASE and self._limit_records is not None:

@@ -62,7 +62,9 @@ class ClusterInputError(TallygateError):
     """An object that is not as a cluster stores it."""
 
 
-def read_cluster(source: ClusterSource, applied: Sequence[tuple[str, msgspec.Struct]] = ()) -> ClusterState:
+def read_cluster(
+    source: ClusterSource, applied: Sequence[tuple[str, msgspec.Struct]] = (), *, rejected_pods: bool = False
+) -> ClusterState:
     """Return the cluster at present, or at the time of the snapshot, with columns, to which objects are applied.
 
     Raises:
@@ -72,7 +74,7 @@ def read_cluster(source: ClusterSource, applied: Sequence[tuple[str, msgspec.Str
         ClusterInputError: if an object is not as a cluster stores it.
     """
     try:
-        return source.read(StateNeeds(columns=True, applied=applied))
+        return source.read(StateNeeds(columns=True, applied=applied, rejected_pods=rejected_pods))
     except QuantityError as error:
         server = source.connection.load().server
         raise ClusterInputError(f"{server} has stored an invalid quantity: {error}") from error
@@ -105,14 +107,18 @@ def read_cluster_input(
     nodes: Sequence[Path] = (),
     added_nodes: Sequence[str] = (),
     applied: Sequence[tuple[str, msgspec.Struct]] = (),
+    *,
+    rejected_pods: bool = False,
 ) -> ClusterState:
     """Return the cluster with the nodes of the given files and texts added; print omissions to stderr.
+
+    With `rejected_pods` it is read which pods controllers could not create.
 
     Raises:
         UsageError: if a file or text of nodes is invalid.
         TallygateError: if the cluster cannot be read.
     """
-    state = read_cluster(source, applied)
+    state = read_cluster(source, applied, rejected_pods=rejected_pods)
     cluster = state.require_columns()
     for omission in _list_omissions(state, source):
         click.echo(f"tallygate: {omission}", err=True)

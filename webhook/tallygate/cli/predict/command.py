@@ -31,7 +31,7 @@ from tallygate.cli.predict import cluster_input, prediction_json, prediction_tex
 from tallygate.cli.predict.new_node_lines import FITS, add_new_nodes
 from tallygate.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, read_pods_to_place
 from tallygate.cli.predict.prediction_details import PredictionDetails, predict_pods
-from tallygate.cli.predict.review_pods import Rejection, review_pods
+from tallygate.cli.predict.review_pods import Rejection, find_rejected_pods, review_pods
 from tallygate.cli.progress import track
 from tallygate.cli.sources.cluster_source import ClusterSource
 from tallygate.cli.sources.options import (
@@ -218,7 +218,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     that these reject are not stored, so no node is searched for them. Then the command applies the filters of
     kube-scheduler, in the same order and with the same messages, and changes nothing. It knows the versions 1.36 and
     1.37, uses the one of the cluster, and reports on stderr if the cluster has another one; for a snapshot without a
-    version it uses 1.37. A pending pod is named as pod/NAME, and `pods` means all pending pods of the namespace. Pods
+    version it uses 1.37. A pending pod is named as pod/NAME, and `pods` means all pending pods of the namespace, and
+    those that controllers could not create, since a cap, a rule or a ResourceQuota rejected them. Pods
     that do not exist yet, and workloads, are read from files: the replicas of a Deployment, the parallel pods of a
     Job, the pod of a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message,
     the shortfalls of nodes, the pods that use the resources, and changes that would help; each of them was tried.
@@ -231,9 +232,9 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     of Karpenter, and groups of nodes by the labels of providers.
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
-    reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,
-    templates of claims, ResourceSlices and DeviceTaintRules may be listed. The gate's policies need get on its webhook
-    configurations, its Deployment and its ConfigMaps.
+    reports on stderr what it may not list; for `pods` that includes controllers and their events. Pods with claims for
+    devices are unknown unless classes of devices, claims, templates of claims, ResourceSlices and DeviceTaintRules may
+    be listed. The gate's policies need get on its webhook configurations, its Deployment and its ConfigMaps.
 
     Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
     Pods of a kind that is not read are unknown: the command reports them on stderr.
@@ -244,7 +245,6 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.connection.choose_namespace(namespace)
     in_files, policy_set = PodsInFiles(), cluster_input.read_prediction_policies(source, policies)
-    all_pods: Sequence[tuple[PodsToPlace, Rejection | None]]
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
         default_namespace = chosen_namespace or ""
@@ -253,7 +253,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
         state = cluster_input.read_cluster_input(source, nodes, added, applied)
         all_pods = review_pods(in_files, policy_set, state, default_namespace, replicas)
     else:
-        state = cluster_input.read_cluster_input(source, nodes, added)
+        state = cluster_input.read_cluster_input(source, nodes, added, rejected_pods=not names)
         all_pods = _find_pending(cluster_input.PodQuery(names, chosen_namespace, selector), state)
     cluster = state.require_columns()
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
@@ -264,13 +264,14 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     ctx.exit(0 if all_fit and not in_files.unread_count else framework.EXIT_FINDINGS)
 
 
-def _find_pending(query: cluster_input.PodQuery, state: ClusterState) -> list[tuple[PodsToPlace, None]]:
-    """Return the pending pods, and report on stderr if there are none."""
-    found = cluster_input.find_pending_pods(query, state)
-    if not found:
+def _find_pending(query: cluster_input.PodQuery, state: ClusterState) -> list[tuple[PodsToPlace, Rejection | None]]:
+    """Return the pending pods, and those that are not stored; report on stderr if there are none."""
+    found = [(pods, None) for pods in cluster_input.find_pending_pods(query, state)]
+    rejected = [] if query.names else list(find_rejected_pods(state, query.namespace, query.selector))
+    if not found and not rejected:
         place = f" in namespace {query.namespace}" if query.namespace else ""
         click.echo(f"no such pod is pending{place}", err=True)
-    return [(pods, None) for pods in found]
+    return [*found, *rejected]
 
 
 def _check_arguments(
@@ -317,7 +318,7 @@ def _predict_all(
                     cluster,
                     session,
                     scoring,
-                    with_node_lines=with_node_lines,
+                    with_node_lines=with_node_lines and not (rejection is not None and rejection.has_happened),
                 )
                 details = replace(details, rejection=rejection)
                 yield add_new_nodes(details, cluster, scoring, shapes) if shapes else details

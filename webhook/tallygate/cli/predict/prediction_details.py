@@ -93,7 +93,7 @@ class PredictionDetails:
         """Whether all copies can run: none does that is rejected."""
         if self.rejection is None:
             return self.prediction.feasibility
-        if self.rejection.count is None:
+        if self.rejection.count is None or self.rejection.has_happened:
             return Feasibility.REJECTED
         return Feasibility.NOT_NOW if self.prediction.feasibility is Feasibility.NOW else self.prediction.feasibility
 

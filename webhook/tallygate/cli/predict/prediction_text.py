@@ -100,7 +100,9 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
 def _format_rejection(rejection: Rejection, noun: str) -> Iterator[str]:
     """Yield a line for each finding that says why pods are rejected."""
     number = ""
-    if rejection.count is not None:
+    if rejection.has_happened:
+        number = "1 pod was rejected: " if rejection.count == 1 else f"{rejection.count} pods were rejected: "
+    elif rejection.count is not None:
         number = (
             f"1 of the {noun} is rejected now: "
             if rejection.count == 1
@@ -108,7 +110,8 @@ def _format_rejection(rejection: Rejection, noun: str) -> Iterator[str]:
         )
     for finding in rejection.findings[:_MAX_NAMES]:
         place = f"{finding.field}: " if finding.field else ""
-        yield f"{number}{place}{finding.message} ({finding.code}, {finding.reporter})"
+        code = f" ({finding.code}, {finding.reporter})" if finding.code else ""
+        yield f"{number}{place}{finding.message}{code}"
 
 
 def _format_remedy(remedy: Remedy) -> str:

@@ -3,12 +3,14 @@
 It is the one of `tallygate check`, over the same state: both give one number of pods.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.cli.check.checker import CheckContext, ManifestChecker
+from tallygate.cli.check.merge import API_SERVER
 from tallygate.cli.check.node_check import create_daemon_counter, create_node_check
 from tallygate.cli.manifests.manifest_objects import Manifest
 from tallygate.cli.output.findings import Finding, FindingSeverity, FindingSubject
@@ -16,19 +18,44 @@ from tallygate.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, is_pla
 from tallygate.cli.progress import track
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.scheduling import SchedulingPod
+from tallygate.policy.matching import matches_labels
 from tallygate.policy.model import PolicySet
+from tallygate.policy.selectors import PolicyLabelSelector
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The number of pods that are rejected at present, and the findings that say why; None if all are."""
+    """The number of pods that are rejected at present, and the findings that say why; None if all are.
+
+    It `has_happened` if a controller reports it: none of these pods is stored.
+    """
 
     count: int | None
     findings: tuple[Finding, ...]
+    has_happened: bool = False
 
 
 _Reviewed = Mapping[FindingSubject, tuple[tuple[int, ...], tuple[Finding, ...]]]
 """By object the number of admitted pods of each template, empty for no pod, and the findings on the others."""
+
+
+_REPORTED = re.compile(r"(?P<message>.*) \((?P<code>TG\d{3}), (?P<reporter>[^():]+)(?:: .*)?\)", re.DOTALL)
+
+
+def find_rejected_pods(
+    state: ClusterState, namespace: str | None, selector: PolicyLabelSelector | None
+) -> Iterator[tuple[PodsToPlace, Rejection]]:
+    """Yield the pods that controllers could not create, each with the reason, of a namespace, or of all with None."""
+    for rejected in state.rejected_pods.list_rejected():
+        if namespace in (None, rejected.namespace) and matches_labels(selector, rejected.labels):
+            subject = FindingSubject(kind=rejected.kind, namespace=rejected.namespace, name=rejected.name)
+            pod = SchedulingPod(metadata=ObjectMeta(name=rejected.name, namespace=rejected.namespace))
+            finding = Finding("", 0, 0, FindingSeverity.ERROR, "", rejected.message, API_SERVER, subject=subject)
+            if found := _REPORTED.fullmatch(rejected.message):
+                finding = replace(finding, code=found["code"], message=found["message"], reporter=found["reporter"])
+            yield PodsToPlace(subject, pod, 0), Rejection(rejected.number, (finding,), has_happened=True)
 
 
 def review_pods(

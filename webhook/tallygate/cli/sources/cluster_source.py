@@ -12,13 +12,13 @@ import msgspec
 
 from tallygate.cli.connection import DEFAULT_CONNECTION, Connection
 from tallygate.cli.sources.options import require_one_source
-from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_creators, list_resource
 from tallygate.cli.sources.snapshot_file import read_snapshot
 from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import LEDGER_PAGE_SIZE, LEDGER_RECORD_CODEC, CapLedgerList, create_ledger_list
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.state_builder import StateBuilder
-from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.kube.resource_codec import Replaced, ResourceCodec
 
@@ -29,8 +29,9 @@ class StateNeeds(NamedTuple):
     """What a command reads of an API server, besides namespaces, pods, and the classes and claims of devices.
 
     These are the CapLedgers, the nodes, the slices of devices, what gives new pods defaults, or `columns`: all that
-    scheduling depends on. Of objects in namespaces it reads those in `namespaces`; an empty name is all. The `applied`
-    objects are put on top of what is read (`tallygate.cli.manifests.applied_objects`).
+    scheduling depends on. With `rejected_pods` it reads which pods controllers could not create. Of objects in
+    namespaces it reads those in `namespaces`; an empty name is all. The `applied` objects are put on top of what is
+    read (`tallygate.cli.manifests.applied_objects`).
     """
 
     ledgers: bool = False
@@ -38,6 +39,7 @@ class StateNeeds(NamedTuple):
     slices: bool = False
     defaults: bool = False
     columns: bool = False
+    rejected_pods: bool = False
     namespaces: Sequence[str] = ("",)
     applied: Sequence[tuple[str, msgspec.Struct]] = ()
 
@@ -126,6 +128,9 @@ class _Lister:
             self._list_columns()
         for resource in self._list_other_resources():
             self._list(resource)
+        if needs.rejected_pods:
+            for kind, raw in list_creators(self._client, self._report_forbidden):
+                builder.add(kind, raw)
         for kind, item in needs.applied:
             with suppress(ValueError):  # an object that no cluster could store, which its own check reports
                 builder.apply(kind, item)
@@ -134,6 +139,9 @@ class _Lister:
         if state.columns is not None:
             state.columns.now = datetime.now(UTC)
         return state
+
+    def _report_forbidden(self, resource: str, error: ApiError) -> None:
+        self._builder.add_problem(resource, kinds.KindProblem(kinds.UnknownReason.FORBIDDEN, str(error)))
 
     def _list_other_resources(self) -> Iterator[str]:
         """Yield the resources that are listed after the namespaces, and after the nodes of columns."""

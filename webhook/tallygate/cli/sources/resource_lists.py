@@ -1,13 +1,17 @@
 """Complete lists for commands: with a progress line, and with errors that name the resource and the API server."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+import msgspec
+
 from tallygate.cli.progress import track_size
+from tallygate.cluster.rejected_pods import CREATORS, EVENT, FAILED_CREATE
 from tallygate.errors import TallygateError
-from tallygate.kube.api_errors import ApiError
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import ApiClient
-from tallygate.kube.pagination import PAGE_SIZE, list_all
+from tallygate.kube.pagination import PAGE_SIZE, list_all, list_raw_pages
 from tallygate.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord
 
 W = TypeVar("W")
@@ -42,6 +46,26 @@ def list_resource(client: ApiClient, codec: ResourceCodec[W, R], page_size: int 
         if failure.status == _NOT_FOUND:
             raise UnknownResourceError(f"there are no {codec.name} at {client.server}: {failure}", failure) from failure
         raise ListError(f"{codec.name} cannot be listed at {client.server}: {failure}", failure) from failure
+
+
+def list_creators(
+    client: ApiClient, report_forbidden: Callable[[str, ApiError], None]
+) -> Iterator[tuple[str, msgspec.Raw]]:
+    """Yield kind and JSON of the objects that tell which pods controllers could not create, and of their events.
+
+    Raises:
+        ListError: if a list fails for another reason than a missing permission.
+    """
+    for version, resource, kind in CREATORS:
+        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        selectors = {"fieldSelector": f"reason={FAILED_CREATE}"} if kind == EVENT else None
+        try:
+            for page in list_raw_pages(client, f"{base}/{resource}", PAGE_SIZE, None, selectors):
+                yield from ((kind, item) for item in page)
+        except ApiError as failure:
+            if failure.reason is not ApiErrorReason.FORBIDDEN:
+                raise ListError(f"{resource} cannot be listed at {client.server}: {failure}", failure) from failure
+            report_forbidden(resource, failure)
 
 
 def _count_items(page: Page[R]) -> int:
