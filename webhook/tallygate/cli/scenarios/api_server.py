@@ -28,17 +28,15 @@ from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.cli.check.api_validation import apply_patch, validate_admin_access_of, validate_object
 from tallygate.cli.check.created_pods import set_pod_defaults
 from tallygate.cli.scenarios.scenario import JsonObject, RequestResult, create_invalid, create_rejection, create_result
+from tallygate.cluster.kinds import KINDS
 from tallygate.gate.gate import Gate
-from tallygate.objects.core import Namespace, Pod, PodSpec
-from tallygate.objects.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from tallygate.objects.core import Pod, PodSpec
+from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.objects.meta import PartialObjectMetadata
-from tallygate.objects.scheduling import PriorityClass, RuntimeClass
 from tallygate.policy.limit_annotations import select_texts
 from tallygate.state.informers.device_store import PublishedDevice
 
-CLUSTER_SCOPED = frozenset(
-    {"Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule", "PriorityClass", "RuntimeClass"}
-)
+CLUSTER_SCOPED = frozenset(kind.kind for kind in KINDS.values() if not kind.is_namespaced)
 _CREATION_TIMESTAMP = "2026-01-01T00:00:00Z"
 
 _CONTAINER_LISTS = ("containers", "initContainers")
@@ -64,13 +62,10 @@ def _decode_slice(content: bytes) -> ResourceSlice:
 
 
 _STORED_KINDS: Final[Mapping[tuple[str, str], Callable[[bytes], object]]] = {
-    ("", "Namespace"): msgspec.json.Decoder(Namespace).decode,
-    (_DEVICES_GROUP, "DeviceClass"): msgspec.json.Decoder(DeviceClass).decode,
-    (_DEVICES_GROUP, "ResourceSlice"): _decode_slice,
-    (_DEVICES_GROUP, "DeviceTaintRule"): msgspec.json.Decoder(DeviceTaintRule).decode,
-    ("scheduling.k8s.io", "PriorityClass"): msgspec.json.Decoder(PriorityClass).decode,
-    ("node.k8s.io", "RuntimeClass"): msgspec.json.Decoder(RuntimeClass).decode,
-}
+    (kind.version.rpartition("/")[0], kind.kind): msgspec.json.Decoder(kind.type).decode
+    for kind in KINDS.values()
+    if kind.kind in CLUSTER_SCOPED and kind.kind != "Node"
+} | {(_DEVICES_GROUP, "ResourceSlice"): _decode_slice}
 """The decoders of the modelled kinds to which no rule applies."""
 
 _EXCLUDED_NAMESPACES: Final = frozenset({"kube-system", DEFAULT_NAMESPACE})

@@ -64,15 +64,9 @@ class LiveReader:
         Raises:
             ApiError: if the object cannot be read.
         """
-        base, plural = _PATHS[kind]
-        path = f"{base}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}"
-        response = self._transport.get(path, {})
-        if response.status == _NOT_FOUND:
-            return None
-        if response.status != _OK:
-            raise ApiError(ApiErrorReason.REFUSED, f"{kind} {namespace}/{name} cannot be read: HTTP {response.status}")
+        content = self._read(*_PATHS[kind], namespace, name, str(kind))
         try:
-            meta = _METADATA_DECODER.decode(response.body).metadata
+            meta = None if content is None else _METADATA_DECODER.decode(content).metadata
             return None if meta is None or meta.uid != uid else parse_revision(meta.resource_version or "")
         except ValueError as error:
             raise ApiError(ApiErrorReason.UNREADABLE, f"{kind} {namespace}/{name} cannot be read: {error}") from None
@@ -84,14 +78,13 @@ class LiveReader:
             ApiError: if the object cannot be read.
         """
         group, version, plural = resource
-        base = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        response = self._transport.get(
-            f"{base}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}", {}
-        )
+        return self._read(f"/apis/{group}/{version}" if group else f"/api/{version}", plural, namespace, name, plural)
+
+    def _read(self, base: str, plural: str, namespace: str, name: str, noun: str) -> bytes | None:
+        path = f"{base}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}"
+        response = self._transport.get(path, {})
         if response.status == _NOT_FOUND:
             return None
         if response.status != _OK:
-            raise ApiError(
-                ApiErrorReason.REFUSED, f"{plural} {namespace}/{name} cannot be read: HTTP {response.status}"
-            )
+            raise ApiError(ApiErrorReason.REFUSED, f"{noun} {namespace}/{name} cannot be read: HTTP {response.status}")
         return response.body
