@@ -389,3 +389,32 @@ def test_a_terminal_gets_colours_and_unfolded_commands(cluster: GateCluster, kub
         line.endswith("components/cluster-access/crd.yaml") for line in shown.splitlines() if "$ kubectl" in line
     )
     assert "\x1b[1;31m" not in run_in_terminal(arguments, 60, kubeconfig.parent, NO_COLOR="1")
+
+
+def test_quotas_and_opaque_names_are_read_of_the_cluster(tmp_path: Path) -> None:
+    """Leave out a pod that has ended, and one that requests nothing opaque."""
+    opaque = "pod.alpha.kubernetes.io/opaque-int-resource-x"
+
+    def pod(name: str, requested: str, phase: str = "Running") -> dict[str, Any]:
+        containers = [{"name": "c", "resources": {"requests": {requested: "1"}}}]
+        metadata = {"name": name, "namespace": "team-a"}
+        return {"metadata": metadata, "spec": {"containers": containers}, "status": {"phase": phase}}
+
+    quota = {"metadata": {"name": "few", "namespace": "team-a"}, "spec": {"hard": {"requests.nvidia.com/gpu": "2"}}}
+    responses = {
+        "/version": _VERSION,
+        "/api/v1/namespaces": list_response({"metadata": {"name": "team-a"}}),
+        "/api/v1/resourcequotas": list_response(quota),
+        "/api/v1/nodes": list_response({"metadata": {"name": "n1"}, "status": {"capacity": {opaque: "3"}}}),
+        "/api/v1/pods": list_response(pod("p", opaque), pod("ended", opaque, "Succeeded"), pod("plain", "cpu")),
+    }
+    policies = tmp_path / "cap.yaml"
+    policies.write_text(_ANNOTATED, encoding="utf-8")
+    with run_server(tmp_path, lambda _, path: responses.get(path.partition("?")[0], _ABSENT)) as kubeconfig:
+        results = read_results(kubeconfig, f"--policies={policies}")
+    names = results["opaque-names"]["reason"]
+    assert "1 nodes advertise opaque resources" in names
+    assert "; n1; " in names
+    assert "1 pods ask for opaque resources" in names
+    assert "; team-a/p; " in names
+    assert "quota few of team-a allows 2 of nvidia.com/gpu, cap gpus 4" in results["quotas"]["reason"]

@@ -1,20 +1,21 @@
 """The gathering of the facts: everything that a check needs is read once.
 
-`PagedLists` reads the lists that may be long page by page: namespaces, ResourceQuotas, limits of caps, classes of
-devices, and objects that use opaque names. A fact that cannot be read is `Unavailable`.
+`ClusterLists` has the state of the cluster: namespaces, ResourceQuotas, limits of caps, classes of devices, and objects
+that use opaque names. A fact that cannot be read is `Unavailable`.
 
 The kinds of other projects that an API server serves and that are read are found by discovery, others with pod
 templates by the schemas of CustomResourceDefinitions: a list `containers` whose items have an `image`, or a field of
 any content that is called a template.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tallygate.accounting.names import OPAQUE_PREFIX
 from tallygate.admission.cap_index import CapIndex, get_cap_name
@@ -35,108 +36,78 @@ from tallygate.cli.doctor.probe import choose_namespace, review_permissions, sen
 from tallygate.cli.progress import track
 from tallygate.cli.sources.cluster_source import list_cap_ledgers
 from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.cluster import kinds as cluster_kinds
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.state_builder import StateBuilder
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.discovery import Discovery
 from tallygate.kube.pagination import list_raw_pages
-from tallygate.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.objects.admission_registration import WebhookConfiguration
-from tallygate.objects.core import Node, ResourceQuota
+from tallygate.objects.core import PodSpec, ResourceQuota
 from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.limit_annotations import LimitRecords
 from tallygate.policy.model import PodFilter, PolicySet
 from tallygate.policy.workload_kinds import WorkloadKind
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
-from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, NAMESPACE_CODEC, DeviceClassStore
+from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import read_limit_records
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 _SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
 _MAX_PODS = 50
+_LISTED_KINDS = ("Namespace", "ResourceQuota", "Node", "Pod", "DeviceClass")
 
 
-class _ListedRecord(NamedTuple):
-    """The kept fields of a listed object; `opaque_names` are the opaque names that it uses."""
-
-    uid: str
-    namespace: str
-    name: str
-    revision: int
-    opaque_names: tuple[str, ...] = ()
-    quota: ResourceQuota | None = None
-
-
-class _Resources(msgspec.Struct, frozen=True):
-    requests: dict[str, msgspec.Raw] | None = None
-    limits: dict[str, msgspec.Raw] | None = None
-
-
-class _Container(msgspec.Struct, frozen=True):
-    resources: _Resources = _Resources()
-
-
-class _PodSpec(msgspec.Struct, rename="camel", frozen=True):
-    containers: tuple[_Container, ...] | None = None
-    init_containers: tuple[_Container, ...] | None = None
-
-
-class _PodStatus(msgspec.Struct, frozen=True):
-    phase: str = ""
-
-
-class _Pod(msgspec.Struct, frozen=True):
-    """The fields of a pod that contain the names of its requested resources."""
-
-    metadata: ObjectMeta
-    spec: _PodSpec = _PodSpec()
-    status: _PodStatus = _PodStatus()
-
-
-class PagedLists:
-    """A reader of long lists. A list that cannot be read is `Unavailable` with the API server's message."""
+class ClusterLists:
+    """The objects of a cluster that may be many, in its state; a kind that cannot be listed is `Unavailable`."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
+        self._unavailable: dict[str, facts.Unavailable] = {}
+        builder = StateBuilder()
+        for resource in (
+            cluster_kinds.NAMESPACES,
+            cluster_kinds.QUOTAS,
+            cluster_kinds.NODES,
+            cluster_kinds.PODS,
+            cluster_kinds.CLASSES,
+        ):
+            try:
+                listed = list_resource(client, builder.create_codec(cluster_kinds.KINDS_BY_RESOURCE[resource].kind))
+                builder.add_list(resource, listed)
+            except UnknownResourceError:
+                builder.add_problem(resource, cluster_kinds.KindProblem(cluster_kinds.UnknownReason.UNSERVED))
+            except (ListError, ApiError) as error:
+                self._unavailable[resource] = facts.Unavailable(str(error))
+        self._state = builder.finish()
 
     def list_namespaces(self) -> tuple[api_types.LabelledNamespace, ...] | facts.Unavailable:
         """Return every namespace."""
-        try:
-            records = list_resource(self._client, NAMESPACE_CODEC).items
-        except (ListError, ApiError) as error:
-            return facts.Unavailable(str(error))
-        return tuple(
+        return self._unavailable.get(cluster_kinds.NAMESPACES) or tuple(
             api_types.LabelledNamespace(record.name, dict(record.labels), record.limit_texts, record.uid)
-            for record in records
+            for record in self._state.namespaces.list_records()
         )
 
     def list_quotas(self) -> tuple[ResourceQuota, ...] | facts.Unavailable:
         """Return every ResourceQuota."""
-        codec = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, _convert_quota)
-        return self._list(codec, lambda records: tuple(record.quota for record in records if record.quota))
+        quotas = self._state.quotas
+        return self._unavailable.get(cluster_kinds.QUOTAS) or tuple(
+            replace(quota, metadata=replace(quota.metadata or ObjectMeta(), namespace=namespace))
+            for namespace in quotas.list_namespaces()
+            for quota in quotas.list_quotas(namespace)
+        )
 
     def list_opaque_name_users(self) -> tuple[facts.OpaqueNameUser, ...] | facts.Unavailable:
         """Return the nodes that advertise opaque names and the pods that request them and have not ended."""
-        nodes = self._list(ResourceCodec("nodes", "/api/v1/nodes", Node, _convert_node), _create_user_converter("Node"))
-        if isinstance(nodes, facts.Unavailable):
-            return nodes
-        pods = self._list(ResourceCodec("pods", "/api/v1/pods", _Pod, _convert_pod), _create_user_converter("Pod"))
-        return pods if isinstance(pods, facts.Unavailable) else (*nodes, *pods)
+        unavailable = self._unavailable.get(cluster_kinds.NODES) or self._unavailable.get(cluster_kinds.PODS)
+        return unavailable or (*_list_nodes_with_opaque_names(self._state), *_list_pods_with_opaque_names(self._state))
 
     def list_device_classes(self) -> Mapping[str, str] | facts.Unavailable:
         """Return the extended resource of each class of devices, empty if it has none."""
-        try:
-            classes = DeviceClassStore()
-            classes.apply(list_resource(self._client, DEVICE_CLASS_CODEC))
-            return classes.get_resources_by_class()
-        except UnknownResourceError:
-            return {}
-        except (ListError, ApiError) as error:
-            return facts.Unavailable(str(error))
+        return self._unavailable.get(cluster_kinds.CLASSES) or self._state.device_classes.get_resources_by_class()
 
     def count_published_devices(self, caps: CapIndex | None) -> int | facts.Unavailable | None:
         """Return the number of devices in ResourceSlices, None if no cap counts them by attributes or capacities."""
@@ -172,16 +143,6 @@ class PagedLists:
             if ledger_record.ledger and key.namespace
         )
 
-    def _list(
-        self, codec: ResourceCodec[T, _ListedRecord], convert: Callable[[list[_ListedRecord]], tuple[R, ...]]
-    ) -> tuple[R, ...] | facts.Unavailable:
-        try:
-            return convert(list(list_resource(self._client, codec).items))
-        except UnknownResourceError:
-            return ()
-        except (ListError, ApiError) as error:
-            return facts.Unavailable(str(error))
-
 
 def _list_limits_by_policies(
     caps: CapIndex, namespaces: tuple[api_types.LabelledNamespace, ...]
@@ -197,45 +158,28 @@ def _list_limits_by_policies(
                 )
 
 
-def _create_user_converter(kind: str) -> Callable[[list[_ListedRecord]], tuple[facts.OpaqueNameUser, ...]]:
-    return lambda records: tuple(
-        facts.OpaqueNameUser(kind, record.namespace, record.name, name)
-        for record in records
-        for name in record.opaque_names
-    )
+def _list_nodes_with_opaque_names(state: ClusterState) -> Iterator[facts.OpaqueNameUser]:
+    for node in state.nodes.list_nodes():
+        node_name = (node.metadata and node.metadata.name) or ""
+        for name in _select_opaque((node.status and node.status.capacity) or ()):
+            yield facts.OpaqueNameUser("Node", "", node_name, name)
 
 
-def _create_record(
-    meta: ObjectMeta | None, resource_names: set[str], quota: ResourceQuota | None = None
-) -> _ListedRecord:
-    """Return the record of a stored object.
-
-    Raises:
-        ValueError: if the object has no uid or no name.
-    """
-    if meta is None or not meta.uid or not meta.name:
-        raise ValueError("an object without uid or name")
-    opaque_names = tuple(sorted(name for name in resource_names if name.startswith(OPAQUE_PREFIX)))
-    revision = parse_revision(meta.resource_version or "")
-    return _ListedRecord(meta.uid, meta.namespace or "", meta.name, revision, opaque_names, quota)
+def _list_pods_with_opaque_names(state: ClusterState) -> Iterator[facts.OpaqueNameUser]:
+    names_by_group: dict[ChargeGroup, list[str]] = {}
+    for namespace in state.pods.list_namespaces():
+        for pod in state.pods.list_all(namespace):
+            if pod.group not in names_by_group:
+                spec = pod.group.to_pod().spec or PodSpec()
+                containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+                requests = [(each.resources and each.resources.requests) or {} for each in containers]
+                names_by_group[pod.group] = _select_opaque({name for request in requests for name in request})
+            for name in () if pod.has_ended else names_by_group[pod.group]:
+                yield facts.OpaqueNameUser("Pod", namespace, pod.name, name)
 
 
-def _convert_quota(quota: ResourceQuota) -> _ListedRecord:
-    return _create_record(quota.metadata, set(), quota)
-
-
-def _convert_node(node: Node) -> _ListedRecord:
-    status = node.status
-    return _create_record(node.metadata, {*((status.capacity if status else None) or {})})
-
-
-def _convert_pod(pod: _Pod) -> _ListedRecord:
-    if pod.status.phase in {"Succeeded", "Failed"}:
-        return _create_record(pod.metadata, set())
-    containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-    return _create_record(
-        pod.metadata, {name for container in containers for name in (container.resources.requests or {})}
-    )
+def _select_opaque(names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith(OPAQUE_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +216,7 @@ class _Gatherer:
     def __init__(self, api: DoctorClient, client: ApiClient, request: DoctorRequest) -> None:
         self._api = api
         self._client = client
-        self._paged_lists = PagedLists(client)
+        self._lists = ClusterLists(client)
         self._request = request
         self._own_configurations = {kind: self._get_configuration(kind) for kind in (facts.MUTATING, facts.VALIDATING)}
         configurations = [
@@ -286,7 +230,7 @@ class _Gatherer:
 
     def gather(self, clock_offset: float | None) -> facts.GateFacts:
         pods = self._list_pods()
-        namespaces = self._paged_lists.list_namespaces()
+        namespaces = self._lists.list_namespaces()
         location = facts.GateLocation(
             self._namespace,
             self._request.name,
@@ -325,12 +269,12 @@ class _Gatherer:
             permissions=self._review_rights(location.service_account, list_permissions(known)),
             ledger_definition=self._api.get_object(definition, api_types.CustomResourceDefinition),
             lease=lease,
-            quotas=self._paged_lists.list_quotas(),
-            cap_limits=self._paged_lists.list_cap_limits(caps, namespaces),
-            opaque_name_users=self._paged_lists.list_opaque_name_users(),
-            device_classes=self._paged_lists.list_device_classes(),
+            quotas=self._lists.list_quotas(),
+            cap_limits=self._lists.list_cap_limits(caps, namespaces),
+            opaque_name_users=self._lists.list_opaque_name_users(),
+            device_classes=self._lists.list_device_classes(),
             policies=policies,
-            published_devices=self._paged_lists.count_published_devices(caps),
+            published_devices=self._lists.count_published_devices(caps),
             limit_records=self._read_limit_records(),
             network_policies=self._list_network_policies(),
             workloads=read_workload_facts(self._client, (*KNOWN_KINDS, *kinds)),

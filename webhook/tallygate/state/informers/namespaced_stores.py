@@ -45,6 +45,11 @@ class NamespacedStore(Generic[R]):
         with self._changed:
             return self._changed.wait_for(lambda: self._records_by_namespace.get(namespace, {}).get(name), timeout)
 
+    def list_namespaces(self) -> tuple[str, ...]:
+        """Return the namespaces that have records."""
+        with self._changed:
+            return tuple(self._records_by_namespace)
+
     def list_records(self, namespace: str) -> tuple[R, ...]:
         with self._changed:
             return tuple(self._records_by_namespace.get(namespace, {}).values())
