@@ -60,7 +60,7 @@ def list_creators(
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         selectors = {"fieldSelector": f"reason={FAILED_CREATE}"} if kind == EVENT else None
         try:
-            for page in list_raw_pages(client, f"{base}/{resource}", PAGE_SIZE, None, selectors):
+            for page in list_raw_pages(client.get, f"{base}/{resource}", PAGE_SIZE, None, selectors):
                 yield from ((kind, item) for item in page)
         except ApiError as failure:
             if failure.reason is not ApiErrorReason.FORBIDDEN:
