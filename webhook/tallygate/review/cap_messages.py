@@ -22,10 +22,11 @@ from tallygate.admission.rule_codes import (
 from tallygate.cluster.consumer_sums import Consumer, describe_consumers
 from tallygate.objects.core import Pod, PodSpec
 from tallygate.policy.formats import quote_text
+from tallygate.policy.periods import format_period
 from tallygate.review.cap_charge import CapChargeResult
-from tallygate.review.surge_limits import describe_limit, suggest_end
-from tallygate.state.ledger.ledger import Activation
+from tallygate.state.ledger.ledger import Activation, Ledger
 from tallygate.state.ledger.reserve import Prerequisite
+from tallygate.state.ledger.surges import is_surge_over
 
 _NAME_EXISTS = (
     "A pod of this name exists and is counted until it is deleted: a new one needs room for what it requests beyond "
@@ -89,7 +90,7 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
     on_top = f" on top of {format_amount(name, current)}" if current else ""
     limit, most = f"hard {result.charge.cap.limits.describe(name, hard)}", hard
     if result.charge.rolls_at:
-        limit, most = describe_limit(result, name, hard)
+        limit, most = _describe_surge(result, name, hard)
     free = max(most - used - reserved, 0)
     arithmetic = (
         f"requested {format_amount(name, requested)} {name}{on_top}{_explain_derived(result, name)}, "
@@ -97,10 +98,45 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
         f"{limit}, free {format_amount(name, free)}"
     )
     if result.charge.rolls_at:
-        return requested, arithmetic, suggest_end(result, name, hard)
+        return requested, arithmetic, _suggest_end(result, name, hard)
     # where the counted pod of its name covers a part of the pod, more than what is free would pass (rule 13)
     passing = max(requested - result.excess[name], free)
     return requested, arithmetic, _suggest_request(result, name, current, passing)
+
+
+def find_most(cap: ActiveCap, ledger: Ledger, name: str) -> int:
+    """Return the largest amount under a name with the surge: the smaller one of policy and ledger (rule 8)."""
+    limits = (cap.hard, cap.surge), (ledger.hard, ledger.surge.amounts)
+    return min(hard[name] + surge.get(name, 0) for hard, surge in limits if name in hard)
+
+
+def _describe_surge(result: CapChargeResult, name: str, hard: int) -> tuple[str, int]:
+    """Return the hard limit and the surge of a pod of a controller that rolls as text, and the largest amount now."""
+    most = find_most(result.charge.cap, result.before, name)
+    limits = result.charge.cap.limits
+    text = f"hard {limits.describe(name, hard)}, surge {format_amount(name, max(most - hard, 0))}"
+    since = result.before.surge.since
+    if since is None:
+        return text, most
+    if is_surge_over(result.before, result.charge.surge_terms):
+        return f"{text} (over, it began at {_format_time(since)})", hard
+    return f"{text} (since {_format_time(since)})", most
+
+
+def _suggest_end(result: CapChargeResult, name: str, hard: int) -> str:
+    """Return the advice for a pod of a controller that rolls, which exceeds the hard limit and the surge."""
+    terms = result.charge.surge_terms
+    if not is_surge_over(result.before, terms):
+        return "Wait until old pods end"
+    return (
+        f"The surge has lasted {format_period(terms.seconds)}: no pod exceeds hard until no more than "
+        f"{format_amount(name, hard)} is charged. Wait until old pods end, or undo the rollout"
+    )
+
+
+def _format_time(seconds: int) -> str:
+    """Return a time of the Unix epoch as Kubernetes writes it."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _explain_derived(result: CapChargeResult, name: str) -> str:

@@ -5,14 +5,18 @@ stays pending. The gate reports it when the pod is created; `workload_forecast` 
 forecast reserves nothing, and each claim is still decided when it is created.
 
 A claim that a pod names itself is charged by its own creation, so it is not part of a forecast. Under a cap by
-allocated devices its creator is warned (`device_forecast`), and so is the creator of a template. Sources: handleClaim
-in pkg/controller/resourceclaim/controller.go, BindTo in k8s.io/dynamic-resource-allocation/resourceclaim, v1.37.
+allocated devices its creator is warned, and so is the creator of a template. Sources: handleClaim in
+pkg/controller/resourceclaim/controller.go, BindTo in k8s.io/dynamic-resource-allocation/resourceclaim, v1.37.
+
+A cap by allocated devices decides when kube-scheduler allocates them, and reports a rejection in the condition of a
+pod. The amounts of its forecasts are lower bounds over the devices that are published now, so that a warning states
+what is certain for these devices (`accounting.devices.least_amounts`). It denies nothing: others may come later.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -24,13 +28,12 @@ from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.evaluate import SCHEDULER_USER
 from tallygate.admission.kinds import DecodedRequest
 from tallygate.admission.request import CREATE
-from tallygate.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE
+from tallygate.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE, DEVICES_OVER_CAP, DEVICES_OVER_FREE
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
 from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.matching import matches_subjects
 from tallygate.policy.model import ForecastEnforcement
-from tallygate.review import device_forecast
 from tallygate.review.cap_charge import CapCharge, CapChargeResult
 from tallygate.review.cap_messages import create_unknown_product_problem, describe_scope, describe_wait
 from tallygate.state.ledger.ledger import Ledger
@@ -47,6 +50,67 @@ _CONTROLLERS = (
     ("system:kube-controller-manager", (_AUTHENTICATED,)),
 )
 """The user that creates the claims, and the same without the credentials of service accounts, with their groups."""
+
+
+class ForecastSubject(NamedTuple):
+    """The begin of a message, and the pod that waits."""
+
+    gets: str
+    pod: str
+
+
+CLAIM = ForecastSubject("this claim gets", "its pod")
+TEMPLATE = ForecastSubject("a claim of this template gets", "its pod")
+POD = ForecastSubject("the claims of this pod get", "the pod")
+
+
+def compute_least(cap: ActiveCap, claims: Sequence[ResourceClaim], review: LeastAmountsReview | None) -> Amounts:
+    """Return the least that claims together count under a cap once they are allocated; empty if nothing is known.
+
+    It is also empty if kube-scheduler may exceed the cap, since it allocates the devices of all claims.
+    """
+    if review is None or not forecasts_devices(cap):
+        return NO_AMOUNTS
+    counted = [claim for claim in claims if cap.counts_allocation(claim, is_owned=False)]
+    return review.compute(counted, cap.device_meters)
+
+
+def forecasts_devices(cap: ActiveCap) -> bool:
+    """Return whether a cap warns about claims whose devices it counts."""
+    if not cap.device_meters or cap.definition.workloads is ForecastEnforcement.IGNORE:
+        return False
+    return not matches_subjects(cap.definition.exceed, SCHEDULER_USER, (_AUTHENTICATED,))
+
+
+def is_counted(ledger: Ledger, cap: ActiveCap, name: str) -> bool:
+    """Return whether a ledger counts a name as the cap defines it now."""
+    return not ledger.initializer and ledger.resources >= cap.list_sources((name,))
+
+
+def forecast_amounts(
+    subject: ForecastSubject, least: Amounts, cap: ActiveCap, read_ledger: Callable[[], Ledger | None] = lambda: None
+) -> Iterator[Problem]:
+    """Yield a problem for each amount that exceeds the hard limit of a cap, or the free amount of its ledger."""
+    for name, amount in sorted(least.items()):
+        hard = cap.hard.get(name)
+        if hard is None:
+            continue
+        text = (
+            f"{subject.gets} at least {format_amount(name, amount)} {name} of the published devices, "
+            f"cap {cap.definition.name} {describe_scope(cap)} has hard {cap.limits.describe(name)}"
+        )
+        if amount > cap.limits.get_most(name):
+            text = f"{text}: with these devices {subject.pod} can never run"
+            yield _create_problem(DEVICES_OVER_CAP, cap, text)
+            continue
+        ledger = read_ledger()
+        if ledger is None or not is_counted(ledger, cap, name):
+            continue
+        free = max(hard - ledger.compute_charged().get(name, 0), 0)
+        if amount > free:
+            wait = describe_wait(cap, name)
+            text = f"{text}, free {format_amount(name, free)}: {subject.pod} stays pending until {wait}"
+            yield _create_problem(DEVICES_OVER_FREE, cap, text)
 
 
 class ClaimTemplateLister(Protocol):
@@ -78,7 +142,7 @@ class PodClaims(msgspec.Struct, frozen=True):
 
     def compute_least(self, cap: ActiveCap) -> Amounts:
         """Return the least that all claims count under a cap once they are allocated, by the published devices."""
-        return device_forecast.compute_least(cap, self.claims, self.review)
+        return compute_least(cap, self.claims, self.review)
 
     def compute_charge(self, cap: ActiveCap) -> Amounts:
         """Return the charge of all claims under a cap; empty if the cap does not apply to their controller."""
@@ -131,7 +195,7 @@ def counts_devices(caps: Iterable[ActiveCap], review: LeastAmountsReview | None)
         cap.device_sources
         or cap.multiplies_devices
         or cap.classes.open_names  # a class that is not seen may count
-        or (review is not None and device_forecast.forecasts_devices(cap))
+        or (review is not None and forecasts_devices(cap))
         for cap in caps
     )
 
@@ -187,7 +251,7 @@ def forecast_devices(
     only a cap that could never allow its claims is a problem.
     """
     request, target = decoded_request.request, decoded_request.target
-    forecasting = [cap for cap in caps if device_forecast.forecasts_devices(cap)]
+    forecasting = [cap for cap in caps if forecasts_devices(cap)]
     if not forecasting or target is None or request.operation != CREATE or request.user.name == SCHEDULER_USER:
         return
     created = decoded_request.get_object(target)
@@ -195,17 +259,15 @@ def forecast_devices(
         return
     if isinstance(created, ResourceClaimTemplate):
         spec = created.spec or ResourceClaimTemplateSpec()
-        claim, subject = ResourceClaim(spec.metadata, spec.spec), device_forecast.TEMPLATE
+        claim, subject = ResourceClaim(spec.metadata, spec.spec), TEMPLATE
     elif isinstance(created, ResourceClaim):
-        claim, subject = created, device_forecast.CLAIM
+        claim, subject = created, CLAIM
     else:
         return
     review = least_amounts.start_review()
     for cap in forecasting:
-        read = partial(read_ledger, cap) if subject is device_forecast.CLAIM else _return_ledger
-        yield from device_forecast.forecast_amounts(
-            subject, device_forecast.compute_least(cap, (claim,), review), cap, read
-        )
+        read = partial(read_ledger, cap) if subject is CLAIM else _return_ledger
+        yield from forecast_amounts(subject, compute_least(cap, (claim,), review), cap, read)
 
 
 def _return_ledger(ledger: Ledger | None = None) -> Ledger | None:
@@ -241,9 +303,7 @@ def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult
         cap, ledger = result.charge.cap, result.ledger
         if cap.definition.workloads is ForecastEnforcement.IGNORE or ledger.initializer:
             continue
-        yield from device_forecast.forecast_amounts(
-            device_forecast.POD, claims.compute_least(cap), cap, partial(_return_ledger, ledger)
-        )
+        yield from forecast_amounts(POD, claims.compute_least(cap), cap, partial(_return_ledger, ledger))
         for name, claimed in sorted(claims.compute_charge(cap).items()):
             free = max(cap.hard.get(name, claimed) - ledger.compute_charged().get(name, 0), 0)
             if name in cap.hard and claimed > free:

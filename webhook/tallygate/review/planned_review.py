@@ -26,7 +26,7 @@ from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.policy.model import ForecastEnforcement
-from tallygate.review import applied_workload, claim_forecast, device_forecast
+from tallygate.review import applied_workload, claim_forecast
 from tallygate.review.cap_charge import CapCharge, ChargedConsumer, ChargeResult
 from tallygate.review.charged_requests import RequestCharges, compute_request_charges
 from tallygate.review.gpu_annotation_review import find_uncounted_of_workload
@@ -185,7 +185,7 @@ class PlannedLimits:
             for pods, stored in zip(plan.workload.pod_sets, plan.stored, strict=True):
                 claims = _select_comparable(pods.claims, cap, stored)
                 used += stored.compute_used(cap, claims)
-                used += device_forecast.compute_least(cap, stored.claims, claims.review)
+                used += claim_forecast.compute_least(cap, stored.claims, claims.review)
                 pod_sets.append(replace(pods, claims=claims))
             is_whole, key = cap in whole_caps, get_ledger_key(cap, self.decoded_request.request.namespace)
             compared = replace(plan.workload, pod_sets=tuple(pod_sets))
@@ -270,8 +270,8 @@ class PlannedLimits:
             ledger = self._read_ledger_of(cap) if cap.counts_allocation(claim, is_owned=False) else None
             if ledger is None:
                 continue
-            counted = {name for name in cap.device_meters if device_forecast.is_counted(ledger, cap, name)}
-            compared = counted & device_forecast.compute_least(cap, (claim,), review).keys() & cap.hard.keys()
+            counted = {name for name in cap.device_meters if claim_forecast.is_counted(ledger, cap, name)}
+            compared = counted & claim_forecast.compute_least(cap, (claim,), review).keys() & cap.hard.keys()
             if names := sorted(cap.device_meters.keys() - compared):
                 used = "what is used under them is unknown, without the ResourceSlices and claims of a snapshot"
                 if has_devices:
@@ -351,6 +351,6 @@ def _select_comparable(
 
     Those may have got more than their least, so the increase is unknown, as in the gate (`add_claims`).
     """
-    least = device_forecast.compute_least(cap, stored.claims, claims.review)
+    least = claim_forecast.compute_least(cap, stored.claims, claims.review)
     is_alike = least == applied_workload.multiply(claims.compute_least(cap), stored.pod_count)
     return claims if is_alike else msgspec.structs.replace(claims, review=None)

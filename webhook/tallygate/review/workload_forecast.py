@@ -33,8 +33,7 @@ from tallygate.review.cap_messages import (
     describe_wait,
 )
 from tallygate.review.charged_requests import list_unlimited, may_be_limited
-from tallygate.review.claim_forecast import CLAIMS_FIELD
-from tallygate.review.device_forecast import is_counted
+from tallygate.review.claim_forecast import CLAIMS_FIELD, is_counted
 from tallygate.state.ledger.ledger import Ledger
 
 _OVERHEAD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})

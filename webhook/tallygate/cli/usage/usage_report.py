@@ -24,8 +24,7 @@ from tallygate.cluster.consumers import CountedUsage, describe_uncertain
 from tallygate.cluster.kinds import NODES
 from tallygate.policy.limit_annotations import find_invalid
 from tallygate.policy.model import NamespaceCap
-from tallygate.review.cap_messages import describe_activation
-from tallygate.review.surge_limits import find_most
+from tallygate.review.cap_messages import describe_activation, find_most
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
