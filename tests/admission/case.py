@@ -15,6 +15,7 @@ from tallygate.admission.rule_index import RuleIndex
 from tallygate.policy.lint_findings import Severity
 from tallygate.policy.model import PolicySet
 from tallygate.policy.parse import parse
+from tests.wording import Recorded, find_names
 
 FOLDER = Path(__file__).parent / "cases"
 _GROUPS = {"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps", "DaemonSet": "apps"} | {
@@ -42,6 +43,11 @@ class Case:
     rules: PolicySet
     request: dict[str, Any]
     expected: dict[str, Any]
+    names: frozenset[str]
+
+    def record(self, name: str) -> Recorded:
+        """Return the expected verdict as a text."""
+        return Recorded(name, write_verdict(self.expected), self.names)
 
     def evaluate(self) -> Verdict:
         """Return the verdict of the rules."""
@@ -73,10 +79,24 @@ def describe_verdict(verdict: Verdict) -> dict[str, Any]:
     return {part: items for part, items in parts.items() if items}
 
 
+def write_verdict(parts: dict[str, Any]) -> str:
+    """Return the parts of a verdict as lines."""
+    return "\n".join(
+        f"{part}: {item if isinstance(item, str) else json.dumps(item, separators=(',', ':'))}"
+        for part, items in parts.items()
+        for item in items
+    )
+
+
 def _plain(item: Problem | str | dict[str, Any]) -> Any:
     if isinstance(item, dict):
         return json.loads(json.dumps(item, default=lambda raw: json.loads(bytes(raw))))
     return str(item)
+
+
+def list_recorded() -> list[Recorded]:
+    """Return the expected verdicts of all cases as texts, a line for each problem."""
+    return [case.record(name) for name, case in read_cases().items()]
 
 
 def read_cases() -> dict[str, Case]:
@@ -84,10 +104,11 @@ def read_cases() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     for path in sorted(FOLDER.glob("*.yaml")):
         document = yaml.safe_load(path.read_text("utf-8"))
-        rules = parse_policies(document["policies"])
+        rules, names = parse_policies(document["policies"]), find_names([document["policies"]])
         for sentence, case in document["cases"].items():
             name = f"{path.stem}: {sentence}"
             assert name not in cases
             expected = {part: case[part] for part in _PARTS if part in case}
-            cases[name] = Case(rules, {key: value for key, value in case.items() if key not in _PARTS}, expected)
+            request = {key: value for key, value in case.items() if key not in _PARTS}
+            cases[name] = Case(rules, request, expected, names | find_names([json.dumps(request)]))
     return cases

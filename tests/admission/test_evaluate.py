@@ -10,14 +10,25 @@ from tallygate.admission.evaluate import evaluate_request
 from tallygate.admission.object_checks import MAX_VIOLATIONS, RuleViolation, ViolationCollector
 from tallygate.admission.request import Phase
 from tallygate.admission.rule_index import RuleIndex
-from tests.admission.case import Case, create_request, describe_verdict, parse_policies, read_cases
+from tests.admission.case import (
+    create_request,
+    describe_verdict,
+    list_recorded,
+    parse_policies,
+    read_cases,
+    write_verdict,
+)
+from tests.wording import Wordings
 
 CASES = read_cases()
+WORDINGS = Wordings(list_recorded())
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_the_verdict_is_the_expected_one(case: Case) -> None:
-    assert describe_verdict(case.evaluate()) == case.expected
+@pytest.mark.parametrize("name", CASES)
+def test_the_verdict_is_the_expected_one(name: str) -> None:
+    """Compare the facts of each problem, and each wording with the first case that has it."""
+    found, wanted = WORDINGS.reduce(CASES[name].record(name), write_verdict(describe_verdict(CASES[name].evaluate())))
+    assert found == wanted
 
 
 def test_the_number_of_reported_problems_is_limited() -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from tallygate.cli.app import root
 from tests.cli.check_case import Case, change_directory, list_cases, list_expectations
+from tests.cli.recorded import check_recorded
 
 
 @pytest.mark.parametrize("case", list_cases(), ids=lambda case: case.name)
@@ -24,7 +25,7 @@ def test_the_findings_are_expected(case: Case) -> None:
     ("case", "output_format"), list_expectations(), ids=lambda value: getattr(value, "name", value)
 )
 def test_the_output_is_expected(case: Case, output_format: str) -> None:
-    assert case.run(output_format).stdout == (case.folder / f"expected.{output_format}").read_text()
+    check_recorded(case.folder, case.folder / f"expected.{output_format}", case.run(output_format).stdout)
 
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}

@@ -5,6 +5,7 @@ After an intended change, `python -m tests.cli.scenarios.record_scenarios` recor
 
 import pytest
 
+from tests.cli.recorded import check_recorded
 from tests.cli.scenarios.scenario_case import ScenarioCase, list_expectations
 
 
@@ -12,4 +13,4 @@ from tests.cli.scenarios.scenario_case import ScenarioCase, list_expectations
     ("case", "output_format"), list_expectations(), ids=lambda value: getattr(value, "name", value)
 )
 def test_the_output_is_expected(case: ScenarioCase, output_format: str) -> None:
-    assert case.run(output_format) == (case.folder / f"expected.{output_format}").read_text()
+    check_recorded(case.folder, case.folder / f"expected.{output_format}", case.run(output_format))

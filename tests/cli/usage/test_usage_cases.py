@@ -5,9 +5,10 @@ After an intended change of messages, `python -m tests.cli.record` records the e
 
 import pytest
 
+from tests.cli.recorded import check_recorded
 from tests.cli.usage.command_case import CommandCase, list_cases
 
 
 @pytest.mark.parametrize("case", list_cases(), ids=lambda case: case.name)
 def test_the_output_is_expected(case: CommandCase) -> None:
-    assert case.run() == case.expected.read_text()
+    check_recorded(case.folder, case.expected, case.run())
