@@ -1,4 +1,4 @@
-"""Recorded texts, compared by their facts: a message that is worded anew breaks the first case that has it.
+"""Recorded texts, compared by their facts: a message with other words breaks the first case that has it.
 
 A *fact* of a line is a code, a path, an amount, a time, a name, a key or a verdict, in its order; a cell of a table
 that is one word is one too. What is left of a clause is its *wording*. The first case of all that has a wording is
@@ -18,7 +18,7 @@ _VERDICTS = frozenset(
     ("allowed", "denied", "error", "exit", "failed", "fits", "never", "ok", "rejected", "remark", "unknown", "warning")
 )
 _OF_KUBERNETES = re.compile(r"nodes are available|^Insufficient |^node\(s\) ")
-"""Where the words of the scheduler begin, which nobody here words anew."""
+"""Where the words of the scheduler begin, which are those of Kubernetes."""
 _NOT_NOW = re.compile(r"\bnot now\b")
 _EDGES = "\"'()[]{},.;:!?…"
 
