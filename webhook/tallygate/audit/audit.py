@@ -102,10 +102,7 @@ class Audit:
         self._scope = scope
         self._throttle = throttle
         policy_set = ActivePolicySet(
-            policies,
-            audit_input.now,
-            audit_input.resources_by_class,
-            audit_input.namespaces.get_limit_annotations(),
+            policies, audit_input.now, audit_input.resources_by_class, audit_input.namespaces.get_limit_annotations()
         )
         view = ClusterView(
             namespaces=audit_input.namespaces,

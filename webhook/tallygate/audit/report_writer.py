@@ -85,11 +85,7 @@ class ReportWriter:
     """
 
     def __init__(
-        self,
-        client_config: ClientConfig,
-        now: Callable[[], float],
-        wait: WaitFunction,
-        write_interval: float = 0.0,
+        self, client_config: ClientConfig, now: Callable[[], float], wait: WaitFunction, write_interval: float = 0.0
     ) -> None:
         self._client = ApiClient(client_config, OBJECT_LIMITS)
         self._now = now

@@ -67,11 +67,7 @@ _KINDS: Final = (
         "the overhead that RuntimeClasses give to new pods is not known",
     ),
     ClusterKind(
-        "DeviceClass",
-        CLASSES,
-        _DEVICES,
-        DeviceClass,
-        "a claim for devices is counted only where a cap names its class",
+        "DeviceClass", CLASSES, _DEVICES, DeviceClass, "a claim for devices is counted only where a cap names its class"
     ),
     ClusterKind("ResourceClaim", CLAIMS, _DEVICES, ResourceClaim, "claims for devices are not counted"),
     ClusterKind("ResourceClaimTemplate", TEMPLATES, _DEVICES, ResourceClaimTemplate),

@@ -22,12 +22,7 @@ from urllib.request import getproxies
 
 from kubernetes.client import Configuration
 from kubernetes.client.rest import RESTClientObject
-from kubernetes.config import (
-    ConfigException,
-    list_kube_config_contexts,
-    load_incluster_config,
-    load_kube_config,
-)
+from kubernetes.config import ConfigException, list_kube_config_contexts, load_incluster_config, load_kube_config
 
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError, ApiErrorReason

@@ -123,10 +123,7 @@ def check_pod_claims(
 
 
 def check_served_names(
-    names: Sequence[tuple[str, str]],
-    incoming_pods: IncomingPods,
-    rules: Sequence[ResourceRule],
-    devices: DeviceLister,
+    names: Sequence[tuple[str, str]], incoming_pods: IncomingPods, rules: Sequence[ResourceRule], devices: DeviceLister
 ) -> Verdict:
     """Return the verdict of these rules on resource names that only devices serve, each with the name of the class."""
     advertising = [

@@ -18,13 +18,7 @@ from tallygate.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.admission.request import AdmissionRequest
 from tallygate.objects.core import Pod
 from tallygate.objects.scheduling import PodAffinities, PodWithAffinities
-from tallygate.review.claim_forecast import (
-    NO_CLAIMS,
-    ClaimTemplateLister,
-    PodClaims,
-    find_pod_claims,
-    is_controlled,
-)
+from tallygate.review.claim_forecast import NO_CLAIMS, ClaimTemplateLister, PodClaims, find_pod_claims, is_controlled
 
 _AFFINITIES = msgspec.json.Decoder(PodWithAffinities)
 

@@ -86,10 +86,7 @@ class CapCharge(msgspec.Struct, frozen=True):
             return charge
         current, requested = (
             amounts + {name: amount for name, amount in fixed.items() if name in undecided}
-            for amounts, fixed in (
-                (charge.current, charge.fixed.current),
-                (charge.requested, charge.fixed.requested),
-            )
+            for amounts, fixed in ((charge.current, charge.fixed.current), (charge.requested, charge.fixed.requested))
         )
         return msgspec.structs.replace(charge, current=current, requested=requested)
 

@@ -12,13 +12,7 @@ from tallygate.accounting.gpu_annotations import describe_form
 from tallygate.accounting.pod_resources import parse_pod_resources
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.admission.rule_codes import (
-    CAP_NOT_COUNTED,
-    NEW_CAP,
-    NO_LIMIT_UNDER_CAP,
-    OVER_CAP,
-    OVER_SOFT_CAP,
-)
+from tallygate.admission.rule_codes import CAP_NOT_COUNTED, NEW_CAP, NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
 from tallygate.cluster.consumer_sums import Consumer, describe_consumers
 from tallygate.objects.core import Pod, PodSpec
 from tallygate.policy.formats import quote_text
@@ -57,10 +51,7 @@ def describe_no_excess(_: CapChargeResult, __: str) -> ExcessDetails:
 
 
 def create_excess_problems(
-    result: CapChargeResult,
-    describe_excess: ExcessDescriber = describe_no_excess,
-    *,
-    is_allocation: bool = False,
+    result: CapChargeResult, describe_excess: ExcessDescriber = describe_no_excess, *, is_allocation: bool = False
 ) -> Iterator[Problem]:
     """Yield one problem for each exceeded resource; `is_allocation` if the charge is the allocation of a claim."""
     cap = result.charge.cap.definition

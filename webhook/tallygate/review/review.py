@@ -27,12 +27,7 @@ from tallygate.objects.core import Pod
 from tallygate.review import cap_messages, claim_forecast
 from tallygate.review.active_policies import ActivePolicySet
 from tallygate.review.cap_charge import CapCharge, CapChargeResult, CapObstacle, ChargeResult
-from tallygate.review.charged_requests import (
-    RequestCharges,
-    UndecidedChargeError,
-    compute_request_charges,
-    is_charged,
-)
+from tallygate.review.charged_requests import RequestCharges, UndecidedChargeError, compute_request_charges, is_charged
 from tallygate.review.limit_annotation_review import check_limit_annotations, is_namespace_write
 from tallygate.review.namespace_moves import check_namespace_move, is_namespace_update
 from tallygate.review.outcome import Outcome, describe_unevaluated

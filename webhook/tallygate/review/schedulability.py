@@ -47,22 +47,12 @@ from tallygate.admission.kinds import DecodedRequest
 from tallygate.admission.object_checks import RuleViolation
 from tallygate.admission.pod_view import PodView, read_template
 from tallygate.admission.request import ALLOWED, AdmissionRequest, Verdict
-from tallygate.admission.rule_codes import (
-    NEVER_SCHEDULABLE,
-    NOT_ADVERTISED,
-    NOT_SCHEDULABLE_NOW,
-    PREEMPTS_OTHERS,
-)
+from tallygate.admission.rule_codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, PREEMPTS_OTHERS
 from tallygate.admission.rule_index import RuleSelection
 from tallygate.objects.scheduling import SchedulingPod
 from tallygate.policy.matching import matches_resource
 from tallygate.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
-from tallygate.review.advertised_devices import (
-    DeviceLister,
-    check_claim,
-    check_pod_claims,
-    check_served_names,
-)
+from tallygate.review.advertised_devices import DeviceLister, check_claim, check_pod_claims, check_served_names
 from tallygate.review.advertised_names import PODS, AdvertisedNames
 from tallygate.review.cluster_snapshot import ClusterSnapshot, SnapshotProvider
 from tallygate.review.device_reasons import describe_missing_devices, may_reach_incomplete_pool
@@ -176,10 +166,7 @@ def _drop_schedulable(rule: ResourceRule) -> ResourceRule:
 
 
 def _evaluate_rules(
-    rules: Sequence[ResourceRule],
-    incoming_pods: IncomingPods,
-    sources: _Sources,
-    complexity: int,
+    rules: Sequence[ResourceRule], incoming_pods: IncomingPods, sources: _Sources, complexity: int
 ) -> Verdict:
     """Return the verdict of these rules on the incoming pods; the cluster is unchanged afterwards.
 

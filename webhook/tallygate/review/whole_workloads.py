@@ -29,13 +29,7 @@ from tallygate.objects.meta import PartialObjectMetadata
 from tallygate.review import charged_requests
 from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
 from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
-from tallygate.review.cap_messages import (
-    ExcessDescriber,
-    describe_no_excess,
-    describe_scope,
-    describe_wait,
-    find_hard,
-)
+from tallygate.review.cap_messages import ExcessDescriber, describe_no_excess, describe_scope, describe_wait, find_hard
 from tallygate.review.claim_forecast import counts_devices
 from tallygate.review.owner_chain import Controller, OwnerChains, UnreadableOwnerError
 from tallygate.review.scale_requests import WorkloadReader

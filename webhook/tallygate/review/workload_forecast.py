@@ -345,11 +345,7 @@ def forecast_cap(
 
 
 def _forecast_missing_limits(
-    pods: ForecastPods,
-    cap: ActiveCap,
-    charge: Charge,
-    compute_charge: Callable[[Pod], Charge],
-    defaults: PodDefaults,
+    pods: ForecastPods, cap: ActiveCap, charge: Charge, compute_charge: Callable[[Pod], Charge], defaults: PodDefaults
 ) -> Iterator[Forecast]:
     """Yield a forecast for each counted limit that containers lack, and did not lack before.
 

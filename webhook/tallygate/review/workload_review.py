@@ -23,12 +23,7 @@ from tallygate.review.applied_workload import (
     decode_workloads,
 )
 from tallygate.review.charged_requests import RequestCharges, compute_pod_charge
-from tallygate.review.claim_forecast import (
-    counts_devices,
-    describe_unknown,
-    describe_unseen_classes,
-    is_controlled,
-)
+from tallygate.review.claim_forecast import counts_devices, describe_unknown, describe_unseen_classes, is_controlled
 from tallygate.review.gpu_annotation_review import find_uncounted_of_workload
 from tallygate.review.outcome import Outcome
 from tallygate.review.quota_forecast import name_limits

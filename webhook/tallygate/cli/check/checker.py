@@ -45,13 +45,7 @@ from tallygate.cli.manifests.applied_objects import is_namespace, read_texts
 from tallygate.cli.manifests.known_fields import UnknownField, find_unknown_fields
 from tallygate.cli.manifests.manifest_files import create_document_finding
 from tallygate.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
-from tallygate.cli.manifests.typed_objects import (
-    TypedObject,
-    create_subject,
-    is_read,
-    parse_object,
-    replace_body,
-)
+from tallygate.cli.manifests.typed_objects import TypedObject, create_subject, is_read, parse_object, replace_body
 from tallygate.cli.manifests.unread_kinds import (
     find_unread_amounts,
     find_unread_pods,
@@ -65,10 +59,7 @@ from tallygate.documents.scalars import format_float
 from tallygate.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.documents.syntax_tree import Mapping as MappingNode
 from tallygate.objects.core import Pod
-from tallygate.objects.devices import (
-    ResourceClaim,
-    ResourceClaimTemplate,
-)
+from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.policy import limit_annotations
 from tallygate.policy.model import Enforcement, Equality, NamespaceCap, PolicySet
 from tallygate.policy.suggest import suggest_well_known

@@ -46,10 +46,7 @@ class PlannedCharges:
     """The ledgers of all caps and the used amounts of all quotas, with what earlier objects add to them."""
 
     def __init__(
-        self,
-        policy_set: ActivePolicySet,
-        planned: PlannedState,
-        count_daemon_pods: DaemonPodCounter | None = None,
+        self, policy_set: ActivePolicySet, planned: PlannedState, count_daemon_pods: DaemonPodCounter | None = None
     ) -> None:
         """Count the pods and claims of the state.
 

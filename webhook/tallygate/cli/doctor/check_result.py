@@ -130,11 +130,7 @@ def format_webhook_patch(  # noqa: PLR0913, PLR0917 -- the object, its webhook, 
 
 
 def format_webhook_copy(
-    location: GateLocation,
-    kind: str,
-    configuration: WebhookConfiguration,
-    webhook: Webhook,
-    fields: Mapping[str, Any],
+    location: GateLocation, kind: str, configuration: WebhookConfiguration, webhook: Webhook, fields: Mapping[str, Any]
 ) -> str:
     """Return a command that adds a copy of one webhook with other values of some fields."""
     index, last = configuration.webhooks.index(webhook), len(configuration.webhooks)

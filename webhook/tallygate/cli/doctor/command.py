@@ -178,10 +178,7 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
     given = load_usable_policies(policies) if policies else None
     require_one_source(connection)
     reports = run_checks(
-        gather_facts(
-            connection.load(),
-            DoctorRequest(name, namespace, given, monitors, connection.list_options()),
-        )
+        gather_facts(connection.load(), DoctorRequest(name, namespace, given, monitors, connection.list_options()))
     )
     if output == "table":
         print_reports(reports)

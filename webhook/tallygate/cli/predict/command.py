@@ -34,12 +34,7 @@ from tallygate.cli.predict.prediction_details import PredictionDetails, predict_
 from tallygate.cli.predict.review_pods import Rejection, find_rejected_pods, review_pods
 from tallygate.cli.progress import track
 from tallygate.cli.sources.cluster_source import ClusterSource
-from tallygate.cli.sources.options import (
-    combine_files,
-    files_options,
-    policies_option,
-    snapshot_option,
-)
+from tallygate.cli.sources.options import combine_files, files_options, policies_option, snapshot_option
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
@@ -275,11 +270,7 @@ def _find_pending(query: cluster_input.PodQuery, state: ClusterState) -> list[tu
 
 
 def _check_arguments(
-    names: tuple[str, ...] | None,
-    files: tuple[str, ...],
-    replicas: int | None,
-    *,
-    all_namespaces: bool,
+    names: tuple[str, ...] | None, files: tuple[str, ...], replicas: int | None, *, all_namespaces: bool
 ) -> None:
     """Check the arguments.
 

@@ -7,12 +7,7 @@ from typing import Any
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.node_shape import NodeShape, format_chosen
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.scheduling.new_nodes import (
-    MAX_NEW_NODES,
-    NewNodeCapacity,
-    NewNodeFit,
-    find_new_node_fits,
-)
+from tallygate.accounting.scheduling.new_nodes import MAX_NEW_NODES, NewNodeCapacity, NewNodeFit, find_new_node_fits
 from tallygate.accounting.scheduling.scoring import Scoring
 from tallygate.cli.output.tables import UNKNOWN, Column, Columns
 from tallygate.cli.predict.prediction_details import PredictionDetails
@@ -37,8 +32,7 @@ def add_new_nodes(
         return details
     pod = IncomingPod.from_pod(pods.pod, cluster.priority_classes)
     return replace(
-        details,
-        new_nodes=find_new_node_fits(pod, cluster, shapes, prediction.count - prediction.placed_count, scoring),
+        details, new_nodes=find_new_node_fits(pod, cluster, shapes, prediction.count - prediction.placed_count, scoring)
     )
 
 

@@ -10,20 +10,11 @@ import msgspec
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.node_shape import NodeShape
-from tallygate.admission.implied_requests import (
-    ImpliedIndex,
-    ImpliedRequests,
-    add_requests,
-    describe_amount,
-)
+from tallygate.admission.implied_requests import ImpliedIndex, ImpliedRequests, add_requests, describe_amount
 from tallygate.admission.kinds import BUILT_IN_TARGETS, ReviewTargets, list_review_targets
 from tallygate.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.cli.framework import UsageError
-from tallygate.cli.manifests.kind_manifests import (
-    find_defined_shapes,
-    find_defined_targets,
-    report_unread_kinds,
-)
+from tallygate.cli.manifests.kind_manifests import find_defined_shapes, find_defined_targets, report_unread_kinds
 from tallygate.cli.manifests.known_fields import find_unknown_fields
 from tallygate.cli.manifests.manifest_files import load_manifests
 from tallygate.cli.manifests.manifest_objects import Manifest

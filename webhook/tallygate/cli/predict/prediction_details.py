@@ -134,9 +134,7 @@ def predict_pods(
     else:
         prediction = predict_copies(incoming, cluster, session, pods.count, diagnosis)
     details = PredictionDetails(
-        pods,
-        _add_unmodelled(prediction, pods.unmodelled),
-        claims_by_copy=tuple(session.devices.by_copy[earlier:]),
+        pods, _add_unmodelled(prediction, pods.unmodelled), claims_by_copy=tuple(session.devices.by_copy[earlier:])
     )
     next_diagnosis = prediction.next_result.diagnosis if prediction.next_result else None
     if next_diagnosis is not None:

@@ -8,12 +8,7 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.pod_info import PodInfo
 from tallygate.accounting.node_fit import Shortfall
 from tallygate.accounting.scheduling.assumed_devices import CopyClaims
-from tallygate.accounting.scheduling.device_shortfalls import (
-    DeviceHolder,
-    DeviceShortfall,
-    NodePool,
-    PoolShortfall,
-)
+from tallygate.accounting.scheduling.device_shortfalls import DeviceHolder, DeviceShortfall, NodePool, PoolShortfall
 from tallygate.accounting.scheduling.evictions import EvictionOption
 from tallygate.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis, ScatteredAmount
 from tallygate.accounting.scheduling.plugins.resource_claims import get_allocation

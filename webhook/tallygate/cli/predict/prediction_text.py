@@ -14,11 +14,7 @@ from tallygate.accounting.cluster.pod_info import PodInfo
 from tallygate.accounting.node_fit import Shortfall, format_unhealthy
 from tallygate.accounting.scheduling.device_shortfalls import DeviceShortfall, NodePool
 from tallygate.accounting.scheduling.evictions import EvictionOption
-from tallygate.accounting.scheduling.node_diagnosis import (
-    NodeConsumer,
-    NodeDiagnosis,
-    ScatteredAmount,
-)
+from tallygate.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis, ScatteredAmount
 from tallygate.accounting.scheduling.prediction import Feasibility, Prediction
 from tallygate.accounting.scheduling.remedies import Remedy, RemedyCost
 from tallygate.cli.output.tables import Paragraph, align_rows, create_table, escape_control

@@ -32,13 +32,7 @@ from tallygate.cli.usage.consumers import (
     list_consumers,
 )
 from tallygate.cli.usage.usage_report import format_by_resource, may_count_devices
-from tallygate.cli.usage.verify import (
-    DRIFTS,
-    Drift,
-    find_comparable_ledger,
-    find_drift,
-    find_incomparable,
-)
+from tallygate.cli.usage.verify import DRIFTS, Drift, find_comparable_ledger, find_drift, find_incomparable
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.policy.model import PolicySet
 from tallygate.policy.suggest import format_suggestion

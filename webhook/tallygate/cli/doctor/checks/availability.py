@@ -566,11 +566,7 @@ def _list_unlock_commands(
     return (check_result.format_webhook_patch(facts.location, kind, configuration, webhook, name, value),)
 
 
-@check_result.check(
-    "excluded-namespaces",
-    "No other namespace is excluded",
-    "WARN: a namespaceSelector excludes some",
-)
+@check_result.check("excluded-namespaces", "No other namespace is excluded", "WARN: a namespaceSelector excludes some")
 def check_excluded_namespaces(facts: GateFacts) -> check_result.CheckResult:
     if isinstance(facts.namespaces, Unavailable):
         return check_result.create_unknown(f"namespaces cannot be listed: {facts.namespaces.reason}")

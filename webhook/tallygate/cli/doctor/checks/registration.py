@@ -9,14 +9,7 @@ from tallygate.admission.request import Phase
 from tallygate.admission.self_registration import RegistrationState
 from tallygate.cli.doctor import check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateNetworkPolicy
-from tallygate.cli.doctor.facts import (
-    MUTATING,
-    VALIDATING,
-    DryRun,
-    GateFacts,
-    Unavailable,
-    is_unregistered,
-)
+from tallygate.cli.doctor.facts import MUTATING, VALIDATING, DryRun, GateFacts, Unavailable, is_unregistered
 from tallygate.objects.admission_registration import MatchCondition, Webhook, WebhookConfiguration
 
 MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10

@@ -13,13 +13,7 @@ from tallygate.cli.doctor.api_types import (
     LeaderLease,
     ResourceDefinitionVersion,
 )
-from tallygate.cli.doctor.facts import (
-    GateFacts,
-    Replica,
-    ReplicaMetrics,
-    Unavailable,
-    detect_features,
-)
+from tallygate.cli.doctor.facts import GateFacts, Replica, ReplicaMetrics, Unavailable, detect_features
 from tallygate.cli.doctor.permissions import PERMISSIONS, Feature, Permission
 from tallygate.gate.leader_election import LEADER_LEASE, LEASE_DURATION_SECONDS
 from tallygate.state.kubernetes import cap_ledger
@@ -393,8 +387,7 @@ def check_leader(facts: GateFacts) -> check_result.CheckResult:
         if _has_cluster_ledgers(facts) is None or not _has_running_replica(facts):
             return check_result.create_unknown(f"{reason}: the gate has its ledgers in memory, or does not run")
         return check_result.create_warning(
-            f"{reason}: every replica reconciles ledgers, and work is repeated",
-            *_list_lease_commands(facts),
+            f"{reason}: every replica reconciles ledgers, and work is repeated", *_list_lease_commands(facts)
         )
     return _check_lease_age(facts, lease)
 
