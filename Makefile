@@ -34,7 +34,7 @@ run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, an
 	@exec $(BIN)/python -m tallygate.cli.demo
 
 test: install ## the tests that a change needs at once (two minutes and a half on two cores)
-	@$(BIN)/python -m pytest --numprocesses 3 -m 'not slow'
+	@$(BIN)/python -m pytest --numprocesses 2 -m 'not slow'
 
 test-slow: install ## the other tests: simulations, models, real servers and programs (tests/slow.py)
 	@$(BIN)/python -m pytest --numprocesses 3 -m slow
