@@ -352,8 +352,8 @@ def _list_running_terms(resources: pod_resources.PodResources, name: str, *, lim
     )
     container_quantities = [(container, container.limits if limits else container.requests) for container in containers]
     return [
-        RequestTerm(each.name, each.role, quantities[name], _ZERO, is_counted=True)
-        for each, quantities in container_quantities
+        RequestTerm(counted_container.name, counted_container.role, quantities[name], _ZERO, is_counted=True)
+        for counted_container, quantities in container_quantities
         if name in quantities
     ]
 

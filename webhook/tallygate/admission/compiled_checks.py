@@ -237,7 +237,7 @@ def find_nearest_multiples(quantity: Quantity, unit: Quantity) -> tuple[Quantity
     """Return the nearest multiples of `unit` below (omitted if it is zero) and above a positive quantity."""
     mantissa, unit_mantissa, scale = quantity.align(unit)
     below = mantissa // unit_mantissa * unit_mantissa
-    multiples = tuple(Quantity(each, scale, unit.format) for each in (below, below + unit_mantissa) if each)
+    multiples = tuple(Quantity(amount, scale, unit.format) for amount in (below, below + unit_mantissa) if amount)
     if "." not in str(unit) or unit.format is not Format.DECIMAL_SI:
         return multiples
     return tuple(

@@ -75,7 +75,10 @@ class LimitSchedule:
         self, definition: NamespaceCap, now: datetime | None, annotated: Mapping[str, LimitOverride] = _NO_OVERRIDES
     ) -> None:
         self._now = now
-        self._annotated = {name: (each, compute_hard_limits(each.hard)) for name, each in annotated.items()}
+        self._annotated = {
+            name: (annotated_override, compute_hard_limits(annotated_override.hard))
+            for name, annotated_override in annotated.items()
+        }
         self._base = compute_hard_limits(definition.hard)
         self._overrides = tuple((override, compute_hard_limits(override.hard)) for override in definition.overrides)
         self._by_selected: dict[tuple[str, tuple[int, ...]], CurrentLimits] = {}

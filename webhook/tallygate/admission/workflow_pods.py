@@ -167,8 +167,8 @@ class _Steps:
             is_locked = bytes(child[1].synchronization) != _NULL
             count = min(1 if is_locked else step.count_items(), left)
             left -= count
-            for each, number in self.start(child, depth + 1).items():
-                started[each] = started.get(each, 0) + number * count
+            for started_template, number in self.start(child, depth + 1).items():
+                started[started_template] = started.get(started_template, 0) + number * count
         return started
 
     def _find(self, place: TemplatePlace, step: _Step) -> _PlacedTemplate | None:

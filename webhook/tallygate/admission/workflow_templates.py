@@ -343,7 +343,7 @@ def _merge(name: str, base: msgspec.Raw, patch: msgspec.Raw, depth: int) -> msgs
 
 def _merge_lists(base: Iterable[msgspec.Raw], patch: Iterable[msgspec.Raw], depth: int) -> list[msgspec.Raw]:
     """Return the items of a list, each with the changes of its name, and then the new ones."""
-    changes = {_MERGED_ITEM_DECODER.decode(each).name: each for each in patch}
+    changes = {_MERGED_ITEM_DECODER.decode(patched).name: patched for patched in patch}
     merged: list[msgspec.Raw] = []
     for item in base:
         change = changes.pop(_MERGED_ITEM_DECODER.decode(item).name, None)

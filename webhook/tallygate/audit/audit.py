@@ -282,7 +282,7 @@ class CapAudit:
     def _check_ledger(self, cap: ActiveCap, key: LedgerKey) -> Iterator[AuditFinding]:
         consumers = list(self._usage_lister.list_consumers(cap, key))
         used = sum_used(consumers).used
-        claims = [each.origin for each in consumers if isinstance(each.origin, CountedClaim)]
+        claims = [consumer.origin for consumer in consumers if isinstance(consumer.origin, CountedClaim)]
         scope = f" in namespace {key.namespace}" if key.namespace else f" for {cap.group}" if cap.group else ""
         for text in describe_uncertain(cap, claims):
             self._coverage.add_remark(f"cap {cap.definition.name}{scope}: {text}")

@@ -51,7 +51,7 @@ def list_kinds_in_order(targets: ReviewTargets) -> tuple[GroupKind, ...]:
 
 def index_groups(targets: ReviewTargets) -> dict[str, str]:
     """Return the API group of each kind; of groups with a kind of the same name, that of Kubernetes itself."""
-    return {kind: group for each in (targets, BUILT_IN_TARGETS) for group, kind in each}
+    return {kind: group for known_targets in (targets, BUILT_IN_TARGETS) for group, kind in known_targets}
 
 
 def format_api_version(group: str, version: str = "v1") -> str:
@@ -122,7 +122,11 @@ class PageReader:
             resource = find_resource(kind, served)
             if resource is not None:
                 kinds.resources[kind.group, kind.kind] = resource
-            elif versions := [each[1] for each in served if (each[0], each[2]) == (kind.group, kind.resource)]:
+            elif versions := [
+                served_kind[1]
+                for served_kind in served
+                if (served_kind[0], served_kind[2]) == (kind.group, kind.resource)
+            ]:
                 kinds.unread.append(
                     f"{kind.kind} of {kind.group} is served in {', '.join(versions)}, and read in "
                     f"{', '.join(kind.versions)} only, so it was not evaluated"

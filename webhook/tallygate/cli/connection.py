@@ -47,7 +47,7 @@ class Connection:
             "--as-group": identity.groups,
             "--as-user-extra": [f"{key}={text}" for key, texts in identity.extra.items() for text in texts],
         }
-        return tuple(f"{flag}={each}" for flag, given in values.items() for each in given)
+        return tuple(f"{flag}={value}" for flag, given in values.items() for value in given)
 
     def load(self) -> "ClientConfig":
         """Return the configuration of the client.

@@ -134,7 +134,7 @@ def _print_devices(resources: tuple[DeviceResource, ...], host: HostFiles, outpu
     """Print the devices as the plugin would publish them; return the exit code."""
     offered = [(resource, device) for resource in resources for device in _list_devices(resource, host)]
     _DEVICES.print_list("Device", offered, output)
-    return int(any(each.problem for _, each in offered))
+    return int(any(offer.problem for _, offer in offered))
 
 
 def _list_devices(resource: DeviceResource, host: HostFiles) -> tuple[OfferedDevice, ...]:

@@ -91,8 +91,8 @@ class PodCalculation:
             "quota": {key: str(quantity) for key, quantity in sorted(self.quota.items())},
             "claimsQuota": {key: str(amount) for key, amount in sorted(self.claims.items())},
             "caps": [
-                {"cap": cap, "name": each.name, "amount": each.amount, "how": each.calculation}
-                for cap, each in self.caps
+                {"cap": cap, "name": charged.name, "amount": charged.amount, "how": charged.calculation}
+                for cap, charged in self.caps
             ],
         }
 
@@ -205,7 +205,10 @@ def _render_quota(calculation: PodCalculation) -> RenderableType:
 
 
 def _render_caps(calculation: PodCalculation) -> Iterator[RenderableType]:
-    rows = [(cap, each.name, format_amount(each.name, each.amount), each.calculation) for cap, each in calculation.caps]
+    rows = [
+        (cap, charged.name, format_amount(charged.name, charged.amount), charged.calculation)
+        for cap, charged in calculation.caps
+    ]
     if rows:
         yield create_table(("CAP", "NAME", "AMOUNT", "HOW"), rows)
 
@@ -281,11 +284,11 @@ def calculate_pods(
     sources = _Sources(state, state.index_caps(policies, None), ImpliedIndex(policies))
     targets = {**list_review_targets(policies), **find_defined_targets(manifests)}
     unread_count = report_unread_kinds(manifests, "", targets)
-    found = [each for manifest in manifests for each in _calculate_manifest(manifest, sources, targets)]
+    found = [charge for manifest in manifests for charge in _calculate_manifest(manifest, sources, targets)]
     if not found:
         raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read")
     knows_limit_ranges = state.knows(LIMIT_RANGES) or all(is_stored for _, is_stored in found)
-    return ExplainedPods([each for each, _ in found], unread_count, knows_limit_ranges)
+    return ExplainedPods([calculation for calculation, _ in found], unread_count, knows_limit_ranges)
 
 
 def _calculate_manifest(

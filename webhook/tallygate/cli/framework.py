@@ -156,9 +156,9 @@ def add_given_options(ctx: click.Context, command: click.Command, args: list[str
 
 def _remember_option(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
     flag = parameter.opts[-1]
-    for each in value if isinstance(value, tuple) else (value,):
-        if each:
-            words = [flag] if each is True else [flag, str(each)]
+    for given in value if isinstance(value, tuple) else (value,):
+        if given:
+            words = [flag] if given is True else [flag, str(given)]
             ctx.meta.setdefault(GIVEN_OPTIONS, []).append((flag, words))
 
 

@@ -84,8 +84,8 @@ class ConsumerSums:
 
     def add(self, name: str, consumer: ConsumerAmounts) -> None:
         """Add the amounts of a consumer to the sums of the one that is named."""
-        for resource, each in consumer.amounts.items():
-            amount = each * consumer.number
+        for resource, per_consumer in consumer.amounts.items():
+            amount = per_consumer * consumer.number
             parts = self._by_resource.setdefault(resource, {}).setdefault(name, [0, 0, 0])
             parts[0] += amount
             if consumer.state is ConsumerState.TERMINATING:

@@ -206,10 +206,13 @@ def list_counted_claims(
     charges = claims.compute_used_by_consumer(cap, namespaces) if cap.device_sources else {}
     owned = claims.list_owned(cap, namespaces)
     remainders = compute_remainders(cap, owned, pods)
-    allocated, pod_uids = dict[str, CountedDevices](), {uid: each.owner.pod_uid for uid, each in owned.items()}
-    for each, devices in _list_devices(cap, namespaces, sources, ledger):
-        allocated[each.uid] = devices
-        pod_uids[each.uid] = each.pod_uid
+    allocated, pod_uids = (
+        dict[str, CountedDevices](),
+        {uid: owned_claim.owner.pod_uid for uid, owned_claim in owned.items()},
+    )
+    for listed_claim, devices in _list_devices(cap, namespaces, sources, ledger):
+        allocated[listed_claim.uid] = devices
+        pod_uids[listed_claim.uid] = listed_claim.pod_uid
     counted_claims: list[CountedClaim] = []
     for uid in dict.fromkeys((*charges, *allocated)):
         claim = claims.find(uid)
@@ -227,7 +230,9 @@ def compute_remainders(cap: ActiveCap, owned: Mapping[str, OwnedClaim], pods: Po
 
     The classes of a resource may have changed since the scheduler made a claim, so it may be larger than its pod.
     """
-    confirmed = pods.find_owned_claims(cap, {uid: each.owner for uid, each in owned.items() if each.is_reserved})
+    confirmed = pods.find_owned_claims(
+        cap, {uid: owned_claim.owner for uid, owned_claim in owned.items() if owned_claim.is_reserved}
+    )
     if cap.is_selective:
         return dict.fromkeys(confirmed, NO_AMOUNTS)
     return {uid: owned[uid].amounts.find_shortfall(used) for uid, used in confirmed.items()}

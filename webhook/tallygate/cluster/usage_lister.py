@@ -103,13 +103,13 @@ def _sum_claims(
     usage, owned = claims
     remainders = compute_remainders(cap, owned, pods)
     used, unconfirmed, by_uid = usage.used, NO_AMOUNTS, dict(usage.used_by_consumer)
-    for uid, each in owned.items():
+    for uid, owned_claim in owned.items():
         if uid in remainders:
-            used = used - each.amounts + remainders[uid]
+            used = used - owned_claim.amounts + remainders[uid]
             if uid in by_uid:
                 by_uid[uid] = remainders[uid]
-        elif each.is_young:
-            unconfirmed += each.amounts
+        elif owned_claim.is_young:
+            unconfirmed += owned_claim.amounts
     if allocated.by_uid:
         by_uid = {uid: amounts + allocated.by_uid.get(uid, NO_AMOUNTS) for uid, amounts in by_uid.items()}
     return ClaimsUsage(
@@ -118,7 +118,7 @@ def _sum_claims(
         unconfirmed,
         by_uid,
         usage.deleted,
-        frozenset(each.owner.pod_uid for each in owned.values()),
+        frozenset(owned_claim.owner.pod_uid for owned_claim in owned.values()),
         allocated,
     )
 
@@ -351,7 +351,7 @@ class UsageLister:
         for group in self._pods.list_charge_groups(membership.names):
             with suppress(QuantityError):  # it counts nothing, and is reported elsewhere
                 found.add(cap.examine_classes(group.to_pod()).unseen)
-        return sorted((each for each in found if each is not None), key=str)
+        return sorted((unseen for unseen in found if unseen is not None), key=str)
 
     def find_device(self, device_id: DeviceId) -> KnownDevice | None:
         """Return a device of a slice that this replica has seen, or None."""
@@ -522,9 +522,9 @@ def _exclude_namespaces(
 ) -> Mapping[str, Amounts]:
     """Return the used amounts by consumer without those in the given namespaces, which are not counted."""
     excluded = {
-        each
+        listed_uid
         for uid, reservation in ledger.reservations.items()
-        for each in (uid, reservation.pod_uid)
+        for listed_uid in (uid, reservation.pod_uid)
         if reservation.namespace in namespaces
     }
     return {uid: used for uid, used in used_by_consumer.items() if uid not in excluded}

@@ -85,7 +85,9 @@ class SurgeCharger:
             if not finder.has_other_revision(own, metadata, others):
                 return result
         now, keys = int(self._unix_time()), {exceeded_cap.charge.cap.key for exceeded_cap in result.exceeded}
-        surging = [replace(each, rolls_at=now) if each.cap.key in keys else each for each in charges]
+        surging = [
+            replace(one_charge, rolls_at=now) if one_charge.cap.key in keys else one_charge for one_charge in charges
+        ]
         return charge(replace(consumer, attempt=self._nonce()), surging)
 
     def _list_metadata(

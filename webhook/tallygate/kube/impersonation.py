@@ -115,6 +115,6 @@ def _parse_extra(content: object) -> dict[str, list[str]]:
 
 
 def _parse_texts(content: object, name: str) -> list[str]:
-    if not (isinstance(content, list) and all(isinstance(each, str) for each in content)):
+    if not (isinstance(content, list) and all(isinstance(item, str) for item in content)):
         raise ImpersonationError(f"{name} of its user is no list of strings")
     return content

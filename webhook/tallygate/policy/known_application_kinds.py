@@ -364,7 +364,10 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
         "InferenceService.serving.kserve.io",
         "inferenceservices",
         "v1beta1",
-        *(_create_component(f"spec.{each}", f"{each} pods") for each in ("predictor", "transformer", "explainer")),
+        *(
+            _create_component(f"spec.{component_name}", f"{component_name} pods")
+            for component_name in ("predictor", "transformer", "explainer")
+        ),
         _create_component("spec.canary[*].predictor", "canary pods", is_scaled=False),
         create_pod_set(
             "spec.predictor.workerSpec",

@@ -97,7 +97,11 @@ def _can_be_group(cap: NamespaceCap, glob: str) -> bool:
     possible = [requirement.values for requirement in requirements if requirement.operator is Operator.IN]
     if label in selector.match_labels:
         possible.append(frozenset({selector.match_labels[label]}))
-    values = {glob} if is_literal(glob) else {each for each in frozenset().union(*possible) if matches(glob, each)}
+    values = (
+        {glob}
+        if is_literal(glob)
+        else {candidate for candidate in frozenset().union(*possible) if matches(glob, candidate)}
+    )
     if not is_literal(glob) and not possible:
         return True
     return any(

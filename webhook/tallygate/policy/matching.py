@@ -71,7 +71,7 @@ class PatternIndex:
         literals: set[str] = set()
         by_domain: dict[str, list[str]] = {}
         others: list[str] = []
-        for pattern in dict.fromkeys(each.removeprefix("!") for each in patterns):
+        for pattern in dict.fromkeys(glob_text.removeprefix("!") for glob_text in patterns):
             domain, slash, _ = pattern.partition("/")
             if pattern in FAMILY_PATTERNS:
                 continue

@@ -161,7 +161,7 @@ def _check_amount(entry: Entry) -> Iterator[_Problem]:
         return
     if not isinstance(node, MappingNode):
         return
-    sources = [each for each in node.entries if each.name in AMOUNT_FIELDS]
+    sources = [field_entry for field_entry in node.entries if field_entry.name in AMOUNT_FIELDS]
     if len(sources) != 1:
         text = "write exactly one of from, fromLabel, fromAnnotation and fromCapacity"
         yield (sources[1].key if sources else entry.key), BAD_PUBLISHED, f"{text}, or a whole number"

@@ -196,9 +196,9 @@ class _DeviceCheck:
             WorkLimitError: if that is more work than a review may do.
         """
         missing = [alternative for alternative in alternatives if alternative.class_name not in class_names]
-        for each in missing[: self._remaining]:
-            message = describe_missing_class(each.class_name, class_names)
-            yield _Unavailable(each.class_name, f"{each.path}.deviceClassName", message)
+        for named_class in missing[: self._remaining]:
+            message = describe_missing_class(named_class.class_name, class_names)
+            yield _Unavailable(named_class.class_name, f"{named_class.path}.deviceClassName", message)
         if missing:
             return
         unpassed: list[_Unavailable] = []

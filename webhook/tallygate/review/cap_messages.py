@@ -292,7 +292,9 @@ def create_missing_limit_problem(
         text = f"cap {name} counts {resource}, which is missing or 0 on {on}: set it"
     else:
         resources = parse_pod_resources(pod.spec or PodSpec())
-        described = "; ".join(f"{each} {derived.describe_incomplete(resources, each)}" for each in lacking)
+        described = "; ".join(
+            f"{lacking_name} {derived.describe_incomplete(resources, lacking_name)}" for lacking_name in lacking
+        )
         text = f"cap {name} counts {resource} = {derived}, and {described}: set it"
     field = locate("spec.containers")
     return Problem(field, NO_LIMIT_UNDER_CAP, Reason.REQUIRED, text, rule=name, policy_kind="cap")

@@ -67,7 +67,9 @@ def _describe_values(subject: str, comparison: Comparison, found: UnpassedCondit
     constants = comparison.constants
     is_mixed = len({type(constant.order) for constant in (*constants, *values)}) > 1
     quoted = " or ".join(_quote(constant, is_mixed=is_mixed) for constant in constants[:_MAX_SHOWN])
-    existing = _list_existing([_quote(each, is_mixed=is_mixed) for each in _sort(values)], is_all=found.has_all_values)
+    existing = _list_existing(
+        [_quote(value, is_mixed=is_mixed) for value in _sort(values)], is_all=found.has_all_values
+    )
     if comparison.operator in _LIMITS:
         phrase, is_least = _LIMITS[comparison.operator]
         message = f"{subject} has {noun} of {phrase} {quoted}"

@@ -139,7 +139,7 @@ def _is_too_complex(content: msgspec.Raw) -> bool:
         return False
     fields = _CONSTRAINTS.decode(content).spec or _ConstraintFields()
     contents = (fields.affinity, fields.tolerations, fields.topology_spread_constraints, fields.node_selector)
-    return sum(len(bytes(each)) for each in contents) > _MAX_BYTES
+    return sum(len(bytes(part)) for part in contents) > _MAX_BYTES
 
 
 def _has_claim_templates(request: AdmissionRequest) -> bool:

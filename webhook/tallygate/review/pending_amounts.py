@@ -28,12 +28,13 @@ class PendingAmounts:
 
     def find_publisher(self, resource: str, amount: int = 1) -> str:
         """Return the name of the first NodeResource that may give a node this amount; empty if none does."""
-        for each in self._definitions:
-            definition = each.resources.get(resource)
+        for node_resource in self._definitions:
+            definition = node_resource.resources.get(resource)
             if definition is not None and any(
-                each.nodes.matches(labels) and _may_give(labels, definition, amount) for labels in self._list_labels()
+                node_resource.nodes.matches(labels) and _may_give(labels, definition, amount)
+                for labels in self._list_labels()
             ):
-                return each.name
+                return node_resource.name
         return ""
 
     def list_resources(self) -> frozenset[str]:

@@ -67,7 +67,7 @@ class PossibleNodes:
         """
         shapes = select_shapes(pod, self._cluster, self.shapes)[:_MAX_TRIED_SHAPES]
         fitting = (find_fitting(pod, self._cluster, shape) for shape in shapes)
-        shape = next((each for each in fitting if each is not None), None)
+        shape = next((fit for fit in fitting if fit is not None), None)
         return f"; a new node of shape {shape} would fit" if shape else ""
 
 

@@ -251,7 +251,7 @@ def _charge_pod(pod: core.Pod, quota: core.ResourceQuota, defaults: PodDefaults,
     ):
         return NO_AMOUNTS
     charge = resource_quota.compute_quota_charge(pod, None)
-    return Amounts({name: cost for name, each in charge.items() if (cost := round_up_to_unit(name, each)) > 0})
+    return Amounts({name: cost for name, quantity in charge.items() if (cost := round_up_to_unit(name, quantity)) > 0})
 
 
 def _find_missing(

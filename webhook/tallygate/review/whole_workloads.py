@@ -191,7 +191,7 @@ def _starts_other_pods(workload: ForecastWorkload, old_workload: ForecastWorkloa
     """Return whether the pods of a workload, or their number, differ from those before."""
     if old_workload is None or workload.is_rollout:
         return True
-    counts, before = ([each.replicas.count for each in known.pod_sets] for known in (workload, old_workload))
+    counts, before = ([pod_set.replicas.count for pod_set in known.pod_sets] for known in (workload, old_workload))
     return counts != before
 
 
@@ -206,7 +206,7 @@ def _require_seen_classes(workload: ForecastWorkload, old_workload: ForecastWork
     old_sets = old_workload.pod_sets if old_workload is not None else ()
     count_before = sum(pods.replicas.count for pods in old_sets if _find_unseen_class(pods, cap))
     if sum(count for count, _ in unseen) > count_before:
-        charged_requests.require_seen_class(cap, next(each for count, each in unseen if count))
+        charged_requests.require_seen_class(cap, next(found_class for count, found_class in unseen if count))
 
 
 def _require_seen_template(workload: ForecastWorkload, old_workload: ForecastWorkload | None, cap: ActiveCap) -> None:

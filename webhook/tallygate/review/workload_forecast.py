@@ -129,7 +129,7 @@ def _select_shares(charged_pods: Sequence[ChargedPods], name: str) -> tuple[Char
     separate = [[share] for share in shares if share.pods.replicas.is_separate and not share.pods.replicas.is_first]
     alternatives = [first, *separate] if first else separate
     largest = max(alternatives, key=lambda pods: _sum_amounts(pods, name), default=[])
-    selected = {id(each) for each in largest}
+    selected = {id(largest_share) for largest_share in largest}
     return tuple(share for share in shares if not share.pods.replicas.is_separate or id(share) in selected)
 
 

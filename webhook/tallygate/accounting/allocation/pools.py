@@ -119,7 +119,7 @@ class SliceIndex:
 
     def find_incomplete_nodes(self) -> Collection[str] | None:
         """Return the nodes with slices in pools that lack a slice; None if that may be any node."""
-        slices = [each for pool in self._incomplete for each in self._by_pool[pool]]
+        slices = [listed_slice for pool in self._incomplete for listed_slice in self._by_pool[pool]]
         names = {resource_slice.nodes.name for resource_slice in slices}
         return None if "" in names else names
 
@@ -172,9 +172,9 @@ class SliceIndex:
         every = slices
         if len(slices) != count:
             in_pool = self._by_pool[pool_id]
-            if any(each.generation > generation for each in in_pool):
+            if any(member.generation > generation for member in in_pool):
                 return None
-            every = [each for each in in_pool if each.generation == generation and self._is_read(each)]
+            every = [member for member in in_pool if member.generation == generation and self._is_read(member)]
             if len(every) != count:
                 return Pool(pool_id, is_complete=False)
         near = sorted(slices, key=lambda each: each.name)

@@ -110,7 +110,7 @@ class NodePools:
             for pool in pools - self._shapes.keys():
                 self._shapes[pool] = self._find_shape(pool)
             found = (self._shapes[pool] for pool in sorted(pools))
-            self._listed = tuple(each for each in found if each is not None and each.most != 0)
+            self._listed = tuple(found_pool for found_pool in found if found_pool is not None and found_pool.most != 0)
         return self._listed
 
     def _find_shape(self, pool: str) -> NodeShape | None:

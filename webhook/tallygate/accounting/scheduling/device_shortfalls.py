@@ -223,10 +223,14 @@ class _InspectedNode:
 
     def _compare(self, name: str, claim: ResourceClaim, request: PlannedRequest) -> DeviceShortfall:
         by_pool = tuple(self._describe_pool(request, pool) for pool in self._pools)
-        relevant = tuple(each for each in by_pool if each.problem or each.free or each.in_use or not each.is_foreign)
-        free = sum(each.free for each in by_pool)
+        relevant = tuple(
+            of_pool
+            for of_pool in by_pool
+            if of_pool.problem or of_pool.free or of_pool.in_use or not of_pool.is_foreign
+        )
+        free = sum(of_pool.free for of_pool in by_pool)
         if request.is_all:
-            missing = sum(each.withheld for each in by_pool) or int(not free)
+            missing = sum(of_pool.withheld for of_pool in by_pool) or int(not free)
         else:
             missing = max(request.number - free, 0)
         number = None if request.is_all else request.number

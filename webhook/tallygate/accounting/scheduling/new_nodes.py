@@ -98,8 +98,8 @@ def select_shapes(pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape
     is_excluded = _mask_excluded(pod, cluster, [each for _, each in alternatives])
     selected = {
         shape.name
-        for (shape, each), excluded in zip(alternatives, is_excluded, strict=True)
-        if not excluded or _find_unknown(pod, cluster, each)
+        for (shape, choice), excluded in zip(alternatives, is_excluded, strict=True)
+        if not excluded or _find_unknown(pod, cluster, choice)
     }
     return [shape for shape in shapes if shape.name in selected]
 
@@ -115,11 +115,11 @@ def find_fitting(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NodeSh
     alternatives = list_alternatives(pod, shape)
     is_excluded = _mask_excluded(pod, cluster, alternatives)
     possible = [alternative for alternative, excluded in zip(alternatives, is_excluded, strict=True) if not excluded]
-    for each in possible[:_MAX_TRIED_CHOICES]:
-        if not _find_unknown(pod, cluster, each):
-            with _add_new_nodes(cluster, [each]) as nodes:
+    for possible_shape in possible[:_MAX_TRIED_CHOICES]:
+        if not _find_unknown(pod, cluster, possible_shape):
+            with _add_new_nodes(cluster, [possible_shape]) as nodes:
                 if len(run_filters(pod, cluster, nodes).feasible):
-                    return each
+                    return possible_shape
     return None
 
 
@@ -161,7 +161,7 @@ def _find_fit(pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int, 
     all_reasons = [
         (alternative, _find_unknown(pod, cluster, alternative)) for alternative in list_alternatives(pod, shape)
     ]
-    known = [each for each, unknown in all_reasons if not unknown]
+    known = [found_reason for found_reason, unknown in all_reasons if not unknown]
     fits = [_find_first_fit(pod, cluster, reason, count) for reason in known]
     feasible = [reason for reason, fit in zip(known, fits, strict=True) if fit.copies]
     if feasible:

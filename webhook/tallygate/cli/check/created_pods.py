@@ -69,4 +69,4 @@ def _encode(resources: ResourceRequirements | None) -> dict[str, Any]:
     """Return the lists of requests and limits as JSON values."""
     found = resources or ResourceRequirements()
     lists: dict[str, Any] = json.loads(msgspec.json.encode({"requests": found.requests, "limits": found.limits}))
-    return {name: each for name, each in lists.items() if each}
+    return {name: entries for name, entries in lists.items() if entries}

@@ -113,18 +113,20 @@ class _PlaceIndex:
     def list_covered(self, rule: LocatedProblem) -> Iterator[LocatedProblem]:
         """Yield the problems whose mistake a rule reports, too."""
         at_position = self._by_position.get(rule.location.position, ())
-        return chain((each for each in at_position if _is_covered(rule, each)), self.list_covered_by_name(rule))
+        return chain(
+            (finding for finding in at_position if _is_covered(rule, finding)), self.list_covered_by_name(rule)
+        )
 
     def list_covered_by_name(self, rule: LocatedProblem) -> Iterator[LocatedProblem]:
         """Yield those of them whose messages have the resource name."""
         keys = _list_named_fields(rule.reported.problem.field)
-        return (each for key in keys for each in self._by_name.get(key, ()) if _is_covered(rule, each))
+        return (finding for key in keys for finding in self._by_name.get(key, ()) if _is_covered(rule, finding))
 
 
 def _list_named_fields(field: str) -> Iterator[tuple[str, str]]:
     """Yield the fields around a field whose last step is a key in brackets, each with the text in the brackets."""
     if field.endswith("]"):
-        yield from ((field[: each.start()], field[each.end() : -1]) for each in _BRACKET.finditer(field))
+        yield from ((field[: bracket.start()], field[bracket.end() : -1]) for bracket in _BRACKET.finditer(field))
 
 
 def _create_key(reported: ReportedProblem) -> tuple[str, ...]:

@@ -172,7 +172,7 @@ def _list_pods_with_opaque_names(state: ClusterState) -> Iterator[facts.OpaqueNa
             if pod.group not in names_by_group:
                 spec = pod.group.to_pod().spec or PodSpec()
                 containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-                requests = [(each.resources and each.resources.requests) or {} for each in containers]
+                requests = [(container.resources and container.resources.requests) or {} for container in containers]
                 names_by_group[pod.group] = _select_opaque({name for request in requests for name in request})
             for name in () if pod.has_ended else names_by_group[pod.group]:
                 yield facts.OpaqueNameUser("Pod", namespace, pod.name, name)

@@ -83,7 +83,10 @@ def find_gate_namespace(connection: ClientConfig) -> str:
         for kind in (MUTATING, VALIDATING)
     ]
     return (
-        find_service_namespace([each for each in found if isinstance(each, WebhookConfiguration)]) or DEFAULT_NAMESPACE
+        find_service_namespace(
+            [found_object for found_object in found if isinstance(found_object, WebhookConfiguration)]
+        )
+        or DEFAULT_NAMESPACE
     )
 
 

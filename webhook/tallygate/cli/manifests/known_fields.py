@@ -82,7 +82,7 @@ def _list_roots(manifest: Manifest, targets: ReviewTargets) -> list[_TypedNode]:
     definition = targets[manifest.group, manifest.kind].definition
     if definition is None:
         return [_TypedNode(manifest.node, f"V1{manifest.kind}", "")]
-    paths = [path for each in definition.pod_sets if each.form is PodForm.TEMPLATE for path in each.templates]
+    paths = [path for pod_set in definition.pod_sets if pod_set.form is PodForm.TEMPLATE for path in pod_set.templates]
     return [root for path in paths for root in _expand(_TypedNode(manifest.node, "V1PodTemplateSpec", ""), path.steps)]
 
 

@@ -68,7 +68,7 @@ def load_manifests(
     """
     loaded = LoadedManifests()
     listed = [(argument, name) for argument in arguments for name in _list_files(argument)]
-    files = [each for each in listed if not _is_excluded(*each, excluded)]
+    files = [path_and_root for path_and_root in listed if not _is_excluded(*path_and_root, excluded)]
     loaded.excluded_count = len(listed) - len(files)
     patches = _find_patch_files((name for argument, name in files if argument != name), limits)
     filled_arguments: set[str] = set()

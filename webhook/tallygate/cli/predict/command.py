@@ -95,7 +95,7 @@ def parse_scoring(option_value: str | None, limits: Limits) -> Scoring:
 def _explain_strategy(word: str) -> str:
     if word == ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
         return "this strategy needs a shape"
-    names = [each.value for each in ScoringStrategy]
+    names = [strategy.value for strategy in ScoringStrategy]
     beginning = next((name for name in names if name.lower().startswith(word.lower())), None)
     nearest = beginning or find_nearest(word, names, cutoff=0.6)
     return f"there is no such strategy{f', did you mean {nearest}?' if word and nearest else ''}"

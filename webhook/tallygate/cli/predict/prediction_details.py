@@ -156,7 +156,7 @@ def _add_explanation(
 ) -> PredictionDetails:
     """Return the details with the reasons and the remedies for the first copy that has no node."""
     prediction, chosen = details.prediction, details.prediction.candidate
-    nodes = [each for each in diagnosis.resolvable.tolist() if each not in prediction.unresolvable]
+    nodes = [node_index for node_index in diagnosis.resolvable.tolist() if node_index not in prediction.unresolvable]
     sorted_nodes = sort_by_shortfall(pod, cluster, nodes)
     nodes_by_devices = _rank_nodes_by_devices(pod, cluster, diagnosis, prediction.unresolvable)
     return replace(
@@ -206,8 +206,8 @@ def _rank_nodes_by_devices(
     """Return the nodes that only lack devices: those that can run the pod later first, then by missing devices."""
     inspector, rejected = DeviceInspector(pod, cluster), _list_rejected(diagnosis, CANNOT_ALLOCATE)
     diagnoses = [
-        diagnose_node(inspector, diagnosis, each, can_ever_run=each not in unresolvable)
-        for each in sorted(rejected, key=lambda each: each in unresolvable)[:_MAX_INSPECTED_NODES]
+        diagnose_node(inspector, diagnosis, index, can_ever_run=index not in unresolvable)
+        for index in sorted(rejected, key=lambda each: each in unresolvable)[:_MAX_INSPECTED_NODES]
     ]
     return sorted(diagnoses, key=_rank_by_devices)
 
@@ -235,7 +235,7 @@ def _list_waiting_nodes(
         node_index = cluster.nodes.find_index(device.name) if device.can_ever_run else None
         if node_index is not None:
             yield node_index
-    yield from (each for each in _list_rejected(diagnosis, NOT_AVAILABLE) if each not in unresolvable)
+    yield from (index for index in _list_rejected(diagnosis, NOT_AVAILABLE) if index not in unresolvable)
 
 
 def _rank_by_devices(diagnosis: NodeDiagnosis) -> tuple[bool, int, int, str]:

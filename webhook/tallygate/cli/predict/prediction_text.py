@@ -117,10 +117,12 @@ def _format_remedy(remedy: Remedy) -> str:
 
 def _format_scattered(scattered: Iterable[ScatteredAmount]) -> Iterator[str]:
     """Yield a line for each resource of which all nodes together have enough, and no single one."""
-    for each in scattered:
-        free, most = (format_amount(each.resource, amount) for amount in (each.free, each.most))
-        where = " on the nodes that the pod may use" if each.is_restricted else ""
-        yield f"{free} {each.resource} are free in all{where}, at most {most} on one node"
+    for amount_on_nodes in scattered:
+        free, most = (
+            format_amount(amount_on_nodes.resource, amount) for amount in (amount_on_nodes.free, amount_on_nodes.most)
+        )
+        where = " on the nodes that the pod may use" if amount_on_nodes.is_restricted else ""
+        yield f"{free} {amount_on_nodes.resource} are free in all{where}, at most {most} on one node"
 
 
 def _format_bind_errors(prediction: Prediction) -> Iterator[str]:

@@ -52,9 +52,9 @@ class NodePublication:
         removed = dict.fromkeys(without)
         owned = {*node.list_applied(_MANAGER), *amounts} - removed.keys()
         texts = {name: str(amount) for name, amount in amounts.items()}
-        for each in _LISTS:
-            kept = {name: text for name, text in (body["status"].get(each) or {}).items() if name not in removed}
-            body["status"][each] = kept | texts
+        for field in _LISTS:
+            kept = {name: text for name, text in (body["status"].get(field) or {}).items() if name not in removed}
+            body["status"][field] = kept | texts
         body["metadata"]["managedFields"] = [_create_entry(owned)]
         self._store.put(key, body)
         return _decode(body)
@@ -70,7 +70,7 @@ class NodePublication:
 
 def _create_entry(names: Collection[str]) -> dict[str, Any]:
     fields: dict[str, object] = {f"f:{name}": {} for name in sorted(names)}
-    owned = {"f:status": {f"f:{each}": fields for each in _LISTS}}
+    owned = {"f:status": {f"f:{field}": fields for field in _LISTS}}
     return {"manager": _MANAGER, "operation": "Apply", "fieldsV1": owned}
 
 

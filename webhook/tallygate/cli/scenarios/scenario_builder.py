@@ -283,8 +283,8 @@ def _build_deleted_target(
     if written != scenario_document.DeleteStep(object=text):
         raise _create_error(source, policy_codes.UNKNOWN_FIELD, "object is given beside another object; name one")
     kind, _, name = text.partition("/")
-    found = [f"{each}.{group}" for (group, each), target in targets.items() if target.definition is not None]
-    matching = [kind] if "." in kind else [each for each in found if each.partition(".")[0] == kind]
+    found = [f"{kind_name}.{group}" for (group, kind_name), target in targets.items() if target.definition is not None]
+    matching = [kind] if "." in kind else [qualified for qualified in found if qualified.partition(".")[0] == kind]
     if len(matching) != 1 or not name:
         advice = f"write KIND/NAME, as in {matching[-1] if matching else 'GangJob.batch.example.com'}/{name or 'small'}"
         problem = "several groups have this kind" if len(matching) > 1 else "no kind of another project is named so"

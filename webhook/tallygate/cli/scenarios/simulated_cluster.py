@@ -185,7 +185,7 @@ class SimulatedCluster:
             if (kind_group, target.plural) == (group, plural):
                 names = (kind,) if target.definition is None else (f"{kind}.{group}", kind)
                 found = [self.store.find(ObjectKey(known_name, namespace, name)) for known_name in names]
-                stored = next((each for each in found if each is not None), None)
+                stored = next((candidate for candidate in found if candidate is not None), None)
                 return None if stored is None else msgspec.json.encode(stored)
         return None
 

@@ -320,7 +320,7 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
 @click.option(
     "--sort",
     "sort_key",
-    type=click.Choice([each.value for each in usage_report.SortKey]),
+    type=click.Choice([key.value for key in usage_report.SortKey]),
     default=usage_report.SortKey.CAP.value,
     help="The order of the lines; used and utilization: the largest first, free: the smallest first.",
 )

@@ -179,8 +179,13 @@ class LedgerController:
         invalid = frozenset(
             annotation for cap in caps.list_caps() for annotation in find_invalid(cap.definition, annotations)
         )
-        for each in sorted(invalid - self._invalid_annotations):
-            self._log.warning("limit-annotation-invalid", namespace=each.namespace, cap=each.cap, message=str(each))
+        for invalid_annotation in sorted(invalid - self._invalid_annotations):
+            self._log.warning(
+                "limit-annotation-invalid",
+                namespace=invalid_annotation.namespace,
+                cap=invalid_annotation.cap,
+                message=str(invalid_annotation),
+            )
         self._invalid_annotations = invalid
 
     def _list_all_keys(self) -> list[LedgerKey]:

@@ -300,8 +300,8 @@ class Ledger(msgspec.Struct, frozen=True):
             reserved=Amounts(reserved),
             reserved_by_namespace=MappingProxyType(sums),
             attempts_by_name=MappingProxyType(attempts_by_name),
-            numbers_by_namespace=MappingProxyType(dict(Counter(each.namespace for each in by_uid.values()))),
-            linked=frozenset(uid for uid, each in by_uid.items() if each.is_linked),
+            numbers_by_namespace=MappingProxyType(dict(Counter(entry.namespace for entry in by_uid.values()))),
+            linked=frozenset(uid for uid, entry in by_uid.items() if entry.is_linked),
         )
 
 

@@ -417,7 +417,9 @@ def _format_served(facts: GateFacts) -> str:
 
 def _format_unread(facts: GateFacts) -> str:
     unread = () if isinstance(facts.workloads.unread, Unavailable) else facts.workloads.unread
-    return check_result.format_names([f"{each.kind} of {each.group} ({each.field})" for each in unread])
+    return check_result.format_names(
+        [f"{unread_kind.kind} of {unread_kind.group} ({unread_kind.field})" for unread_kind in unread]
+    )
 
 
 _ENTRY = "node-resources"

@@ -222,7 +222,7 @@ def _get_watch_ages(replica: Replica) -> dict[str, float]:
             for sample in replica.metrics.list_samples("watch_age_seconds")
         }
     statuses = (replica.find_check("watches") or {}).items()
-    ages = {name: each.get("ageSeconds") for name, each in statuses if isinstance(each, dict)}
+    ages = {name: status.get("ageSeconds") for name, status in statuses if isinstance(status, dict)}
     return {name: float(age) for name, age in ages.items() if isinstance(age, int | float)}
 
 
