@@ -99,10 +99,15 @@ class _Connection:
     receiving_since: float | None = None
 
     @property
-    def rank(self) -> tuple[bool, float]:
+    def rank(self) -> tuple[bool, float, int]:
         """The order in which connections are closed: the least first."""
         since = -self.info.seconds_since_sent if self.is_answered else self.accepted_at
-        return self.info.is_receiving, since
+        return self.info.is_receiving, since, self.inode
+
+    @property
+    def age_rank(self) -> tuple[float, int]:
+        """The order in which connections were accepted; inodes tell those apart that one sweep has found."""
+        return self.accepted_at, self.inode
 
     def update(self, info: ConnectionInfo, now: float, handshake_bytes: int) -> None:
         """Take over the kernel's data of a sweep."""
@@ -251,7 +256,7 @@ class ConnectionGuard:
             for connection in connections
             if now - connection.accepted_at > _SETTLED_SECONDS and self._is_served(connection, load, now)
         ]
-        ordered = sorted(crowding, key=lambda each: (each.is_answered, each.accepted_at))
+        ordered = sorted(crowding, key=lambda connection: (connection.is_answered, connection.age_rank))
         return ordered[: max(0, len(ordered) - self._limits.waiting_threads)]
 
     def _find_excess_of_addresses(
@@ -286,7 +291,7 @@ class ConnectionGuard:
             if connection.is_answered and not self._is_served(connection, load, now)
         ]
         new_count = max(1, self._limits.connections // _SHARE_OF_NEW)
-        newest = sorted(unanswered, key=lambda each: each.accepted_at)[-new_count:]
+        newest = sorted(unanswered, key=lambda connection: connection.age_rank)[-new_count:]
         new_descriptors = {connection.descriptor for connection in newest}
         old = [connection for connection in unanswered if connection.descriptor not in new_descriptors]
         return [*old, *sorted(idle, key=lambda each: each.rank), *newest]
