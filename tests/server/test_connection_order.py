@@ -17,7 +17,7 @@ _LIMITS = ConnectionLimits(
 
 
 def test_connections_that_one_sweep_has_found_are_closed_in_the_order_of_their_arrival() -> None:
-    """A later connection may have a lower descriptor than an earlier one: numbers are used again."""
+    """Give later connections lower descriptors than earlier ones: numbers are used again."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         clients, accepted = [], []
