@@ -117,6 +117,20 @@ def test_one_container_without_a_limit_leaves_the_pod_level_without_it() -> None
     assert spec["resources"] == {"requests": {"cpu": "3"}}
 
 
+@pytest.mark.parametrize(
+    ("pod_level", "container"),
+    [
+        pytest.param({"requests": {"cpu": "x"}}, {}, id="at pod level"),
+        pytest.param({"requests": {"cpu": "1"}}, {"requests": {"cpu": "1x"}}, id="in a container"),
+    ],
+)
+def test_a_pod_level_next_to_an_invalid_quantity_stays_as_it_is_written(
+    pod_level: dict[str, Any], container: dict[str, Any]
+) -> None:
+    completed = complete(find_defaults(), resources=pod_level, containers=[{"name": "c", "resources": container}])
+    assert completed["resources"] == pod_level
+
+
 def test_a_pod_without_containers_keeps_its_pod_level() -> None:
     """Complete it as written, although the API server rejects such a pod: it stopped the command that explains it."""
     spec = complete(find_defaults(), containers=[], resources={"requests": {"cpu": "3"}})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tallygate.admission.kinds import REVIEW_TARGETS
@@ -87,6 +87,8 @@ def check(folder: Path, data: bytes) -> int:
 
 
 @given(st.sampled_from(sorted(REVIEW_TARGETS)), BODIES)
+@example(("apps", "DaemonSet"), {"spec": {"template": {"spec": {"resources": {"requests": {"cpu": "x"}}}}}})
+@example(("", "Pod"), {"spec": {"resources": {"limits": {"cpu": "x"}}, "containers": [{"name": "c"}]}})
 @settings(max_examples=examples(250), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_every_object_of_a_known_kind_is_checked(folder: Path, target: tuple[str, str], body: dict[str, Any]) -> None:
     group, kind = target

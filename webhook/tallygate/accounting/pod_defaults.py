@@ -17,6 +17,7 @@ import msgspec
 
 from tallygate.accounting.pod_resources import NO_QUANTITIES, Quantities, complete_pod_level
 from tallygate.accounting.quantity import Quantity
+from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.runtime_classes import complete_by_class
 from tallygate.accounting.validation.limit_ranges import LimitRangeLists, parse_limit_range_item
 from tallygate.accounting.validation.pod_bounds import LimitRangeEntry, list_entries
@@ -88,8 +89,8 @@ class PodDefaults(NamedTuple):
             spec = msgspec.structs.replace(spec, priority_class_name=self.priority_class)
         if spec.runtime_class_name and spec.runtime_class_name in self.runtime_classes:
             spec = complete_by_class(spec, self.runtime_classes[spec.runtime_class_name])
-        if spec.resources is not None:
-            spec = msgspec.structs.replace(spec, resources=_complete_pod_level(spec, spec.resources))
+        if spec.resources is not None and (completed := _complete_pod_level(spec, spec.resources)) is not spec.resources:
+            spec = msgspec.structs.replace(spec, resources=completed)
         return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
     def completes_containers(self, pod: core.Pod) -> bool:
@@ -207,8 +208,14 @@ def _complete_containers(spec: core.PodSpec, defaults: ContainerDefaults) -> cor
 
 
 def _complete_pod_level(spec: core.PodSpec, written: core.ResourceRequirements) -> core.ResourceRequirements:
-    """Return the pod level as the API server completes it from the containers."""
-    completed = complete_pod_level(spec)
+    """Return the pod level as the API server completes it from the containers.
+
+    If a quantity is invalid, it is as it is written: no API server reads such a pod, and checks report it.
+    """
+    try:
+        completed = complete_pod_level(spec)
+    except QuantityError:
+        return written
     requests = _encode(completed.requests, written.requests or _NO_RESOURCES)
     limits = _encode(completed.limits, written.limits or _NO_RESOURCES)
     return msgspec.structs.replace(written, requests=requests or written.requests, limits=limits or written.limits)
