@@ -106,6 +106,13 @@ def test_the_pods_of_the_workload_itself_leave_room_for_those_of_its_change() ->
     assert warning.endswith("has hard 4: 4 of them can run at a time (TG204, cap gpus)")
 
 
+def test_the_pods_of_the_workload_itself_can_run_besides_what_is_free_next_to_others() -> None:
+    fixture = GateFixture()
+    fixture.create(3)
+    (warning,) = list_warnings(fixture, workload(1, replicas=5), oldObject=workload(1, replicas=2))
+    assert warning.endswith("has hard 4, free 1: 3 of them can run now, and 4 at a time (TG204, cap gpus)")
+
+
 def test_a_workload_over_the_free_amount_is_warned_how_many_pods_wait() -> None:
     fixture = GateFixture()
     fixture.create(3)

@@ -106,9 +106,8 @@ def forecast_resources(
         forecast = _ResourceForecast(shares, limit, name)
         if requested.get(name, 0) > limit.hard[name]:
             if name in increase:
-                charged = read_charged()
-                others = None if charged is None else charged.get(name, 0) - before.get(name, 0)
-                yield forecast.forecast_never(others)
+                known = read_charged() or NO_AMOUNTS
+                yield forecast.forecast_never(known.get(name, 0), before.get(name, 0))
             continue
         yield from forecast.forecast_autoscaling()
         rollout = forecast.forecast_rollout()
@@ -175,8 +174,8 @@ class _ResourceForecast:
     def _sum_amounts(self) -> int:
         return sum(share.per_pod[self.name] * share.pods.replicas.count for share in self.shares)
 
-    def forecast_never(self, others: int | None) -> Forecast:
-        """Return the forecast for more pods than the limit ever allows; `others` is the charge of others, if known."""
+    def forecast_never(self, charged: int, before: int) -> Forecast:
+        """Return the forecast for more pods than the limit ever allows, of whose amount `before` is charged already."""
         fit, limit = self.limit.hard[self.name] // self.per_pod, self._describe_limit()
         if is_temporary := self._sum_amounts() <= self.limit.get_most(self.name):
             end = f"{'not all' if fit else 'none'} of them can run before the limit is larger"
@@ -186,8 +185,8 @@ class _ResourceForecast:
             end = "not all of them can run at a time"
         else:
             end = f"{'at most ' * self.is_least}{fit} of them can run at a time"
-            free = max(self.limit.hard[self.name] - (others or 0), 0)
-            if (now := free // self.per_pod) < fit:
+            free = max(self.limit.hard[self.name] - charged, 0)
+            if (now := (free + min(before, charged)) // self.per_pod) < fit:
                 limit = f"{limit}, free {format_amount(self.name, free)}"
                 end = f"{'at most ' * self.is_least}{now or 'none'} of them can run now, and {fit} at a time"
         return self._create_forecast(
