@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from tallygate.cli.app import root
 from tallygate.cli.sources import snapshot_items
-from tallygate.cluster.rejected_pods import CREATORS
+from tallygate.cluster.kinds import CREATOR_RESOURCES
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, VERSION, page
 from tests.cli.usage.test_usage_cluster import run as run_with_responses
@@ -18,7 +18,7 @@ from tests.state.kubernetes.scripted_api_server import Responder, respond_json
 
 _RESOURCES = [codec.name for codec in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
 _CLAIMS = [codec.name for codec in snapshot_items.CLAIM_CODECS]
-_CREATORS = [resource for _, resource, _ in CREATORS]
+_CREATORS = [resource for _, resource, _ in CREATOR_RESOURCES]
 _CLAIM: Object = {
     "metadata": {
         "name": "data",

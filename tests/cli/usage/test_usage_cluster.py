@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from tallygate.cli.app import root
 from tallygate.cli.sources import snapshot_items
-from tallygate.cluster.rejected_pods import CREATORS
+from tallygate.cluster.kinds import CREATOR_RESOURCES
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.state.kubernetes.scripted_api_server import Responder, respond_json, server
@@ -167,7 +167,7 @@ def create_snapshot_plays(pods: Sequence[Object], ledgers: Responder = NO_LEDGER
     others = [NO_LEDGERS for _ in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
     claims = [NO_LEDGERS for _ in snapshot_items.CLAIM_CODECS]
     lists = [page([namespace("team-a", gpu="yes")]), page([NODE]), *others, page(pods, revision=200), *claims]
-    return [VERSION, ledgers, *lists, *(NO_LEDGERS for _ in CREATORS)]
+    return [VERSION, ledgers, *lists, *(NO_LEDGERS for _ in CREATOR_RESOURCES)]
 
 
 def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:

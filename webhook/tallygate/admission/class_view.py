@@ -33,7 +33,7 @@ class UnseenClass(msgspec.Struct, frozen=True):
 
 
 class PodClasses(msgspec.Struct, frozen=True):
-    """What the classes that a pod names change in its charge under a cap.
+    """The effect of the classes that a pod names on its charge under a cap.
 
     `unseen` is a class that decides it and is not known. The pod `may_count` under a hard limit by another mapping of a
     class, seen or not.
@@ -83,7 +83,7 @@ class ClassView(msgspec.Struct, frozen=True):
         return next(self._list_open(sorted(unseen)), None)
 
     def examine_pod(self, pod: Pod, sources: Mapping[str, DeviceSources]) -> PodClasses:
-        """Return what the classes that a pod names change in its charge.
+        """Return the effect of the classes that a pod names on its charge.
 
         A pod names a class by the resource of the class; by any extended resource it may name one that is unseen, under
         a name of the policy for this class. `sources` are the ways to a device under each name.

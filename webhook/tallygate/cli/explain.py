@@ -99,7 +99,7 @@ class PodCalculation:
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What pods depend on: the cluster to which the manifests are applied, the caps, and the implied requests."""
+    """The sources of amounts: the cluster to which manifests are applied, the caps, and the implied requests."""
 
     state: ClusterState
     caps: CapIndex

@@ -32,8 +32,13 @@ class ClusterKind(NamedTuple):
 
     def create_path(self, namespace: str = "") -> str:
         """Return the path of the list of all objects, or of those in a namespace."""
-        base = f"/apis/{self.version}" if "/" in self.version else f"/api/{self.version}"
-        return f"{base}/namespaces/{namespace}/{self.resource}" if namespace else f"{base}/{self.resource}"
+        return create_list_path(self.version, self.resource, namespace)
+
+
+def create_list_path(version: str, resource: str, namespace: str = "") -> str:
+    """Return the path of the list of all objects of a resource, or of those in a namespace."""
+    base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    return f"{base}/namespaces/{namespace}/{resource}" if namespace else f"{base}/{resource}"
 
 
 _NAMESPACED: Final = frozenset({"Pod", "ResourceQuota", "LimitRange", "ResourceClaim", "ResourceClaimTemplate"})
@@ -93,6 +98,16 @@ COLUMN_RESOURCES: Final = (
     ("karpenter.sh/v1", "nodeclaims", "NodeClaim"),
 )
 """Those of the other objects that the columns alone have."""
+EVENT: Final = "Event"
+CREATOR_RESOURCES: Final = (
+    ("apps/v1", "replicasets", "ReplicaSet"),
+    ("v1", "replicationcontrollers", "ReplicationController"),
+    ("batch/v1", "jobs", "Job"),
+    ("apps/v1", "statefulsets", "StatefulSet"),
+    ("apps/v1", "daemonsets", "DaemonSet"),
+    ("v1", "events", EVENT),
+)
+"""Those of the objects that tell of pods that a controller could not create (`tallygate.cluster.rejected_pods`)."""
 DEVICE_RESOURCES: Final = (CLASSES, CLAIMS, TEMPLATES, SLICES)
 """The resources that are needed to predict which devices a pod gets."""
 

@@ -14,21 +14,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from tallygate.cluster.kinds import CREATOR_RESOURCES, EVENT
 from tallygate.objects.meta import ObjectMeta, StringMap
 
 FAILED_CREATE: Final = "FailedCreate"
-EVENT: Final = "Event"
-CREATORS: Final = (
-    ("apps/v1", "replicasets", "ReplicaSet"),
-    ("v1", "replicationcontrollers", "ReplicationController"),
-    ("batch/v1", "jobs", "Job"),
-    ("apps/v1", "statefulsets", "StatefulSet"),
-    ("apps/v1", "daemonsets", "DaemonSet"),
-    ("v1", "events", EVENT),
-)
-"""The version, resource and kind of the objects that have these rejections; of events only those with the reason."""
-
-CREATOR_KINDS: Final = frozenset(kind for _, _, kind in CREATORS)
+CREATOR_KINDS: Final = frozenset(kind for _, _, kind in CREATOR_RESOURCES)
 
 _FAILURE: Final = "ReplicaFailure"
 _ENDED: Final = frozenset({"Complete", "Failed"})
@@ -170,7 +160,7 @@ class RejectedPodList:
 
     def list_items(self) -> Iterator[tuple[str, ObjectMeta, bytes]]:
         """Yield kind, metadata and JSON of the objects and events that tell of rejected pods, with no other fields."""
-        versions = {kind: version for version, _, kind in CREATORS}
+        versions = {kind: version for version, _, kind in CREATOR_RESOURCES}
         for creator, _ in self._find_failed():
             found = ((creator.kind, creator), (EVENT, self._find_event(creator)))
             for kind, item in found:

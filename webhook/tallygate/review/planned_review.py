@@ -20,6 +20,7 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.kinds import DecodedRequest, ReviewTarget
 from tallygate.admission.pod_view import PodView, ReplicaCount
+from tallygate.admission.request import AdmissionRequest
 from tallygate.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.admission.rule_index import Labels
 from tallygate.cluster.usage_lister import get_ledger_key
@@ -170,7 +171,7 @@ class PlannedLimits:
         charges = [plan.charge(workload, cap) for cap in (caps if plan.has_room else whole_caps)]
         if not charges:
             return outcome
-        consumer = _create_consumer(outcome, self.nonce())
+        consumer = create_consumer(request, self.nonce())
         pod_count = workload.pod_count if target.starts_together else 0
         return msgspec.structs.replace(outcome, charges=RequestCharges(consumer, charges, pod_count=pod_count))
 
@@ -299,11 +300,11 @@ def charge_claims(outcome: Outcome, nonce: str) -> RequestCharges | None:
         return None
     compute_charge = plan.claims.claims.compute_charge
     charges = [CapCharge(cap, NO_AMOUNTS, compute_charge(cap), may_exceed=False) for cap in plan.caps]
-    return RequestCharges(_create_consumer(outcome, nonce), charges)
+    return RequestCharges(create_consumer(outcome.request, nonce), charges)
 
 
-def _create_consumer(outcome: Outcome, nonce: str) -> ChargedConsumer:
-    request = outcome.request
+def create_consumer(request: AdmissionRequest, nonce: str) -> ChargedConsumer:
+    """Return the consumer for the pods of an object that is created; its nonce stands for the UID."""
     return ChargedConsumer(nonce, request.namespace, request.name, nonce, Operation.CREATE)
 
 

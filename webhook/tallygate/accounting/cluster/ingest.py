@@ -142,7 +142,7 @@ def _put_device_object(
 
 
 class _Handler(NamedTuple):
-    """How the objects of a kind are decoded, and put into a cluster."""
+    """The functions that decode the objects of a kind, and put them into a cluster."""
 
     type: type[msgspec.Struct]
     put: Callable[[Cluster, Any], None]

@@ -48,7 +48,7 @@ class AuditSource:
 
 
 class ClusterNeeds(NamedTuple):
-    """What policies need to know of a cluster: nodes for rules, nodes for the number of pods, slices of devices."""
+    """The objects of a cluster that policies need: nodes for rules, nodes for the number of pods, slices of devices."""
 
     nodes_for_rules: bool
     nodes_for_pods: bool

@@ -32,13 +32,13 @@ from tallygate.review.cap_messages import create_soft_limit_warnings
 from tallygate.review.claim_forecast import NO_CLAIMS
 from tallygate.review.outcome import Outcome
 from tallygate.review.planned_pods import PlannedPods, PlannedState
-from tallygate.review.planned_review import charge_claims, forecast_claims
+from tallygate.review.planned_review import charge_claims, create_consumer, forecast_claims
 from tallygate.review.quota_forecast import QuotaForecaster, read_limits
 from tallygate.review.review import conclude, review
 from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.consumer_store import GroupUsage
-from tallygate.state.ledger.ledger import Ledger, Operation
+from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
 
@@ -135,14 +135,14 @@ class PlannedCharges:
                 low, high = (middle, high) if fits else (low, middle - 1)
             counts = (*counts[:index], low, *counts[index + 1 :])
         part = select_pods(plan.workload, counts)
-        self._reserve(self._create_consumer(request), [plan.charge(part, cap) for cap in plan.caps])
+        self._reserve(create_consumer(request, self._create_nonce()), [plan.charge(part, cap) for cap in plan.caps])
         self._quotas.charge(request.namespace, part, plan.stored_counts)
         return counts
 
     def _fits(self, request: AdmissionRequest, plan: PlannedPods, counts: Sequence[int]) -> bool:
         """Return whether caps and quotas have room for such a part of a workload."""
         part = select_pods(plan.workload, counts)
-        consumer = msgspec.structs.replace(self._create_consumer(request), is_dry_run=True)
+        consumer = msgspec.structs.replace(create_consumer(request, self._create_nonce()), is_dry_run=True)
         if self._reserve(consumer, [plan.charge(part, cap) for cap in plan.caps]).exceeded:
             return False
         return self._quotas.admits(request.namespace, part, plan.stored_counts)
@@ -156,10 +156,6 @@ class PlannedCharges:
             for key in [get_ledger_key(booked.charge.cap, consumer.namespace)]
         )
         return msgspec.structs.replace(result, reserved=reserved)
-
-    def _create_consumer(self, request: AdmissionRequest) -> ChargedConsumer:
-        nonce = self._create_nonce()
-        return ChargedConsumer(nonce, request.namespace, request.name, nonce, Operation.CREATE)
 
     def _create_nonce(self) -> str:
         return f"{next(self._attempts)}"

@@ -26,7 +26,7 @@ _REQUIRED: Final = frozenset({kinds.NAMESPACES, kinds.PODS})
 
 
 class StateNeeds(NamedTuple):
-    """What a command reads of an API server, besides namespaces, pods, and the classes and claims of devices.
+    """The objects that a command lists, besides namespaces, pods, and the classes and claims of devices.
 
     These are the CapLedgers, the nodes, the slices of devices, what gives new pods defaults, or `columns`: all that
     scheduling depends on. With `rejected_pods` it reads which pods controllers could not create. Of objects in
@@ -185,8 +185,7 @@ class _Lister:
 
     def _list_column(self, version: str, resource: str, kind: str) -> bool:
         """Add the objects of a resource that the columns alone have; return whether they may be listed."""
-        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        codec = self._builder.create_column_codec(resource, f"{base}/{resource}", kind)
+        codec = self._builder.create_column_codec(resource, kinds.create_list_path(version, resource), kind)
         listed = self._list_if_allowed(codec)
         return listed is not None or self._builder.state.problems[resource].reason is kinds.UnknownReason.UNSERVED
 

@@ -7,7 +7,8 @@ from typing import TypeVar
 import msgspec
 
 from tallygate.cli.progress import track_size
-from tallygate.cluster.rejected_pods import CREATORS, EVENT, FAILED_CREATE
+from tallygate.cluster.kinds import CREATOR_RESOURCES, EVENT, create_list_path
+from tallygate.cluster.rejected_pods import FAILED_CREATE
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import ApiClient
@@ -56,11 +57,10 @@ def list_creators(
     Raises:
         ListError: if a list fails for another reason than a missing permission.
     """
-    for version, resource, kind in CREATORS:
-        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    for version, resource, kind in CREATOR_RESOURCES:
         selectors = {"fieldSelector": f"reason={FAILED_CREATE}"} if kind == EVENT else None
         try:
-            for page in list_raw_pages(client.get, f"{base}/{resource}", PAGE_SIZE, None, selectors):
+            for page in list_raw_pages(client.get, create_list_path(version, resource), PAGE_SIZE, None, selectors):
                 yield from ((kind, item) for item in page)
         except ApiError as failure:
             if failure.reason is not ApiErrorReason.FORBIDDEN:

@@ -53,7 +53,7 @@ _WATCHED_RESOURCES: Final = (
     NODE_POOL_CODEC.name,
     NODE_CLAIM_CODEC.name,
 )
-"""What is watched besides namespaces and pods."""
+"""The resources that are watched besides namespaces and pods."""
 _FORECAST_RESOURCES: Final = (
     kinds.QUOTAS,
     kinds.TEMPLATES,
@@ -61,7 +61,7 @@ _FORECAST_RESOURCES: Final = (
     kinds.PRIORITY_CLASSES,
     kinds.RUNTIME_CLASSES,
 )
-"""What a gate watches besides, for its forecasts."""
+"""The further resources that a gate watches, for its forecasts."""
 
 GetStatus = Callable[[str], InformerStatus]
 """A function that returns the status of the watch of a resource."""
@@ -180,7 +180,7 @@ class InformerQuotaLister:
 
 
 class InformerPodDefaults:
-    """What new pods get by the watched objects; while a watch is stale, its defaults are unknown, logged once."""
+    """The defaults of new pods by the watched objects; while a watch is stale they are unknown, logged once."""
 
     def __init__(self, get_status: GetStatus, log: Logger, store: namespaced_stores.PodDefaultsStore) -> None:
         self._get_status, self._store = get_status, store
