@@ -89,8 +89,8 @@ class PodDefaults(NamedTuple):
             spec = msgspec.structs.replace(spec, priority_class_name=self.priority_class)
         if spec.runtime_class_name and spec.runtime_class_name in self.runtime_classes:
             spec = complete_by_class(spec, self.runtime_classes[spec.runtime_class_name])
-        if spec.resources is not None and (completed := _complete_pod_level(spec, spec.resources)) is not spec.resources:
-            spec = msgspec.structs.replace(spec, resources=completed)
+        if spec.resources is not None:
+            spec = msgspec.structs.replace(spec, resources=_complete_pod_level(spec, spec.resources))
         return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
     def completes_containers(self, pod: core.Pod) -> bool:
