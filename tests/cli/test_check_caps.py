@@ -15,6 +15,8 @@ from tests.cli.cap_checks import CAP, check, namespaces, pod, workload
 
 NO_LIMIT_RANGES: dict[str, Any] = {"apiVersion": "v1", "kind": "LimitRangeList", "items": []}
 
+TWO_PODS = [("Deployment", "replicas"), ("Job", "parallelism")]
+
 
 def test_pods_that_fit_have_no_findings(tmp_path: Path) -> None:
     assert check(tmp_path, [pod("p", 3), pod("q", 2)], [*namespaces(a="yes"), pod("running", 3)]) == []
@@ -80,6 +82,15 @@ def test_a_workloads_own_pods_are_not_charged_twice(tmp_path: Path) -> None:
     assert check(tmp_path, [deployment], [*namespaces(a="yes"), *stored]) == []
     other = workload("Deployment", 2, {"app": "w", "tier": "b"}, replicas=1)
     assert [each[1] for each in check(tmp_path, [other], [*namespaces(a="yes"), *stored])] == ["TG205"]
+
+
+def test_workloads_of_one_name_are_charged_each(tmp_path: Path) -> None:
+    """Charge the pods of each of two kinds, whose objects may have one name."""
+    deployment, job = (workload(kind, 2, {"app": kind}, **{number: 2}) for kind, number in TWO_PODS)
+    assert check(tmp_path, [deployment, job], namespaces(a="yes")) == []
+    result = check(tmp_path, [deployment, job, pod("w", 1)], namespaces(a="yes"))
+    assert [each[:2] for each in result] == [("error", "TG201")]
+    assert "reserved 8, hard 8" in result[0][2]
 
 
 def test_a_workload_that_a_cap_denies_is_an_error(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from tallygate.cli.app import root
-from tests.cli.cap_checks import CAP, check, claim, device_class, namespaces, workload
+from tests.cli.cap_checks import CAP, check, claim, device_class, namespaces, pod, workload
 
 CLUSTER = [*namespaces(a="yes"), device_class()]
 
@@ -35,6 +35,12 @@ def claiming_workload(kind: str, **spec: Any) -> dict[str, Any]:
     body = workload(kind, 0, {"app": "w"}, **spec)
     body["spec"]["template"]["spec"] = claiming_pod()["spec"]
     return body
+
+
+def with_gpus(body: dict[str, Any], count: int) -> dict[str, Any]:
+    """Return the pod with requests for GPUs besides its claims."""
+    resources = pod("", count)["spec"]["containers"][0]["resources"]
+    return {**body, "spec": {**body["spec"], "containers": [{"name": "c", "resources": resources}]}}
 
 
 UNKNOWN = [("note", "TG408")]
@@ -72,6 +78,12 @@ UNKNOWN = [("note", "TG408")]
             [template(9)],
             [("error", "TG204")],
             id="no pod of a workload can ever run",
+        ),
+        pytest.param(
+            [with_gpus(claiming_pod(), 4), template(4), pod("q", 1)],
+            [],
+            [("error", "TG201")],
+            id="the claims of a pod are charged besides its own requests",
         ),
         pytest.param(
             [claiming_workload("StatefulSet", replicas=2), claiming_pod()],

@@ -304,8 +304,12 @@ def charge_claims(outcome: Outcome, nonce: str) -> RequestCharges | None:
 
 
 def create_consumer(request: AdmissionRequest, nonce: str) -> ChargedConsumer:
-    """Return the consumer for the pods of an object that is created; its nonce stands for the UID."""
-    return ChargedConsumer(nonce, request.namespace, request.name, nonce, Operation.CREATE)
+    """Return the consumer for the pods, or the claims, that are made for an object; its nonce stands for the UID.
+
+    It has no name: a ledger counts consumers of one name once (rule 13), and those of a Deployment, of a Job and of a
+    pod of the same name all exist.
+    """
+    return ChargedConsumer(nonce, request.namespace, "", nonce, Operation.CREATE)
 
 
 def _add_unknown(outcome: Outcome, messages: Iterable[str]) -> Outcome:
