@@ -18,11 +18,9 @@ from tallygate.cli.output.findings import (
     FindingSeverity,
     FindingSubject,
     RunSummary,
-    format_summary,
     is_failure,
-    summary_to_dict,
 )
-from tallygate.cli.output.tables import create_console
+from tallygate.cli.output.tables import create_console, print_findings
 from tests.cli.check_case import CASES, Case
 from tests.cli.terminal import run_in_terminal
 
@@ -134,6 +132,21 @@ def test_a_terminal_of_any_width_gets_the_whole_text(columns: int) -> None:
             assert "".join(part.split()) in "".join(plain.split())
 
 
+def test_a_pipe_gets_one_row_for_each_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    """Print a message of two lines as one, name an object once, and no control character of a manifest."""
+    subject = FindingSubject(0, "Pod", "team-a", "trainer\x1b[2J")
+    error = Finding("f", 1, 1, FindingSeverity.ERROR, "TG101", "one\ntwo", subject=subject)
+    seen = RunSummary("object", 1, 1)
+    seen.skipped_kinds["\x1b[2J"] = 1
+    print_findings("CheckReport", [error, error], seen, "table")
+    output = capsys.readouterr()
+    assert [("one two" in row, "trainer" in row) for row in output.out.splitlines()[1:]] == [
+        (True, True),
+        (True, False),
+    ]
+    assert "\x1b" not in output.out + output.err
+
+
 def test_no_color_switches_colours_off() -> None:
     """Print no colours; other attributes may stay (no-color.org)."""
     text = run_in_terminal(["check", "manifests"], 80, CASE.folder, NO_COLOR="1")
@@ -153,14 +166,14 @@ def test_a_summary_has_counts() -> None:
     seen.non_object_count = 1
     seen.notes.append("by the way")
     error = Finding("f", 1, 1, FindingSeverity.ERROR, "TG101", "m")
-    assert format_summary(seen, [error, error]) == [
+    assert seen.list_lines([error, error]) == [
         "2 policies in 1 file: 2 errors",
         "1 object not checked, since the kind is not read: RayCluster 1",
         "3 objects of other kinds skipped: ConfigMap 1, Service 2",
         "1 document skipped that is no object of Kubernetes",
         "by the way",
     ]
-    assert summary_to_dict(seen, [])["policies"] == 2
+    assert seen.to_dict([])["policies"] == 2
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from tallygate.admission.implied_requests import ImpliedIndex, ImpliedRequests, 
 from tallygate.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.admission.pod_view import PodView, ReplicaCount
 from tallygate.cli.check.created_pods import describe_limit_ranger
-from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.cli.framework import EXIT_FINDINGS, Command, UsageError, data_option
 from tallygate.cli.manifests.applied_objects import list_applied_objects
 from tallygate.cli.manifests.kind_manifests import find_defined_targets, report_unread_kinds
 from tallygate.cli.manifests.manifest_files import load_manifests
@@ -347,7 +347,7 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
     "With `pod`: the cluster to which the files are applied, for its LimitRanges, RuntimeClasses, classes of devices, "
     "templates of claims and labels of namespaces: a file of `tallygate snapshot`."
 )
-@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@data_option
 @click.pass_context
 def explain(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
@@ -385,15 +385,8 @@ def explain(  # noqa: PLR0913 -- one argument for each option
     if subject is None:
         _CODES.print_list("Code", code_catalog.list_codes(), output)
     else:
-        _explain_codes(code_catalog.find_codes(subject), output)
-
-
-def _explain_codes(codes: tuple[Code, ...], output: str) -> None:
-    if output != "table":
-        _CODES.print_list("Code", codes, output)
-        return
-    for code in codes:
-        tables.print_content(_render_code(code))
+        codes = code_catalog.find_codes(subject)
+        _CODES.print_list("Code", codes, output, lambda: tables.print_content(Lines(*map(_render_code, codes))))
 
 
 def _render_code(code: Code) -> Lines:
@@ -433,8 +426,8 @@ def _print_pods(explained: ExplainedPods, output: str) -> None:
     for calculation in explained.calculations:
         for note in calculation.notes:
             click.echo(escape_control(f"note: {calculation.location}: {calculation.title}: {note}"), err=True)
-    if output == "table":
-        for calculation in explained.calculations:
-            tables.print_content(render_calculation(calculation))
-    else:
-        tables.print_list("PodRequest", [calculation.to_dict() for calculation in explained.calculations], output)
+    calculations = explained.calculations
+    items = (calculation.to_dict() for calculation in calculations)
+    tables.print_list(
+        "PodRequest", items, output, lambda: tables.print_content(Group(*map(render_calculation, calculations)))
+    )

@@ -451,6 +451,10 @@ def output_option(command: F) -> F:
     )(command)
 
 
+data_option = click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+"""The option `-o` of a command that prints data (`tallygate.cli.output.tables.print_object`)."""
+
+
 def strict_option(command: F) -> F:
     """Add the option `--strict` to a command that reports findings."""
     return click.option("--strict", is_flag=True, help="Let warnings fail too.")(command)

@@ -18,7 +18,7 @@ from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity
 from tallygate.cli import framework
 from tallygate.cli.connection import Connection
 from tallygate.cli.output import tables
-from tallygate.cli.output.tables import Paragraph, align_rows, escape_control
+from tallygate.cli.output.tables import Paragraph, escape_control
 from tallygate.cli.predict import prediction_json
 from tallygate.cli.predict.cluster_input import read_cluster_input, read_prediction_policies
 from tallygate.cli.predict.new_node_lines import format_capacities
@@ -45,7 +45,7 @@ from tallygate.errors import TallygateError
     "-o json or -o yaml, instead of a cluster."
 )
 @policies_option
-@click.option("-o", "--output", type=click.Choice(framework.DATA_FORMATS), default="table", help="How to print it.")
+@framework.data_option
 @click.pass_context
 def headroom(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
@@ -82,10 +82,8 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     shapes = merge_shapes(written, cluster.pools.list_shapes())
     in_files.put_claims(cluster)
     capacities = list(_compute_capacities(all_pods, cluster, shapes))
-    if output == "table":
-        _print_capacities(capacities)
-    else:
-        tables.print_list("Headroom", prediction_json.convert_capacities(capacities, cluster), output)
+    items = prediction_json.convert_capacities(capacities, cluster)
+    tables.print_list("Headroom", items, output, lambda: _print_capacities(capacities))
     ctx.exit(framework.EXIT_FINDINGS if in_files.unread_count else 0)
 
 
@@ -93,8 +91,7 @@ def _print_capacities(capacities: Sequence[tuple[PodsToPlace, RemainingCapacity]
     for pods, capacity in capacities:
         tables.print_content(_format_capacity(pods, capacity))
         if capacity.copies_by_node:
-            rows = [(name, str(copies)) for name, copies in capacity.copies_by_node.items()]
-            click.echo("\n".join(align_rows(("NODE", "COPIES"), rows)))
+            click.echo(prediction_json.COPIES.align(capacity.copies_by_node.items()))
 
 
 def _compute_capacities(

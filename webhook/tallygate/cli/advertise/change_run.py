@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import starmap
 from typing import Any, Final
 
 import click
@@ -113,16 +114,15 @@ class ChangeRun:
         """Print the amounts of each node before and after the change, and the problems to stderr."""
         problems = [problem for changed in all_changed for problem in changed.problems]
         pairs = [(changed, change) for changed in all_changed for change in changed.changes]
-        if output == "table":
-            rows = [self._create_row(changed, change) for changed, change in pairs]
+
+        def print_text() -> None:
             titles = ("NODE", "RESOURCE", "WAS", "IS", "ALLOCATABLE", "USED", "STATE")
-            click.echo("\n".join(tables.align_rows(titles, rows)))
+            click.echo("\n".join(tables.align_rows(titles, starmap(self._create_row, pairs))))
             for problem in problems:
                 click.echo(f"tallygate: {tables.escape_control(problem)}", err=True)
-        else:
-            items = [self._convert(changed, change) for changed, change in pairs]
-            dry_run = self._request.dry_run
-            tables.print_list("AdvertisedResource", items, output, dryRun=dry_run, problems=problems)
+
+        items, dry_run = starmap(self._convert, pairs), self._request.dry_run
+        tables.print_list("AdvertisedResource", items, output, print_text, dryRun=dry_run, problems=problems)
 
     def _read_nodes(self) -> list[OwnedNode]:
         request = self._request

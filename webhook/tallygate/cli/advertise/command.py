@@ -11,7 +11,7 @@ from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.validation.node_and_quota import check_node_strictly, validate_node
 from tallygate.cli.advertise.change_run import ChangeRequest, ChangeRun
 from tallygate.cli.connection import Connection
-from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, connection_options
+from tallygate.cli.framework import EXIT_FINDINGS, Command, UsageError, connection_options, data_option
 from tallygate.kube.client import ApiClient
 from tallygate.objects.core import Node, NodeStatus
 from tallygate.policy.periods import PeriodError, parse_period
@@ -48,7 +48,7 @@ _NODE_PREFIXES = ("node/", "nodes/", "no/")
     help="How long to wait until the amounts are allocatable.",
 )
 @connection_options
-@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@data_option
 @click.pass_context
 def advertise(  # noqa: PLR0913  one argument for each option
     ctx: click.Context,

@@ -3,9 +3,9 @@
 The output of an audit: findings and summary in every format.
 """
 
-import sys
 import time
-from importlib.metadata import version
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ from tallygate.cli.audit.audit_source import AuditSource, ClusterNeeds
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
-from tallygate.cli.output import ci_formats, tables
-from tallygate.cli.output.findings import Finding, FindingSeverity, FindingSubject, finding_to_dict
+from tallygate.cli.output import tables
+from tallygate.cli.output.findings import Finding, FindingSeverity, FindingSubject
 from tallygate.cli.progress import display_progress
 from tallygate.cli.sources.options import load_usable_policies, require_one_source, snapshot_option
 from tallygate.kube.client import ClientConfig
@@ -39,63 +39,77 @@ _LEVELS = {
     Enforcement.AUDIT: FindingSeverity.NOTE,
 }
 _FILE_FIELDS = frozenset({"file", "line", "column", "document", "source"})
-_HEADER = ("LEVEL", "OBJECT", "FINDING")
-
-
-def print_findings(
-    result: AuditResult, remarks: list[str], report_counts: ReportCounts | None, output_format: str
-) -> None:
-    """Print findings to stdout, and the summary to stderr if the format has no place for it."""
-    findings = [_convert_finding(finding) for finding in result.findings.list_all()]
-    if output_format in framework.DATA_FORMATS[1:]:
-        content = {
-            "findings": [_convert_to_json(finding) for finding in findings],
-            "summary": _build_summary(result, remarks, report_counts),
-        }
-        tables.print_object("AuditReport", content, output_format)
-        return
-    if output_format == "sarif":
-        tables.print_data(ci_formats.create_sarif(findings, version("tallygate")), "json")
-    elif findings:
-        _print_table(findings)
-    for line in list_summary_lines(result, remarks, report_counts):
-        click.echo(tables.escape_control(line), err=True)
-
-
-def list_summary_lines(result: AuditResult, remarks: list[str], report_counts: ReportCounts | None) -> list[str]:
-    """Return the lines of the summary: the findings first, then the skipped objects."""
-    counts, coverage = result.findings.count_by_enforcement(), result.coverage
-    counts_text = ", ".join(
-        _format_count(counts[enforcement], level.value) for enforcement, level in _LEVELS.items() if counts[enforcement]
+_FINDINGS = tables.Columns(
+    *(
+        replace(column, is_named_once=False)
+        for column in tables.FINDINGS.columns
+        if column.heading != "WHERE" and column.key not in _FILE_FIELDS
     )
-    scope_text = (
-        f"{_format_count(coverage.evaluated.total(), 'object')} in {_format_count(result.namespace_count, 'namespace')}"
-    )
-    lines = [f"{scope_text}: {counts_text or 'nothing found'}"]
-    if hidden := _count_hidden(result):
-        lines.append(f"{hidden} more are counted and not shown: narrow the audit with --namespace")
-    if coverage.excluded:
-        names = ", ".join(sorted(coverage.excluded))
-        lines.append(
-            f"{_format_count(coverage.excluded.total(), 'object')} not evaluated in excluded namespaces: {names}"
+)
+"""The findings about objects of a cluster, which are in no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSummary:
+    """The summary of an audit, with the remarks of its source and the numbers of written reports, if any were."""
+
+    result: AuditResult
+    remarks: Sequence[str]
+    report_counts: ReportCounts | None
+
+    def list_lines(self, _findings: Sequence[Finding]) -> list[str]:
+        """Return the lines of the summary: the findings first, then the skipped objects."""
+        counts, coverage = self.result.findings.count_by_enforcement(), self.result.coverage
+        counts_text = ", ".join(
+            _format_count(counts[enforcement], level.value)
+            for enforcement, level in _LEVELS.items()
+            if counts[enforcement]
         )
-    skipped = [(coverage.ended, "pod that has ended", "pods that have ended")]
-    skipped.append(
-        (coverage.idle, "ReplicaSet or Job that creates no pods", "ReplicaSets and Jobs that create no pods")
-    )
-    skipped_texts = [
-        f"{number} {singular if number == 1 else plural}" for number, singular, plural in skipped if number
-    ]
-    if skipped_texts:
-        lines.append(f"skipped: {', '.join(skipped_texts)}")
-    if coverage.unreadable:
-        lines.append(f"{_format_count(coverage.unreadable, 'object')} could not be read")
-    return [
-        *lines,
-        *remarks,
-        *coverage.remarks,
-        *(_list_report_lines(report_counts) if report_counts is not None else ()),
-    ]
+        objects = _format_count(coverage.evaluated.total(), "object")
+        namespaces = _format_count(self.result.namespace_count, "namespace")
+        lines = [f"{objects} in {namespaces}: {counts_text or 'nothing found'}"]
+        if hidden := _count_hidden(self.result):
+            lines.append(f"{hidden} more are counted and not shown: narrow the audit with --namespace")
+        if coverage.excluded:
+            names = ", ".join(sorted(coverage.excluded))
+            lines.append(
+                f"{_format_count(coverage.excluded.total(), 'object')} not evaluated in excluded namespaces: {names}"
+            )
+        skipped = [(coverage.ended, "pod that has ended", "pods that have ended")]
+        skipped.append(
+            (coverage.idle, "ReplicaSet or Job that creates no pods", "ReplicaSets and Jobs that create no pods")
+        )
+        skipped_texts = [
+            f"{number} {singular if number == 1 else plural}" for number, singular, plural in skipped if number
+        ]
+        if skipped_texts:
+            lines.append(f"skipped: {', '.join(skipped_texts)}")
+        if coverage.unreadable:
+            lines.append(f"{_format_count(coverage.unreadable, 'object')} could not be read")
+        return [
+            *lines,
+            *self.remarks,
+            *coverage.remarks,
+            *(_list_report_lines(self.report_counts) if self.report_counts is not None else ()),
+        ]
+
+    def to_dict(self, _findings: Sequence[Finding]) -> dict[str, Any]:
+        """Return the summary as plain data."""
+        counts, coverage = self.result.findings.count_by_enforcement(), self.result.coverage
+        summary: dict[str, Any] = {
+            "objects": dict(sorted(coverage.evaluated.items())),
+            "namespaces": self.result.namespace_count,
+            **{f"{level.value}s": counts[enforcement] for enforcement, level in _LEVELS.items()},
+            "notShown": _count_hidden(self.result),
+            "excluded": dict(sorted(coverage.excluded.items())),
+            "ended": coverage.ended,
+            "idle": coverage.idle,
+            "unreadable": coverage.unreadable,
+            "remarks": [*self.remarks, *coverage.remarks],
+        }
+        if self.report_counts is not None:
+            summary["reports"] = asdict(self.report_counts)
+        return summary
 
 
 def _list_report_lines(report_counts: ReportCounts) -> list[str]:
@@ -118,21 +132,6 @@ def _count_hidden(result: AuditResult) -> int:
     return result.findings.count_by_enforcement().total() - len(result.findings.list_all())
 
 
-def _print_table(findings: list[Finding]) -> None:
-    if tables.create_console(sys.stdout).is_terminal:
-        tables.print_content(tables.format_findings(findings))
-        return
-    rows = (
-        (
-            finding.severity.value,
-            str(finding.subject),
-            f"{finding.field_message} ({finding.code}, {finding.attribution})",
-        )
-        for finding in findings
-    )
-    click.echo("\n".join(tables.align_rows(_HEADER, rows)))
-
-
 def _convert_finding(audit_finding: AuditFinding) -> Finding:
     subject, problem = audit_finding.subject, audit_finding.problem
     return Finding(
@@ -147,35 +146,6 @@ def _convert_finding(audit_finding: AuditFinding) -> Finding:
         FindingSubject(0, subject.kind, subject.namespace, subject.name),
         audit_finding.policy_reason,
     )
-
-
-def _convert_to_json(finding: Finding) -> dict[str, Any]:
-    return {name: value for name, value in finding_to_dict(finding).items() if name not in _FILE_FIELDS}
-
-
-def _build_summary(result: AuditResult, remarks: list[str], report_counts: ReportCounts | None) -> dict[str, Any]:
-    counts, coverage = result.findings.count_by_enforcement(), result.coverage
-    summary: dict[str, Any] = {
-        "objects": dict(sorted(coverage.evaluated.items())),
-        "namespaces": result.namespace_count,
-        **{f"{level.value}s": counts[enforcement] for enforcement, level in _LEVELS.items()},
-        "notShown": _count_hidden(result),
-        "excluded": dict(sorted(coverage.excluded.items())),
-        "ended": coverage.ended,
-        "idle": coverage.idle,
-        "unreadable": coverage.unreadable,
-        "remarks": [*remarks, *coverage.remarks],
-    }
-    if report_counts is not None:
-        summary["reports"] = {
-            "api": report_counts.api,
-            "written": report_counts.written,
-            "unchanged": report_counts.unchanged,
-            "removed": report_counts.removed,
-            "failed": report_counts.failed,
-            "failures": report_counts.failures,
-        }
-    return summary
 
 
 def _format_count(number: int, noun: str) -> str:
@@ -254,7 +224,9 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     report_counts: ReportCounts | None = None
     if reports is not None and api is not None:
         report_counts = _write_reports(reports, api, result, scope)
-    print_findings(result, [*policies_remark, *remarks], report_counts, output)
+    findings = list(map(_convert_finding, result.findings.list_all()))
+    summary = AuditSummary(result, [*policies_remark, *remarks], report_counts)
+    tables.print_findings("AuditReport", findings, summary, output, _FINDINGS)
     ctx.exit(_choose_exit_code(result, report_counts, strict=strict))
 
 

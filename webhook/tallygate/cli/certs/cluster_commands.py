@@ -19,7 +19,7 @@ from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAUL
 from tallygate.admission.workload_resources import WorkloadResource, select_resources
 from tallygate.cli.certs.command import FOLDER_ARGUMENT, convert_certificates, convert_errors, create_certificate_table
 from tallygate.cli.connection import Connection
-from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, connection_options
+from tallygate.cli.framework import EXIT_FINDINGS, Command, UsageError, connection_options, data_option
 from tallygate.cli.output import tables
 from tallygate.cli.sources.options import load_usable_policies, require_one_source
 from tallygate.kube.api_errors import ApiError
@@ -55,7 +55,7 @@ _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 @click.option(
     "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
 )
-@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@data_option
 @connection_options
 @click.pass_context
 def status(  # each is an option
@@ -75,10 +75,12 @@ def status(  # each is an option
         cluster = KubernetesCertificateStore(create_client(connection.load()), (namespace, secret_name), name)
         registered, stored = cluster.read_webhook_trust(), cluster.read_secret()
     secret_status = create_status(stored.state if stored else None, registered, datetime.now(UTC))
-    if output == "table":
-        tables.print_content(_render_status(secret_status))
-    else:
-        tables.print_object("CertificateStatus", _convert_status(secret_status), output)
+    tables.print_object(
+        "CertificateStatus",
+        lambda: _convert_status(secret_status),
+        output,
+        lambda: tables.print_content(_render_status(secret_status)),
+    )
     ctx.exit(EXIT_FINDINGS if secret_status.problems else 0)
 
 

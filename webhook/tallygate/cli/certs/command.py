@@ -14,7 +14,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyCommand, LazyGroup, UsageError
+from tallygate.cli.framework import EXIT_FINDINGS, LazyCommand, LazyGroup, UsageError, data_option
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import Column, Columns, FittedTable, create_table
 from tallygate_certs.certificate_names import CertificateNames, create_service_names, parse_names
@@ -123,7 +123,7 @@ def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None
     ),
 )
 @FOLDER_ARGUMENT
-@click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@data_option
 @click.pass_context
 def show(ctx: click.Context, folder: Path, output: str) -> None:
     """Show the certificates in FOLDER: names, lifetimes, whether a renewal is due, and everything that is wrong.
@@ -132,10 +132,12 @@ def show(ctx: click.Context, folder: Path, output: str) -> None:
     """
     with convert_errors():
         overview = overview_of(folder, datetime.now(UTC))
-    if output == "table":
-        tables.print_content(_render_overview(overview))
-    else:
-        tables.print_object("CertificateReport", _convert_overview(overview), output)
+    tables.print_object(
+        "CertificateReport",
+        lambda: _convert_overview(overview),
+        output,
+        lambda: tables.print_content(_render_overview(overview)),
+    )
     ctx.exit(EXIT_FINDINGS if overview.problems else 0)
 
 

@@ -67,10 +67,14 @@ def render_reports(reports: Sequence[CheckReport], width: int) -> Group:
 
 
 def print_reports(reports: Sequence[CheckReport]) -> None:
-    """Print the reports. Fix commands are never wrapped, so that a user can copy them from a terminal of any width."""
+    """Print the reports, and the counts on stderr.
+
+    Fix commands are never wrapped, so that a user can copy them from a terminal of any width.
+    """
     terminal = tables.create_console(sys.stdout)
     width = min(terminal.width, _MAX_WIDTH)
     terminal.print(render_reports(reports, width), soft_wrap=True)
+    click.echo(format_summary(reports), err=True)
 
 
 def _render_report(report: CheckReport, width: int) -> Iterator[RenderableType]:
@@ -152,7 +156,7 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
 )
 @click.option("--strict", is_flag=True, help="Let WARN and UNKNOWN fail too.")
 @framework.connection_options
-@click.option("-o", "--output", type=click.Choice(framework.DATA_FORMATS), default="table", help="How to print it.")
+@framework.data_option
 @click.pass_context
 def doctor(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
@@ -180,11 +184,7 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
     reports = run_checks(
         gather_facts(connection.load(), DoctorRequest(name, namespace, given, monitors, connection.list_options()))
     )
-    if output == "table":
-        print_reports(reports)
-        click.echo(format_summary(reports), err=True)
-    else:
-        tables.print_object("DoctorReport", convert_reports(reports), output)
+    tables.print_object("DoctorReport", lambda: convert_reports(reports), output, lambda: print_reports(reports))
     ctx.exit(framework.EXIT_FINDINGS if any(_is_finding(report, strict=strict) for report in reports) else 0)
 
 

@@ -1,4 +1,4 @@
-"""Findings and the summary of a run, as values and as plain data for `-o json` and `-o yaml`.
+"""Findings and the summary of a run.
 
 A finding is one problem of one file, from any check, ready to be printed. The summary counts the checked objects and
 their findings.
@@ -8,9 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
-
-from tallygate.cli.output import code_catalog
+from typing import Any, Protocol
 
 STDIN_NAME = "<stdin>"
 """The file of findings about stdin."""
@@ -38,6 +36,10 @@ class FindingSubject:
         """Return a text such as `Pod team-a/trainer`, without the unknown parts."""
         qualified_name = "/".join(part for part in (self.namespace, self.name) if part)
         return f"{self.kind} {qualified_name}".strip()
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the kind, the namespace and the name."""
+        return {"kind": self.kind, "namespace": self.namespace, "name": self.name}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,6 +83,16 @@ class Finding:
         return f"{self.reporter}: {self.why}" if self.why else self.reporter
 
 
+class Summary(Protocol):
+    """The summary of a report: lines for stderr, or data for a format that has a place for it."""
+
+    def list_lines(self, findings: Sequence[Finding]) -> list[str]:
+        """Return the lines of the summary."""
+
+    def to_dict(self, findings: Sequence[Finding]) -> dict[str, Any]:
+        """Return the summary as plain data."""
+
+
 @dataclass(slots=True)
 class RunSummary:
     """The numbers of a run. `item_count` counts the items named `noun`.
@@ -97,34 +109,46 @@ class RunSummary:
     non_object_count: int = 0
     notes: list[str] = field(default_factory=list)
 
+    def list_lines(self, findings: Sequence[Finding]) -> list[str]:
+        """Return the lines of the summary."""
+        severity_counts = count_severities(findings)
+        counts_text = ", ".join(
+            _format_count(severity_counts[severity], severity.value)
+            for severity in FindingSeverity
+            if severity_counts[severity]
+        )
+        items = _format_count(self.item_count, self.noun)
+        files = _format_count(self.file_count, "file")
+        lines = [f"{items} in {files}: {counts_text or 'nothing found'}"]
+        for kinds, text in (
+            (self.unread_kinds, "not checked, since the kind is not read"),
+            (self.skipped_kinds, "of other kinds skipped"),
+        ):
+            if kinds:
+                listed = ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items()))
+                lines.append(f"{_format_count(kinds.total(), 'object')} {text}: {listed}")
+        if self.non_object_count:
+            verb = "is no object" if self.non_object_count == 1 else "are no objects"
+            lines.append(f"{_format_count(self.non_object_count, 'document')} skipped that {verb} of Kubernetes")
+        return lines + self.notes
+
+    def to_dict(self, findings: Sequence[Finding]) -> dict[str, Any]:
+        """Return the summary as plain data."""
+        severity_counts = count_severities(findings)
+        return {
+            "files": self.file_count,
+            f"{self.noun}s" if not self.noun.endswith("y") else "policies": self.item_count,
+            **{f"{severity.value}s": severity_counts[severity] for severity in FindingSeverity},
+            "notRead": dict(sorted(self.unread_kinds.items())),
+            "passedOver": dict(sorted(self.skipped_kinds.items())),
+            "notObjects": self.non_object_count,
+            "remarks": self.notes,
+        }
+
 
 def count_severities(findings: Sequence[Finding]) -> Counter[FindingSeverity]:
     """Return the number of findings of each severity."""
     return Counter(finding.severity for finding in findings)
-
-
-def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list[str]:
-    """Return the lines of the summary."""
-    severity_counts = count_severities(findings)
-    counts_text = ", ".join(
-        _format_count(severity_counts[severity], severity.value)
-        for severity in FindingSeverity
-        if severity_counts[severity]
-    )
-    items = _format_count(run_summary.item_count, run_summary.noun)
-    files = _format_count(run_summary.file_count, "file")
-    lines = [f"{items} in {files}: {counts_text or 'nothing found'}"]
-    for kinds, text in (
-        (run_summary.unread_kinds, "not checked, since the kind is not read"),
-        (run_summary.skipped_kinds, "of other kinds skipped"),
-    ):
-        if kinds:
-            listed = ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items()))
-            lines.append(f"{_format_count(kinds.total(), 'object')} {text}: {listed}")
-    if run_summary.non_object_count:
-        verb = "is no object" if run_summary.non_object_count == 1 else "are no objects"
-        lines.append(f"{_format_count(run_summary.non_object_count, 'document')} skipped that {verb} of Kubernetes")
-    return lines + run_summary.notes
 
 
 def is_failure(findings: Sequence[Finding], *, strict: bool) -> bool:
@@ -133,52 +157,7 @@ def is_failure(findings: Sequence[Finding], *, strict: bool) -> bool:
     return bool(severity_counts[FindingSeverity.ERROR] or (strict and severity_counts[FindingSeverity.WARNING]))
 
 
-def summary_to_dict(run_summary: RunSummary, findings: Sequence[Finding]) -> dict[str, object]:
-    """Return the summary as plain data."""
-    severity_counts = count_severities(findings)
-    return {
-        "files": run_summary.file_count,
-        f"{run_summary.noun}s" if not run_summary.noun.endswith("y") else "policies": run_summary.item_count,
-        **{f"{severity.value}s": severity_counts[severity] for severity in FindingSeverity},
-        "notRead": dict(sorted(run_summary.unread_kinds.items())),
-        "passedOver": dict(sorted(run_summary.skipped_kinds.items())),
-        "notObjects": run_summary.non_object_count,
-        "remarks": run_summary.notes,
-    }
-
-
 def _format_count(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{number} {noun}s"
-
-
-def findings_to_dict(findings: Sequence[Finding], run_summary: RunSummary) -> dict[str, Any]:
-    """Return findings and summary as plain data, with keys as in Kubernetes' JSON.
-
-    A change of the meaning of a key is a breaking change.
-    """
-    return {
-        "findings": [finding_to_dict(finding) for finding in findings],
-        "summary": summary_to_dict(run_summary, findings),
-    }
-
-
-def finding_to_dict(finding: Finding) -> dict[str, Any]:
-    """Return a finding as plain data."""
-    subject = finding.subject
-    return {
-        "file": finding.file,
-        "line": finding.line,
-        "column": finding.column,
-        "level": finding.severity.value,
-        "code": finding.code,
-        "name": code_catalog.get_code(finding.code).slug,
-        "message": finding.message,
-        "by": finding.reporter,
-        "why": finding.why,
-        "field": finding.field,
-        "document": subject.document,
-        "object": {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name},
-        "source": subject.origin,
-    }

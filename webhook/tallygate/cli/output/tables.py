@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Generic, TextIO, TypeVar
 
@@ -18,8 +20,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
 from tallygate.cli.framework import DATA_FORMATS
-from tallygate.cli.output import ci_formats
-from tallygate.cli.output.findings import Finding, FindingSeverity, RunSummary, findings_to_dict, format_summary
+from tallygate.cli.output import ci_formats, code_catalog
+from tallygate.cli.output.findings import Finding, FindingSeverity, Summary
 
 R = TypeVar("R")
 
@@ -160,6 +162,16 @@ def _create_line(parts: Sequence[Text]) -> Text:
     return line
 
 
+_BAR_WIDTH = 10
+"""The width of a bar in characters."""
+
+
+def format_bar(used: int, charged: int, total: int) -> str:
+    """Return a bar of the used, then the other charged, then the free amount in tenths of a total, full above it."""
+    filled, full = (min(_BAR_WIDTH, -(-amount * _BAR_WIDTH // total)) for amount in (used, max(used, charged)))
+    return "█" * filled + "▒" * (full - filled) + "░" * (_BAR_WIDTH - full)
+
+
 API_VERSION = "tallygate.dev/v1"
 """The version of all output as JSON and YAML (docs/reference/commands.md)."""
 
@@ -170,18 +182,6 @@ _SEVERITY_STYLES = {FindingSeverity.ERROR: "bold red", FindingSeverity.WARNING: 
 def escape_control(text: str) -> str:
     """Return a text whose control characters are replaced, so that a terminal only displays it."""
     return text.translate(_CONTROL_CHARACTERS)
-
-
-def create_finding_table(findings: Sequence[Finding]) -> FittedTable:
-    """Return one row per finding, for pipes; successive findings about one object name it once."""
-    cells, previous = [], ""
-    for finding in findings:
-        subject = _format_subject(finding)
-        cells.append(
-            (finding.location, finding.severity.value, subject if subject != previous else "", _format_message(finding))
-        )
-        previous = subject
-    return create_table(("WHERE", "LEVEL", "OBJECT", "FINDING"), cells)
 
 
 def format_findings(findings: Sequence[Finding]) -> Group:
@@ -241,14 +241,24 @@ def print_content(content: RenderableType) -> None:
         click.echo(line.rstrip(), color=output.is_terminal)
 
 
-def print_list(kind: str, items: Sequence[Any], output_format: str, **others: Any) -> None:
-    """Print a list of a stable kind, with other fields besides its items, as JSON or YAML."""
-    print_object(f"{kind}List", {"items": list(items), **others}, output_format)
+def print_list(
+    kind: str, items: Iterable[Any], output_format: str, print_text: Callable[[], object], **others: Any
+) -> None:
+    """Print a list of a stable kind, with other fields besides its items, as `print_object` does."""
+    print_object(f"{kind}List", lambda: {"items": list(items), **others}, output_format, print_text)
 
 
-def print_object(kind: str, content: Mapping[str, Any], output_format: str) -> None:
-    """Print an object of a stable kind as JSON or YAML. A change of the meaning of a key is a new version."""
-    print_data({"apiVersion": API_VERSION, "kind": kind, **content}, output_format)
+def print_object(
+    kind: str, convert: Callable[[], Mapping[str, Any]], output_format: str, print_text: Callable[[], object]
+) -> None:
+    """Print an object of a stable kind for people by `print_text`, or as JSON or YAML with the fields by `convert`.
+
+    A change of the meaning of a key is a new version.
+    """
+    if output_format == DATA_FORMATS[0]:
+        print_text()
+    else:
+        print_data({"apiVersion": API_VERSION, "kind": kind, **convert()}, output_format)
 
 
 def print_data(content: Any, output_format: str) -> None:
@@ -265,13 +275,14 @@ class Column(Generic[R]):
 
     `heading` is its title in a table, `key` its name in JSON and YAML; a value without one of them is not there.
     `value` returns it: by default the attribute `key` of a record. `text` is its form in a table: by default the
-    value, and a dash for none.
+    value, and a dash for none. With `is_named_once` a table leaves out a text that is also in the row above.
     """
 
     heading: str
     key: str
     value: Callable[[R], Any] | None = None
     text: Callable[[R], str] | None = None
+    is_named_once: bool = False
 
     def get(self, record: R) -> Any:
         """Return the value for JSON and YAML."""
@@ -299,30 +310,66 @@ class Columns(Generic[R]):
 
     def list_rows(self, records: Iterable[R]) -> list[list[str]]:
         """Return the rows of a table."""
-        return [[column.format(record) for column in self._in_table] for record in records]
+        rows = [[column.format(record) for column in self._in_table] for record in records]
+        for index, column in enumerate(self._in_table):
+            if column.is_named_once:
+                for above, row in reversed([*pairwise(rows)]):
+                    row[index] = row[index] * (row[index] != above[index])
+        return rows
 
     def align(self, records: Iterable[R]) -> str:
         """Return a table as plain lines, never folded."""
         return "\n".join(align_rows(self.headings, self.list_rows(records)))
 
-    def print_list(self, kind: str, records: Iterable[R], output_format: str, **others: Any) -> None:
-        """Print records of a kind as a table, or with other fields as JSON or YAML."""
-        if output_format == DATA_FORMATS[0]:
-            print_content(create_table(self.headings, self.list_rows(records)))
-        else:
-            print_list(kind, [self.to_dict(record) for record in records], output_format, **others)
+    def print_list(
+        self,
+        kind: str,
+        records: Sequence[R],
+        output_format: str,
+        print_text: Callable[[], object] | None = None,
+        **others: Any,
+    ) -> None:
+        """Print records of a kind as a table or by `print_text`, or with other fields as JSON or YAML."""
+        print_text = print_text or (lambda: print_content(create_table(self.headings, self.list_rows(records))))
+        print_list(kind, map(self.to_dict, records), output_format, print_text, **others)
 
 
-def print_findings(kind: str, findings: Sequence[Finding], run_summary: RunSummary, output_format: str) -> None:
+FINDINGS = Columns[Finding](
+    Column("WHERE", "", attrgetter("location")),
+    Column("", "file"),
+    Column("", "line"),
+    Column("", "column"),
+    Column("LEVEL", "level", lambda finding: finding.severity.value),
+    Column("", "code"),
+    Column("", "name", lambda finding: code_catalog.get_code(finding.code).slug),
+    Column("", "message"),
+    Column("", "by", attrgetter("reporter")),
+    Column("", "why"),
+    Column("", "field"),
+    Column("", "document", attrgetter("subject.document")),
+    Column("OBJECT", "object", lambda finding: finding.subject.to_dict(), _format_subject, is_named_once=True),
+    Column("", "source", attrgetter("subject.origin")),
+    Column("FINDING", "", lambda finding: f"{finding.field_message} ({finding.code}, {finding.attribution})"),
+)
+"""The findings of a command about files; each line of a pipe is one finding."""
+
+
+def print_findings(
+    kind: str,
+    findings: Sequence[Finding],
+    summary: Summary,
+    output_format: str,
+    columns: Columns[Finding] = FINDINGS,
+) -> None:
     """Print findings to stdout in one format, and the summary to stderr if the format has no place for it.
 
-    `kind` is the kind of the report as JSON or YAML.
+    `kind` is the kind of the report as JSON or YAML. A terminal gets a paragraph for each finding.
     """
+
+    def convert() -> dict[str, Any]:
+        return {"findings": list(map(columns.to_dict, findings)), "summary": summary.to_dict(findings)}
+
     match output_format:
-        case "table":
-            if findings:
-                terminal = create_console(sys.stdout).is_terminal
-                print_content(format_findings(findings) if terminal else create_finding_table(findings))
         case "github":
             for line in ci_formats.format_github(findings):
                 click.echo(line)
@@ -331,7 +378,14 @@ def print_findings(kind: str, findings: Sequence[Finding], run_summary: RunSumma
 
             print_data(ci_formats.create_sarif(findings, version("tallygate")), "json")
         case _:
-            print_object(kind, findings_to_dict(findings, run_summary), output_format)
+            print_object(kind, convert, output_format, lambda: _print_finding_table(findings, columns))
     if output_format not in DATA_FORMATS[1:]:
-        for line in format_summary(run_summary, findings):
-            click.echo(line, err=True)
+        for line in summary.list_lines(findings):
+            click.echo(escape_control(line), err=True)
+
+
+def _print_finding_table(findings: Sequence[Finding], columns: Columns[Finding]) -> None:
+    if findings and create_console(sys.stdout).is_terminal:
+        print_content(format_findings(findings))
+    elif findings:
+        click.echo(columns.align(findings))

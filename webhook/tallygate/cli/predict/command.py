@@ -27,7 +27,7 @@ from tallygate.cli.connection import Connection
 from tallygate.cli.manifests.applied_objects import list_applied_objects
 from tallygate.cli.manifests.manifest_files import STDIN
 from tallygate.cli.output import tables
-from tallygate.cli.predict import cluster_input, prediction_json, prediction_text
+from tallygate.cli.predict import cluster_input, node_table, prediction_json, prediction_text
 from tallygate.cli.predict.new_node_lines import FITS, add_new_nodes
 from tallygate.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, read_pods_to_place
 from tallygate.cli.predict.prediction_details import PredictionDetails, predict_pods
@@ -187,7 +187,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     '{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}".',
 )
 @click.option("-v", "--verbose", is_flag=True, help="List every node: its answer, scores, utilization and reasons.")
-@click.option("-o", "--output", type=click.Choice(framework.DATA_FORMATS), default="table", help="How to print it.")
+@framework.data_option
 @click.pass_context
 def predict(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
@@ -322,18 +322,22 @@ def _predict_all(
 def _print_predictions(
     predictions: Sequence[PredictionDetails], cluster: Cluster, output: str, *, verbose: bool
 ) -> None:
-    if output != "table":
-        tables.print_list("Prediction", prediction_json.convert_predictions(predictions, cluster), output)
-        return
+    items = prediction_json.convert_predictions(predictions, cluster)
+    tables.print_list("Prediction", items, output, lambda: _print_texts(predictions, verbose=verbose))
+
+
+def _print_texts(predictions: Sequence[PredictionDetails], *, verbose: bool) -> None:
     is_terminal = tables.create_console(sys.stdout).is_terminal
     for details in predictions:
         tables.print_content(prediction_text.format_prediction(details))
-        if verbose and details.node_lines and is_terminal:
-            tables.print_content(prediction_text.create_node_table(details.node_lines))
-            if (pools := prediction_text.create_pool_table(details.node_lines)) is not None:
-                tables.print_content(pools)
-        elif verbose and details.node_lines:
-            rows = prediction_text.format_rows(details.node_lines)
-            click.echo("\n".join([*rows, *prediction_text.format_pool_rows(details.node_lines)]))
+        if verbose and details.node_lines:
+            pools = node_table.list_pool_rows(details.node_lines)
+            if is_terminal:
+                tables.print_content(node_table.create_node_table(details.node_lines))
+                if pools:
+                    tables.print_content(tables.create_table(node_table.POOL_HEADINGS, pools))
+            else:
+                pool_lines = tables.align_rows(node_table.POOL_HEADINGS, pools) if pools else []
+                click.echo("\n".join([node_table.NODES.align(details.node_lines), *pool_lines]))
         if verbose and details.new_nodes:
             click.echo(FITS.align(details.new_nodes))

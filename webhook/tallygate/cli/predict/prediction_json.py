@@ -1,38 +1,42 @@
 """Predictions as plain data, for `-o json` and `-o yaml`. Amounts are milli-cpu for cpu and whole units otherwise."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from tallygate.accounting.amounts import is_milli
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.pod_info import PodInfo
-from tallygate.accounting.node_fit import Shortfall
 from tallygate.accounting.scheduling.assumed_devices import CopyClaims
-from tallygate.accounting.scheduling.device_shortfalls import DeviceHolder, DeviceShortfall, NodePool, PoolShortfall
+from tallygate.accounting.scheduling.device_shortfalls import DeviceShortfall, PoolShortfall
 from tallygate.accounting.scheduling.evictions import EvictionOption
 from tallygate.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis, ScatteredAmount
 from tallygate.accounting.scheduling.plugins.resource_claims import get_allocation
 from tallygate.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.accounting.scheduling.released_claims import ReleasedClaim
 from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity
+from tallygate.cli.output.tables import Column, Columns
 from tallygate.cli.predict.new_node_lines import FITS, convert_new_node_capacities
+from tallygate.cli.predict.node_table import NODES, holder_to_dict, shortfall_to_dict
 from tallygate.cli.predict.pods_to_place import PodsToPlace
-from tallygate.cli.predict.prediction_details import NodeLine, PredictionDetails
-from tallygate.cli.predict.prediction_text import get_node_feasibility
+from tallygate.cli.predict.prediction_details import PredictionDetails
 from tallygate.cli.predict.review_pods import Rejection
 from tallygate.objects.meta import ObjectMeta
 
+COPIES = Columns[tuple[str, int]](Column("NODE", "node", itemgetter(0)), Column("COPIES", "copies", itemgetter(1)))
+"""The number of copies on each node."""
 
-def convert_predictions(predictions: Iterable[PredictionDetails], cluster: Cluster) -> list[dict[str, Any]]:
-    """Return every prediction, in order."""
-    return [_prediction_to_dict(prediction) | _version_to_dict(cluster) for prediction in predictions]
+
+def convert_predictions(predictions: Iterable[PredictionDetails], cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """Yield every prediction, in order."""
+    return (_prediction_to_dict(prediction) | _version_to_dict(cluster) for prediction in predictions)
 
 
 def convert_capacities(
     capacities: Iterable[tuple[PodsToPlace, RemainingCapacity]], cluster: Cluster
-) -> list[dict[str, Any]]:
-    """Return the remaining capacity for each object."""
-    return [_capacity_to_dict(pods, capacity) | _version_to_dict(cluster) for pods, capacity in capacities]
+) -> Iterator[dict[str, Any]]:
+    """Yield the remaining capacity for each object."""
+    return (_capacity_to_dict(pods, capacity) | _version_to_dict(cluster) for pods, capacity in capacities)
 
 
 def _version_to_dict(cluster: Cluster) -> dict[str, Any]:
@@ -42,9 +46,9 @@ def _version_to_dict(cluster: Cluster) -> dict[str, Any]:
 
 def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[str, Any]:
     return {
-        "object": _object_to_dict(pods),
+        "object": pods.subject.to_dict(),
         "copies": capacity.total,
-        "nodes": [{"node": name, "copies": copies} for name, copies in capacity.copies_by_node.items()],
+        "nodes": list(map(COPIES.to_dict, capacity.copies_by_node.items())),
         "message": capacity.message,
         "limits": [{"reason": reason, "nodes": nodes} for reason, nodes in capacity.limiting_reasons.items()],
         "unknown": list(capacity.unmodelled),
@@ -56,13 +60,13 @@ def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[st
 def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
     prediction, result = details.prediction, details.prediction.next_result
     content = {
-        "object": _object_to_dict(details.pods),
+        "object": details.pods.subject.to_dict(),
         "verdict": details.feasibility.value,
         "copies": details.count,
         "placed": prediction.placed_count,
         "of": details.pods.noun,
         "rejected": _rejection_to_dict(details.rejection),
-        "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
+        "on": list(map(COPIES.to_dict, details.copies_by_node.items())),
         "devices": list(_list_devices(details.claims_by_copy)),
         "feasibleNodes": details.feasible_count,
         "message": result.message if result else None,
@@ -84,7 +88,9 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "newNodes": list(map(FITS.to_dict, details.new_nodes)),
     }
     return content | (
-        {"nodes": [_node_line_to_dict(line) for line in details.node_lines]} if details.node_lines else {}
+        {"nodes": [_diagnosis_to_dict(line.diagnosis) | NODES.to_dict(line) for line in details.node_lines]}
+        if details.node_lines
+        else {}
     )
 
 
@@ -97,11 +103,6 @@ def _rejection_to_dict(rejection: Rejection | None) -> dict[str, Any] | None:
         for finding in rejection.findings
     ]
     return {"pods": rejection.count, "reasons": reasons}
-
-
-def _object_to_dict(pods: PodsToPlace) -> dict[str, str]:
-    subject = pods.subject
-    return {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
 
 
 def _list_devices(claims_by_copy: Sequence[CopyClaims]) -> Iterator[dict[str, Any]]:
@@ -122,25 +123,13 @@ def _list_devices(claims_by_copy: Sequence[CopyClaims]) -> Iterator[dict[str, An
                 }
 
 
-def _node_line_to_dict(line: NodeLine) -> dict[str, Any]:
-    scores = {"NodeResourcesFit": line.allocation_score, "NodeResourcesBalancedAllocation": line.balance_score}
-    return {
-        **_diagnosis_to_dict(line.diagnosis),
-        "answer": get_node_feasibility(line),
-        "copies": line.copies,
-        "scores": scores,
-        "tightest": _shortfall_to_dict(line.tightest),
-        "pools": [_pool_to_dict(pool) for pool in line.pools],
-    }
-
-
 def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
     return {
         "node": diagnosis.name,
         "fits": not diagnosis.reasons,
         "ever": diagnosis.can_ever_run,
         "reasons": list(diagnosis.reasons),
-        "shortfalls": [_shortfall_to_dict(shortfall) for shortfall in diagnosis.shortfalls],
+        "shortfalls": [shortfall_to_dict(shortfall) for shortfall in diagnosis.shortfalls],
         "consumers": [_consumer_to_dict(consumer) for consumer in diagnosis.consumers],
         "deviceShortfalls": [_device_shortfall_to_dict(shortfall) for shortfall in diagnosis.device_shortfalls],
     }
@@ -165,27 +154,8 @@ def _pool_shortfall_to_dict(pool: PoolShortfall) -> dict[str, Any]:
         "problem": pool.problem or None,
         "devices": pool.devices,
         "free": pool.free,
-        "allocated": [_holder_to_dict(holder) | {"devices": count} for holder, count in pool.in_use.items()],
+        "allocated": [holder_to_dict(holder) | {"devices": count} for holder, count in pool.in_use.items()],
         "unsuitable": [{"reason": reason, "devices": count} for reason, count in pool.mismatches.items()],
-    }
-
-
-def _holder_to_dict(holder: DeviceHolder) -> dict[str, Any]:
-    return {"claim": holder.claim or None, "pods": list(holder.pods)}
-
-
-def _pool_to_dict(pool: NodePool) -> dict[str, Any]:
-    return {
-        "pool": pool.name,
-        "problem": pool.problem or None,
-        "devices": [
-            {
-                "device": device.name,
-                "allocatedTo": [_holder_to_dict(holder) for holder in device.holders],
-                "taints": list(device.taints),
-            }
-            for device in pool.devices
-        ],
     }
 
 
@@ -196,18 +166,6 @@ def _amount_in_parts_to_dict(scattered: ScatteredAmount) -> dict[str, Any]:
         "requests": scattered.requested,
         "free": scattered.free,
         "most": scattered.most,
-    }
-
-
-def _shortfall_to_dict(shortfall: Shortfall) -> dict[str, Any]:
-    return {
-        "resource": shortfall.resource,
-        "unit": "milli" if is_milli(shortfall.resource) else "whole",
-        "requests": shortfall.requested,
-        "allocatable": shortfall.allocatable,
-        "used": shortfall.used,
-        "free": shortfall.free,
-        "short": max(shortfall.short, 0),
     }
 
 

@@ -6,21 +6,21 @@ The table of nodes has a row for each node: its feasibility, its scores and its 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.text import Text
 
 from tallygate.accounting.amounts import format_amount
 from tallygate.accounting.cluster.pod_info import PodInfo
 from tallygate.accounting.node_fit import Shortfall, format_unhealthy
-from tallygate.accounting.scheduling.device_shortfalls import DeviceShortfall, NodePool
+from tallygate.accounting.scheduling.device_shortfalls import DeviceShortfall
 from tallygate.accounting.scheduling.evictions import EvictionOption
 from tallygate.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis, ScatteredAmount
 from tallygate.accounting.scheduling.prediction import Feasibility, Prediction
 from tallygate.accounting.scheduling.remedies import Remedy, RemedyCost
-from tallygate.cli.output.tables import Paragraph, align_rows, create_table, escape_control
+from tallygate.cli.output.tables import Paragraph, escape_control
 from tallygate.cli.predict.new_node_lines import format_new_nodes
 from tallygate.cli.predict.pods_to_place import PodsToPlace
-from tallygate.cli.predict.prediction_details import NodeLine, PredictionDetails
+from tallygate.cli.predict.prediction_details import PredictionDetails
 from tallygate.cli.predict.review_pods import Rejection
 
 _FEASIBILITY_STYLES = {
@@ -30,7 +30,7 @@ _FEASIBILITY_STYLES = {
     Feasibility.NEVER: "bold red",
     Feasibility.UNKNOWN: "cyan",
 }
-_MAX_NAMES = 5
+MAX_NAMES = 5
 """The number of names in a line, and of remedies."""
 
 
@@ -83,7 +83,7 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
         for eviction in details.evictions
         if details.preemption is None or eviction.node != details.preemption.node
     ]
-    remedies = details.remedies[:_MAX_NAMES]
+    remedies = details.remedies[:MAX_NAMES]
     yield from (_format_remedy(remedy) for remedy in remedies if remedy.cost < RemedyCost.MACHINE)
     yield from map(_format_eviction, evictions)
     yield from (_format_remedy(remedy) for remedy in remedies if remedy.cost >= RemedyCost.MACHINE)
@@ -104,7 +104,7 @@ def _format_rejection(rejection: Rejection, noun: str) -> Iterator[str]:
             if rejection.count == 1
             else f"{rejection.count} {noun} are rejected now: "
         )
-    for finding in rejection.findings[:_MAX_NAMES]:
+    for finding in rejection.findings[:MAX_NAMES]:
         place = f"{finding.field}: " if finding.field else ""
         code = f" ({finding.code}, {finding.reporter})" if finding.code else ""
         yield f"{number}{place}{finding.message}{code}"
@@ -153,13 +153,13 @@ def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
 def _format_device_shortfalls(diagnosis: NodeDiagnosis) -> Iterator[str]:
     """Yield a line for each request without devices on a node."""
     shortfalls = diagnosis.device_shortfalls
-    for shortfall in shortfalls[:_MAX_NAMES]:
+    for shortfall in shortfalls[:MAX_NAMES]:
         if shortfall.missing:
             yield f"{diagnosis.name} lacks {shortfall.missing} device{'s' * (shortfall.missing != 1)}: {shortfall}"
         else:
             yield f"{diagnosis.name} has enough devices for this request by itself: {shortfall}"
-    if len(shortfalls) > _MAX_NAMES:
-        yield f"{diagnosis.name}: {len(shortfalls) - _MAX_NAMES} more requests without devices"
+    if len(shortfalls) > MAX_NAMES:
+        yield f"{diagnosis.name}: {len(shortfalls) - MAX_NAMES} more requests without devices"
     if shortfalls and not any(shortfall.missing for shortfall in shortfalls):
         yield f"{diagnosis.name} has no devices for all of it together: {_explain_together(shortfalls)}"
 
@@ -193,8 +193,8 @@ def format_amounts(amounts: Mapping[str, int]) -> str:
 
 def format_names(names: Sequence[str]) -> str:
     """Return the first names, and the number of the others."""
-    omitted_count = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
+    omitted_count = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
 
 
 def _format_nodes(copies_by_node: Mapping[str, int]) -> str:
@@ -219,7 +219,7 @@ def _format_pods(pods: Iterable[PodInfo]) -> str:
 def _format_eviction(option: EvictionOption) -> str:
     if not option.claims:
         return f"would help: evict these from {option.node}: {_format_pods(option.pods)}"
-    claims = option.claims[:_MAX_NAMES]
+    claims = option.claims[:MAX_NAMES]
     more = f"; {len(option.claims) - len(claims)} more claims" if len(option.claims) > len(claims) else ""
     return f"would help: end {_format_pods(option.pods)}: {'; '.join(map(str, claims))}{more} (then: {option.node})"
 
@@ -232,113 +232,3 @@ def _format_gates(pods: PodsToPlace) -> Iterator[str]:
     gates = (pods.pod.spec.scheduling_gates if pods.pod.spec else None) or ()
     if gates:
         yield (f"would help: remove its scheduling gates: {format_names([gate.name for gate in gates])}")
-
-
-_WIDTH = 10
-"""The width of a bar in characters."""
-_FITS, _NOT_NOW, _NEVER = "fits", "not now", "never"
-_NODE_STYLES = {_FITS: "green", _NOT_NOW: "yellow", _NEVER: "red"}
-_HEADER = ("NODE", "ANSWER", "COPIES", "FIT", "BALANCE", "TIGHTEST", "REASON")
-
-
-def format_rows(lines: Sequence[NodeLine]) -> list[str]:
-    """Return one row per node, for pipes."""
-    return align_rows(_HEADER, [(*_create_row(line), format_reason(line)) for line in lines])
-
-
-def create_node_table(lines: Sequence[NodeLine]) -> RenderableType:
-    """Return the table of nodes with bars and colours, for terminals."""
-    header = (*_HEADER[:-1], "USED", _HEADER[-1])
-    rows = [(*_create_styled_row(line), format_bar(line.tightest), format_reason(line)) for line in lines]
-    return create_table(header, rows, ("USED", "BALANCE", "FIT", "COPIES"))
-
-
-_POOL_HEADER = ("NODE", "POOL", "DEVICES", "FREE", "ALLOCATED")
-
-
-def format_pool_rows(lines: Sequence[NodeLine]) -> list[str]:
-    """Return one row per pool of devices that a node can reach, for pipes; none if the pods need no devices."""
-    rows = list(_create_pool_rows(lines))
-    return align_rows(_POOL_HEADER, rows) if rows else []
-
-
-def create_pool_table(lines: Sequence[NodeLine]) -> RenderableType | None:
-    """Return the table of pools, for terminals; None if the pods need no devices."""
-    rows = list(_create_pool_rows(lines))
-    return create_table(_POOL_HEADER, rows, ()) if rows else None
-
-
-def _create_pool_rows(lines: Iterable[NodeLine]) -> Iterator[tuple[str, ...]]:
-    for line in lines:
-        yield from ((line.diagnosis.name, *_create_pool_row(pool)) for pool in line.pools)
-
-
-def _create_pool_row(pool: NodePool) -> tuple[str, ...]:
-    if pool.problem:
-        return pool.name, "-", "-", pool.problem
-    free = [
-        (device.name, ", ".join(f"taint {taint}" for taint in device.taints))
-        for device in pool.devices
-        if not device.holders
-    ]
-    allocated = [(device.name, "; ".join(map(str, device.holders))) for device in pool.devices if device.holders]
-    return pool.name, str(len(pool.devices)), _format_devices(free) or "-", _format_devices(allocated) or "-"
-
-
-def _format_devices(devices: Iterable[tuple[str, str]]) -> str:
-    """Return the names of devices, those with one note together."""
-    names: dict[str, list[str]] = {}
-    for name, note in devices:
-        names.setdefault(note, []).append(name)
-    groups = [f"{format_names(names[note])}{f' ({note})' if note else ''}" for note in sorted(names)]
-    omitted = f"; {len(groups) - _MAX_NAMES} more" if len(groups) > _MAX_NAMES else ""
-    return "; ".join(groups[:_MAX_NAMES]) + omitted
-
-
-def get_node_feasibility(line: NodeLine) -> str:
-    """Return whether the pod fits the node now, after other pods are removed, or never."""
-    if not line.diagnosis.reasons:
-        return _FITS
-    return _NOT_NOW if line.diagnosis.can_ever_run else _NEVER
-
-
-def format_reason(line: NodeLine) -> str:
-    """Return why the pod does not fit the node: the scheduler's reasons, with shortfalls in numbers."""
-    diagnosis = line.diagnosis
-    shortfalls = {shortfall.reason: f"Insufficient {format_shortfall(shortfall)}" for shortfall in diagnosis.shortfalls}
-    reasons = [shortfalls.pop(reason, reason) for reason in diagnosis.reasons]
-    return "; ".join([*reasons, *(f"also {shortfall}" for shortfall in shortfalls.values())])
-
-
-def format_bar(tightest: Shortfall) -> str:
-    """Return a bar of the used, requested and free amounts in tenths of the allocatable, full if they exceed it."""
-    if tightest.allocatable <= 0:
-        return ""
-    used = min(_WIDTH, -(-tightest.used * _WIDTH // tightest.allocatable))
-    full = min(_WIDTH, max(used, -(-(tightest.used + tightest.requested) * _WIDTH // tightest.allocatable)))
-    return "█" * used + "▒" * (full - used) + "░" * (_WIDTH - full)
-
-
-def _create_row(line: NodeLine) -> tuple[str, ...]:
-    copies = str(line.copies) if line.copies else "-"
-    return (
-        line.diagnosis.name,
-        get_node_feasibility(line),
-        copies,
-        str(line.allocation_score),
-        str(line.balance_score),
-        _format_tightest(line.tightest),
-    )
-
-
-def _create_styled_row(line: NodeLine) -> tuple[str | Text, ...]:
-    name, feasibility, *other_cells = _create_row(line)
-    return name, Text(escape_control(feasibility), _NODE_STYLES[feasibility]), *other_cells
-
-
-def _format_tightest(shortfall: Shortfall) -> str:
-    used, requested, capacity = (
-        format_amount(shortfall.resource, amount)
-        for amount in (shortfall.used, shortfall.requested, shortfall.allocatable)
-    )
-    return f"{shortfall.resource} {used} + {requested} of {capacity}"

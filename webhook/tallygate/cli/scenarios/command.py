@@ -1,12 +1,14 @@
 """The command `tallygate test`: a test of policies by scenarios."""
 
+from collections.abc import Sequence
+
 import click
 
 from tallygate.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.cli.output import tables
 from tallygate.cli.progress import track
 from tallygate.cli.scenarios import scenario_report
-from tallygate.cli.scenarios.run import run_scenario
+from tallygate.cli.scenarios.run import ScenarioResult, run_scenario
 from tallygate.cli.scenarios.scenario_files import load_scenarios
 from tallygate.cli.sources.options import combine_files, files_options
 
@@ -62,11 +64,18 @@ def test(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     if loaded.findings:
         raise UsageError("\n".join(map(str, loaded.findings)))
     results = [run_scenario(scenario) for scenario in track("running scenarios", loaded.scenarios)]
-    if output == "table":
-        tables.print_content(scenario_report.render_report(results, verbose=verbose))
-        click.echo(scenario_report.format_summary(results, loaded.files), err=True)
-    elif output == "junit":
+    if output == "junit":
         click.echo(scenario_report.format_junit(results), nl=False)
     else:
-        tables.print_object("TestReport", scenario_report.convert_report(results), output)
+        tables.print_object(
+            "TestReport",
+            lambda: scenario_report.convert_report(results),
+            output,
+            lambda: _print_report(results, loaded.files, verbose=verbose),
+        )
     ctx.exit(EXIT_FINDINGS if any(result.failed_step for result in results) else 0)
+
+
+def _print_report(results: Sequence[ScenarioResult], file_count: int, *, verbose: bool) -> None:
+    tables.print_content(scenario_report.render_report(results, verbose=verbose))
+    click.echo(scenario_report.format_summary(results, file_count), err=True)

@@ -91,12 +91,13 @@ def _compute_usage(query: UsageQuery, cluster: ClusterState) -> usage_report.Usa
 
 
 def _print_usage(report: usage_report.UsageReport, output: str) -> None:
-    if output != "table":
-        unhealthy = [devices.to_dict() for devices in report.unhealthy]
-        totals = {"totals": list(map(usage_table.TOTALS.to_dict, report.totals))} if report.totals else {}
-        notes = list(report.notes)
-        usage_table.LINES.print_list("Usage", report.lines, output, notes=notes, unhealthy=unhealthy, **totals)
-        return
+    others = {"notes": list(report.notes), "unhealthy": [devices.to_dict() for devices in report.unhealthy]}
+    if report.totals:
+        others["totals"] = list(map(usage_table.TOTALS.to_dict, report.totals))
+    usage_table.LINES.print_list("Usage", report.lines, output, lambda: _print_report(report), **others)
+
+
+def _print_report(report: usage_report.UsageReport) -> None:
     if report.lines:
         _print_lines(report.lines)
         if report.totals:
@@ -134,10 +135,11 @@ def _compute_consumers(query: UsageQuery, cluster: ClusterState) -> _ConsumersRe
 
 
 def _print_consumers(report: _ConsumersReport, output: str) -> None:
-    if output != "table":
-        items = [convert_consumers(resource) for resource in report.resources]
-        tables.print_list("Consumer", items, output, notes=list(report.notes))
-        return
+    items = map(convert_consumers, report.resources)
+    tables.print_list("Consumer", items, output, lambda: _print_shares(report), notes=list(report.notes))
+
+
+def _print_shares(report: _ConsumersReport) -> None:
     for consumers in report.resources:
         click.secho(format_title(consumers), bold=True)
         click.echo(f"{format_shares(consumers)}\n")
@@ -218,10 +220,7 @@ def print_drift(query: UsageQuery) -> bool:
     """
     comparison = _find_lasting_drift(query)
     drifts, ledgers = comparison.drifts, comparison.ledger_count
-    if query.output != "table":
-        DRIFTS.print_list("Drift", drifts, query.output)
-    elif drifts:
-        click.echo(DRIFTS.align(drifts))
+    DRIFTS.print_list("Drift", drifts, query.output, lambda: click.echo(DRIFTS.align(drifts)) if drifts else None)
     _print_notes(comparison.notes)
     result_text = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
     click.echo(f"{ledgers} ledger{'s' * (ledgers != 1)} compared with the pods: {result_text}", err=True)
@@ -330,7 +329,7 @@ def _choose_ledgers(query: UsageQuery, cluster: ClusterState) -> list[usage_repo
 @snapshot_option(
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces -A -o json`, instead of a cluster."
 )
-@click.option("-o", "--output", type=click.Choice(framework.DATA_FORMATS), default="table", help="How to print it.")
+@framework.data_option
 @click.pass_context
 def usage(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,

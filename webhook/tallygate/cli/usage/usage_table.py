@@ -9,11 +9,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tallygate.accounting.amounts import format_amount, is_milli
-from tallygate.cli.output.tables import UNKNOWN, Column, Columns, FittedTable, escape_control
+from tallygate.cli.output.tables import UNKNOWN, Column, Columns, FittedTable, escape_control, format_bar
 from tallygate.cli.usage.usage_report import ExceededLimit, SurgeUsage, UsageLine, UsageTotal, format_time
 
-_BAR_WIDTH = 10
-"""The width of a bar in characters."""
 _STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.HARD: "bold red"}
 
 
@@ -63,12 +61,10 @@ def _format_notes(line: UsageLine) -> str:
 
 
 def _format_bar(line: UsageLine) -> str:
-    """Return a bar of the used, reserved and free amounts in tenths of the hard limit."""
+    """Return a bar of the used, reserved and free amounts of the hard limit."""
     if not line.hard or line.used is None or line.charged is None:
         return ""
-    used = min(_BAR_WIDTH, -(-line.used * _BAR_WIDTH // line.hard))
-    charged = min(_BAR_WIDTH, max(used, -(-line.charged * _BAR_WIDTH // line.hard)))
-    return "█" * used + "▒" * (charged - used) + "░" * (_BAR_WIDTH - charged)
+    return format_bar(line.used, line.charged, line.hard)
 
 
 def _convert_surge(surge: SurgeUsage) -> dict[str, Any]:
