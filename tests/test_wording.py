@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.wording import Recorded, Wordings, find_names, list_facts
+from tests.wording import Recorded, Wordings, find_names, join_facts, list_facts
 
 _NAMES = find_names(["metadata: {name: web, namespace: team-a}\nkind: Pod\n"])
 _OVER = "pods.yaml:3:1  error  Pod team-a/web  cap gpus exceeded: requested 4 nvidia.com/gpu, free 3. Wait (TG201)"
@@ -16,11 +16,20 @@ _OVER = "pods.yaml:3:1  error  Pod team-a/web  cap gpus exceeded: requested 4 nv
         ("  exceeded: hard", "exceeded: hard"),
         ("Pod team-a/web: not now: 1 of 2 fit", "Pod team-a/web not_now 1 2"),
         ("0/2 nodes are available: 1 Insufficient cpu.", "0/2 nodes are available: 1 Insufficient cpu."),
+        (
+            "Pod a: 0/1 nodes are available: 1 cannot run; a node would fit (TG1)",
+            "0/1 nodes are available: 1 cannot run TG1",
+        ),
         ("the pod web is allowed", "web allowed"),
     ],
 )
 def test_the_facts_of_a_line_are_codes_paths_amounts_names_and_verdicts(line: str, facts: str) -> None:
     assert " ".join(list_facts(line, _NAMES)) == facts
+
+
+def test_the_facts_of_a_message_have_the_keys_of_limits_at_their_amounts() -> None:
+    message = "requested 4 nvidia.com/gpu, used 0, hard none, and free for others"
+    assert join_facts(message, _NAMES) == "requested=4 nvidia.com/gpu used=0 hard=none"
 
 
 def test_a_wording_is_compared_by_the_first_case_that_has_it() -> None:

@@ -3,6 +3,9 @@
 A *fact* of a line is a code, a path, an amount, a time, a name, a key or a verdict, in its order; a cell of a table
 that is one word is one too. What is left of a clause is its *wording*. The first case of all that has a wording is
 compared with it in full, the others by their facts alone.
+
+A test that is written by hand states the facts of a message (`join_facts`). One such test states a wording that no
+recorded text has.
 """
 
 import re
@@ -17,8 +20,10 @@ _VALUES = re.compile(r"""(?:^|[:\[{,=-])\s*["']?([A-Za-z][\w.-]*)["']?\s*(?=[,}\
 _VERDICTS = frozenset(
     ("allowed", "denied", "error", "exit", "failed", "fits", "never", "ok", "rejected", "remark", "unknown", "warning")
 )
-_OF_KUBERNETES = re.compile(r"nodes are available|^Insufficient |^node\(s\) ")
-"""Where the words of the scheduler begin, which are those of Kubernetes."""
+_OF_KUBERNETES = re.compile(r"((?:nodes are available|^Insufficient |^node\(s\) ).*?)(?=; | \(TG\d|$)")
+"""The words of the scheduler, which are those of Kubernetes."""
+_LIMITS = re.compile(r"\b(allocated|charged|free|hard|requested|reserved|soft|surge|used) (?=\d|none\b)")
+"""The keys of a quota or cap, before their amounts."""
 _NOT_NOW = re.compile(r"\bnot now\b")
 _EDGES = "\"'()[]{},.;:!?…"
 
@@ -50,11 +55,16 @@ def list_facts(line: str, names: frozenset[str]) -> list[str]:
         if key is not None:
             facts.append(f"{key[1]}:")
         value = _NOT_NOW.sub("not_now", cell[key.end() :] if key is not None else cell)
-        quoted = _OF_KUBERNETES.search(value)
-        words = value[: quoted.start()].split() if quoted is not None else value.split()
-        facts += words if len(words) == 1 else [word.strip(_EDGES) for word in words if _is_fact(word, names)]
-        facts += value[quoted.start() :].split() if quoted is not None else ()
+        for index, part in enumerate(_OF_KUBERNETES.split(value)):
+            words = part.split()
+            is_whole = index % 2 == 1 or len(words) == 1
+            facts += words if is_whole else [word.strip(_EDGES) for word in words if _is_fact(word, names)]
     return facts
+
+
+def join_facts(message: str, names: frozenset[str]) -> str:
+    """Return the facts of a message, divided by spaces, with the keys of a limit at their amounts, as in `hard=4`."""
+    return " ".join(list_facts(_LIMITS.sub(r"\1=", message), names))
 
 
 class Wordings:

@@ -30,6 +30,7 @@ from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey, Ledgers, NamespaceLister
 from tests.admission.case import parse_policies
 from tests.state.transitions import Put, Read
+from tests.wording import join_facts
 
 GPU = "nvidia.com/gpu"
 CAP = """
@@ -40,6 +41,8 @@ spec:
   namespaces: {include: ["team-*"]}
   hard: {nvidia.com/gpu: 4}
 """
+_NAMES = frozenset({"cpu", "future", "gpu", "gpus", "memory", "missing"})
+"""Names in the policies and objects of tests that are words like any other."""
 SHARED = CAP.replace("hard:", "shared: true\n  hard:")
 BY_LABEL = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {gpu: 'yes'}}")
 TWO = CAP.replace("gpus", "a-first") + "---" + CAP.replace("gpus", "b-second")
@@ -155,6 +158,11 @@ def pod(uid: str, gpus: int | str, **spec: Any) -> dict[str, Any]:
     amount = {GPU: str(gpus)}
     container = {"name": "c", "resources": {"requests": amount, "limits": amount}}
     return {"kind": "Pod", "metadata": {"uid": uid, "name": uid}, "spec": {"containers": [container], **spec}}
+
+
+def read_facts(message: str) -> str:
+    """Return the facts of a message: codes, paths, amounts and names (tests/wording.py)."""
+    return join_facts(message, _NAMES)
 
 
 def raise_missing() -> NoReturn:

@@ -317,7 +317,7 @@ def test_the_first_problem_of_a_pod_replaces_that_of_the_nodes() -> None:
 def test_enforcement_decides_as_for_other_rules() -> None:
     warning = RULE.replace("enforcement: deny", "enforcement: warn")
     (text,) = list_warnings(create_fixture(warning), claim_object(exactly(device_class="gpus")), **CLAIM)
-    assert text.endswith("no DeviceClass gpus: did you mean gpu? (TG112, rule devices)")
+    assert text == "spec.devices.requests[0].exactly.deviceClassName DeviceClass gpus gpu TG112"
 
 
 def test_too_much_work_is_reported_as_not_evaluated() -> None:

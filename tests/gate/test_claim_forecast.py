@@ -9,7 +9,7 @@ from tallygate.accounting.claim_charge import UNSERVED_CLASSES
 from tallygate.gate.decisions import Decision
 from tallygate.objects.devices import ResourceClaim
 from tests.accounting.claims import CLASS, exactly
-from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
+from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, read_facts, response
 from tests.gate.test_scale_requests import StoredWorkload, scale, scale_workload
 from tests.gate.test_workload_forecast import get_rejection, list_warnings, rolling, workload
 from tests.state.informers.claim_templates import create_store, template
@@ -23,8 +23,6 @@ ONE, TWO, FIVE = (
     template("five", exactly(5)),
 )
 NICS = template("nics", exactly(9, "nic"))
-HARD = "cap gpus of this namespace has hard 4"
-UNKNOWN = "the claims that templates make were not compared with caps: ResourceClaimTemplate"
 CONTROLLED = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": True}]}
 
 
@@ -58,18 +56,18 @@ def claiming_job(*names: str, **spec: Any) -> dict[str, Any]:
 
 
 def read_warnings(decision: Decision) -> list[str]:
-    """Return the warnings about an allowed pod."""
+    """Return the facts of each warning about an allowed object."""
     result = response(decision)
     assert result["allowed"], result
-    return [re.sub(r'^Pod "p[0-9]*": ', "", each) for each in result.get("warnings", [])]
+    return [read_facts(re.sub(r'^Pod "p[0-9]*": ', "", each)) for each in result.get("warnings", [])]
 
 
 def read_denial(decision: Decision) -> str:
-    """Return the message of a denied pod."""
+    """Return the facts of the message of a denied pod."""
     status = response(decision)["status"]
     assert (status["code"], status["reason"]) == (403, "Forbidden")
     message: str = status["message"]
-    return re.sub(r'^Pod "p[0-9]*": ', "", message)
+    return read_facts(re.sub(r'^Pod "p[0-9]*": ', "", message))
 
 
 def test_a_pod_whose_claims_fit_gets_no_warning() -> None:
@@ -82,18 +80,14 @@ def test_a_pod_whose_claims_fit_gets_no_warning() -> None:
 def test_a_pod_whose_claims_exceed_the_hard_limit_is_denied(text: str) -> None:
     fixture = create_fixture(text)
     decision = fixture.admit(claiming("five"))
-    assert read_denial(decision) == (
-        f"the claims of this pod request 5 {GPU}, {HARD}: the pod can never run (TG209, cap gpus)"
-    )
+    assert read_denial(decision) == f"5 {GPU} gpus hard=4 never TG209 gpus"
     assert (decision.record.codes, decision.record.rules) == (("TG209",), ("gpus",))
     assert fixture.read_reserved() == {}
 
 
 def test_a_pod_and_its_claims_are_one_sum() -> None:
     fixture = create_fixture()
-    assert read_denial(fixture.admit(claiming("one", "two", gpus=2))) == (
-        f"this pod and its claims request 5 {GPU} (2 + 3), {HARD}: the pod can never run (TG209, cap gpus)"
-    )
+    assert read_denial(fixture.admit(claiming("one", "two", gpus=2))) == f"5 {GPU} 2 + 3 gpus hard=4 never TG209 gpus"
     assert fixture.read_reserved() == {}
 
 
@@ -102,10 +96,7 @@ def test_a_pod_whose_claims_exceed_the_free_amount_is_warned_beside_its_own_char
     fixture.create(1)
     assert read_warnings(fixture.admit(claiming("two", gpus=1))) == []
     (warning,) = read_warnings(fixture.admit(claiming("two", gpus=1, uid="v")))
-    assert warning == (
-        f"the claims of this pod request 2 {GPU}, {HARD}, free 1: the pod stays pending until pods end or claims are "
-        "deleted (TG210, cap gpus)"
-    )
+    assert warning == f"2 {GPU} gpus hard=4 free=1 TG210 gpus"
     assert fixture.read_reserved() == {GPU: 3}
 
 
@@ -121,7 +112,7 @@ def test_a_cap_that_ignores_workloads_gives_no_warning() -> None:
     fixture.create(3)
     assert read_warnings(fixture.admit(claiming("two"))) == []
     assert list_warnings(fixture, claiming_workload("five")) == []
-    assert read_warnings(fixture.admit(claiming("missing", uid="v"))) == [f"{UNKNOWN} missing is unknown"]
+    assert read_warnings(fixture.admit(claiming("missing", uid="v"))) == ["ResourceClaimTemplate missing unknown"]
     assert list_warnings(fixture, claiming_workload("missing")) == []
 
 
@@ -134,7 +125,7 @@ def test_a_pod_of_a_controller_is_denied_but_not_warned() -> None:
         assert read_warnings(fixture.admit(owned)) == []
     owned = claiming("five", uid="owned")
     owned["metadata"] |= CONTROLLED
-    assert "the pod can never run" in read_denial(fixture.admit(owned))
+    assert "never" in read_denial(fixture.admit(owned))
 
 
 def test_a_claim_that_a_pod_names_is_no_part_of_its_forecast() -> None:
@@ -172,19 +163,17 @@ def test_a_cap_that_the_claim_controller_may_exceed_denies_no_pod(subjects: str)
 
 def test_the_right_of_the_user_to_exceed_a_cap_makes_no_claim() -> None:
     fixture = create_fixture(CAP + "  exceed: {users: [jane]}\n")
-    assert "the pod can never run" in read_denial(fixture.admit(claiming("five")))
+    assert "never" in read_denial(fixture.admit(claiming("five")))
 
 
-@pytest.mark.parametrize(("names", "missing"), [(("missing",), "missing"), (("five", "b", "a"), "b")])
+@pytest.mark.parametrize(("names", "missing"), [(("missing",), "missing"), (("five", "b1", "a1"), "b1")])
 def test_an_unknown_template_is_reported_and_gives_no_forecast(names: tuple[str, ...], missing: str) -> None:
     fixture = create_fixture(DENY)
     decision = fixture.admit(claiming(*names))
-    assert response(decision)["warnings"] == [f"{UNKNOWN} {missing} is unknown"]
-    assert decision.record.unknown == (f"{UNKNOWN} {missing} is unknown",)
-    (warning,) = response(fixture.admit(claiming_workload(*names), kind={"group": "apps", "kind": "Deployment"}))[
-        "warnings"
-    ]
-    assert warning == f"{UNKNOWN} {missing} is unknown"
+    assert read_warnings(decision) == [f"ResourceClaimTemplate {missing} unknown"]
+    assert list(decision.record.unknown) == response(decision)["warnings"]
+    decision = fixture.admit(claiming_workload(*names), kind={"group": "apps", "kind": "Deployment"})
+    assert read_warnings(decision) == [f"ResourceClaimTemplate {missing} unknown"]
 
 
 def test_an_unknown_template_is_not_reported_where_no_cap_counts_devices() -> None:
@@ -202,7 +191,7 @@ def test_without_a_watch_there_is_no_forecast_of_claims() -> None:
 def test_the_claims_of_a_pod_of_a_group_are_unknown() -> None:
     grouped = claiming("five")
     grouped["spec"]["schedulingGroup"] = {"podGroupName": "g"}
-    (warning,) = read_warnings(create_fixture().admit(grouped))
+    (warning,) = response(create_fixture().admit(grouped))["warnings"]
     assert warning.endswith("not compared with caps: the pods of a group may share their claims")
 
 
@@ -229,16 +218,15 @@ def test_a_claim_that_the_pods_of_a_job_share_is_not_counted_for_each_pod(
     found = response(fixture.admit(job, kind=_JOB))
     assert found["allowed"] is is_shared
     if is_shared:
-        (warning,) = [each for each in found["warnings"] if "claims" in each]
-        assert warning.endswith("not compared with caps: the pods of a group may share their claims")
+        assert [each for each in found["warnings"] if "share" in each]
 
 
 def test_each_cap_is_reported() -> None:
     two_caps = CAP + "---" + CAP.replace("gpus", "few").replace("gpu: 4", "gpu: 2")
     status = response(create_fixture(two_caps).admit(claiming("five")))["status"]
-    assert [each["message"].split(",")[1].split(" of")[0] for each in status["details"]["causes"]] == [
-        " cap few",
-        " cap gpus",
+    assert [read_facts(each["message"]).split("hard=")[1] for each in status["details"]["causes"]] == [
+        "2 never TG209",
+        "4 never TG209 gpus",
     ]
 
 
@@ -251,28 +239,21 @@ def test_a_pod_is_not_warned_while_its_ledger_is_initializing() -> None:
 
 def test_a_workload_larger_than_the_cap_with_its_claims_is_warned_with_the_sum() -> None:
     (warning,) = list_warnings(create_fixture(), claiming_workload("two", replicas=3))
-    assert warning == (
-        f"3 replicas with their claims request 6 {GPU}, {HARD}: 2 of them can run at a time (TG204, cap gpus)"
-    )
+    assert warning == f"3 6 {GPU} gpus hard=4 2 TG204 gpus"
     (warning,) = list_warnings(create_fixture(), claiming_workload("two", "two", gpus=1, replicas=1))
-    assert warning == (
-        f"1 replica with its claims requests 5 {GPU}, {HARD}: none of them can ever run (TG204, cap gpus)"
-    )
+    assert warning == f"1 5 {GPU} gpus hard=4 TG204 gpus"
 
 
 def test_a_cap_can_deny_a_workload_for_its_claims() -> None:
     message = get_rejection(create_fixture(DENY), claiming_workload("two", replicas=3))["message"]
-    assert message.startswith(f"3 replicas with their claims request 6 {GPU}")
+    assert message.startswith(f"3 6 {GPU}")
 
 
 def test_a_workload_over_the_free_amount_is_warned_how_many_pods_wait() -> None:
     fixture = create_fixture(DENY)
     fixture.create(3)
     (warning,) = list_warnings(fixture, claiming_workload("one", replicas=3))
-    assert warning == (
-        f"3 replicas with their claims request 3 {GPU}, {HARD}, free 1: 2 wait until other pods end or claims are "
-        "deleted (TG205, cap gpus)"
-    )
+    assert warning == f"3 3 {GPU} gpus hard=4 free=1 2 TG205 gpus"
 
 
 def test_a_change_is_warned_only_about_its_growth() -> None:
@@ -284,38 +265,39 @@ def test_a_change_is_warned_only_about_its_growth() -> None:
     large = claiming_workload("two", replicas=6)
     assert list_warnings(fixture, claiming_workload("two", replicas=5), oldObject=large) == []
     (warning,) = list_warnings(fixture, large, oldObject=claiming_workload("two", replicas=5))
-    assert "6 replicas with their claims request 12" in warning
+    assert f"6 12 {GPU}" in warning
 
 
 def test_a_rollout_counts_the_claims_of_the_pods_that_it_starts_first() -> None:
     new, old = (claiming_workload("one", image=image, replicas=4, strategy=rolling(1, 0)) for image in "ba")
     (warning,) = list_warnings(create_fixture(), new, oldObject=old)
-    assert f"5 replicas with their claims request 5 {GPU}" in warning
-    assert "the rollout can never proceed" in warning
+    assert f"5 5 {GPU}" in warning
+    assert "never" in warning
 
 
 def test_the_growth_from_an_unknown_template_is_unknown() -> None:
     old = claiming_workload("missing", replicas=3)
     fixture = create_fixture(DENY)
     request: dict[str, Any] = {"kind": {"group": "apps", "kind": "Deployment"}, "oldObject": old}
-    result = response(fixture.admit(claiming_workload("two", replicas=3), **request))
-    assert (result["allowed"], result["warnings"]) == (True, [f"{UNKNOWN} missing is unknown"])
+    assert read_warnings(fixture.admit(claiming_workload("two", replicas=3), **request)) == [
+        "ResourceClaimTemplate missing unknown"
+    ]
 
 
 def test_an_unknown_template_leaves_the_forecast_of_the_pods_themselves() -> None:
     fixture = create_fixture()
     kind = {"group": "apps", "kind": "Deployment"}
-    first, second = response(fixture.admit(claiming_workload("missing", gpus=2, replicas=3), kind=kind))["warnings"]
-    assert f"3 replicas request 6 {GPU}" in first
-    assert second == f"{UNKNOWN} missing is unknown"
+    first, second = read_warnings(fixture.admit(claiming_workload("missing", gpus=2, replicas=3), kind=kind))
+    assert f"3 6 {GPU}" in first
+    assert second == "ResourceClaimTemplate missing unknown"
 
 
 def test_a_scale_counts_the_claims_of_the_new_pods() -> None:
     stored = claiming_workload("two", replicas=1) | {"metadata": {"name": "w", "uid": "u", "resourceVersion": "7"}}
     store = create_store(TWO)
     fixture = GateFixture(CAP, claim_templates=store, resources_by_class=CLASSES, workloads=StoredWorkload(stored))
-    (warning,) = response(scale_workload(fixture, 3, scale(1)))["warnings"]
-    assert f"3 replicas with their claims request 6 {GPU}" in warning
+    (warning,) = read_warnings(scale_workload(fixture, 3, scale(1)))
+    assert f"3 6 {GPU}" in warning
 
 
 def test_of_several_unknown_templates_only_one_is_waited_for() -> None:
@@ -340,10 +322,7 @@ PRODUCT = (
     "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: gpus}\n"
     f"spec:\n  hard: {{gpu-memory: 20000}}\n  counts: {{gpu-memory: {{product: [{GPU}, nvidia.com/gpumem]}}}}\n"
 )
-NO_PRODUCT = (
-    f"spec.resourceClaims: cap gpus counts gpu-memory = {GPU} × nvidia.com/gpumem of containers, and the claims that "
-    "templates make have no such product: request the resources in a container (TG203, cap gpus)"
-)
+NO_PRODUCT = f"spec.resourceClaims: gpus = {GPU} × nvidia.com/gpumem TG203 gpus"
 
 
 def test_a_pod_whose_claims_have_one_factor_of_a_product_is_denied_as_they_would_be() -> None:
@@ -358,7 +337,7 @@ def test_a_pod_whose_claims_have_one_factor_of_a_product_is_denied_as_they_would
 def test_claims_that_are_no_factor_of_a_product_are_accepted() -> None:
     fixture = create_fixture(PRODUCT)
     assert read_warnings(fixture.admit(claiming("nics"))) == []
-    assert read_warnings(fixture.admit(claiming("missing", uid="v"))) == [f"{UNKNOWN} missing is unknown"]
+    assert read_warnings(fixture.admit(claiming("missing", uid="v"))) == ["ResourceClaimTemplate missing unknown"]
     exempt = create_fixture(f"{PRODUCT}  exceed: {{users: [system:kube-controller-manager]}}\n")
     assert read_warnings(exempt.admit(claiming("one"))) == []
 
@@ -382,17 +361,14 @@ def test_a_change_that_leaves_such_claims_is_not_reported_again() -> None:
 
 
 FUTURE = template("future", exactly(5, "future"))
-UNSEEN = (
-    "devices were not compared with cap gpus: DeviceClass future does not exist, or was not seen yet, so it is not "
-    f"known what its devices count under {GPU}"
-)
+UNSEEN = f"gpus DeviceClass future {GPU}"
 
 
 def test_claims_of_an_unseen_class_are_named_and_not_forecast() -> None:
     fixture = create_fixture(DENY, FUTURE)
     assert read_warnings(fixture.admit(claiming("future"))) == [UNSEEN]
-    result = response(fixture.admit(claiming_workload("future"), kind={"group": "apps", "kind": "Deployment"}))
-    assert (result["allowed"], result["warnings"]) == (True, [UNSEEN])
+    kind = {"group": "apps", "kind": "Deployment"}
+    assert read_warnings(fixture.admit(claiming_workload("future"), kind=kind)) == [UNSEEN]
 
 
 def test_a_template_of_an_unseen_class_is_allowed_with_a_warning() -> None:

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from tests.gate.gate_fixture import CAP, GateFixture, pod, response
+from tests.gate.gate_fixture import CAP, GateFixture, pod, read_facts, response
 from tests.gate.test_quotas import create_fixture, gpus
 
 DENY = CAP + "  workloads: deny\n"
-HARD = "nvidia.com/gpu, cap gpus of this namespace has hard 4"
+HARD = "nvidia.com/gpu gpus hard=4"
 
 
 def list_messages(
     fixture: GateFixture, name: str, spec: dict[str, Any], old: dict[str, Any] | None = None
 ) -> list[str]:
-    """Return the warnings about an object, or its denial; the name of its kind is given as `RayJob.ray.io`."""
+    """Return the facts of the warnings about an object, or of its denial; its kind is given as `RayJob.ray.io`."""
     kind, _, group = name.partition(".")
     request: dict[str, Any] = {"kind": {"group": group, "kind": kind}, "name": "w"}
     if old is not None:
@@ -22,13 +22,12 @@ def list_messages(
     result = response(fixture.admit({"kind": kind, "spec": spec}, **request))
     warnings: list[str] = result.get("warnings", [])
     messages = warnings if result["allowed"] else [f"denied: {result['status']['message']}"]
-    return [each.replace(f'{kind} "w": ', "") for each in messages]
+    return [read_facts(each.replace(f'{kind} "w": ', "")) for each in messages]
 
 
-def describe(most: object, pods: str, end: str) -> str:
-    """Return the warning that a cap stops an autoscaler, for pods of one GPU each."""
-    request = f"{pods} request {pods.partition(' ')[0]} {HARD}"
-    return f"with up to {most} workers, {request}: the autoscaler can never start {end} (TG214, cap gpus)"
+def describe(most: object, pods: int, end: str) -> str:
+    """Return the facts of the warning that a cap stops an autoscaler, for pods of one GPU each."""
+    return f"{most} {pods} {pods} {HARD} never{end} TG214 gpus"
 
 
 def ray(workers: int, most: int, gpus: int = 1, *, head: int = 0, image: str = "a") -> dict[str, Any]:
@@ -50,32 +49,32 @@ def ray(workers: int, most: int, gpus: int = 1, *, head: int = 0, image: str = "
         pytest.param(
             ray(1, 20),
             None,
-            [describe(20, "20 workers", "more than 4 workers")],
+            [describe(20, 20, " 4")],
             id="the maximum exceeds the cap",
         ),
         pytest.param(
             ray(1, 20, head=1),
             None,
-            [describe(20, "21 pods", "more than 3 workers")],
+            [describe(20, 21, " 3")],
             id="the head takes one of the GPUs",
         ),
         pytest.param(
             ray(5, 20),
             None,
-            [f"5 workers request 5 {HARD}: 4 of them can run at a time (TG204, cap gpus)"],
+            ["5 5 nvidia.com/gpu gpus hard=4 4 TG204 gpus"],
             id="the start exceeds the cap",
         ),
         pytest.param(ray(2, 20), ray(1, 20), [], id="a change that leaves the maximum"),
         pytest.param(
             ray(1, 20),
             ray(1, 4),
-            [describe(20, "20 workers", "more than 4 workers")],
+            [describe(20, 20, " 4")],
             id="the maximum is raised",
         ),
         pytest.param(
             ray(1, 20, image="b"),
             ray(1, 20),
-            [describe(20, "20 workers", "more than 4 workers")],
+            [describe(20, 20, " 4")],
             id="the template changes",
         ),
         pytest.param({**ray(1, 20), "enableInTreeAutoscaling": False}, None, [], id="there is no autoscaler"),
@@ -90,15 +89,13 @@ def test_an_autoscaler_that_can_exceed_the_cap_is_a_warning(
 
 def test_an_autoscaler_that_can_exceed_the_cap_is_never_denied() -> None:
     (warning,) = list_messages(GateFixture(DENY), "RayCluster.ray.io", ray(1, 20))
-    assert warning.startswith("with up to 20 workers")
+    assert warning == describe(20, 20, " 4")
 
 
 def test_autoscalers_of_two_groups_are_in_one_warning() -> None:
     cluster = ray(1, 3)
     cluster["workerGroupSpecs"].append({**cluster["workerGroupSpecs"][0], "groupName": "b", "maxReplicas": 2})
-    assert list_messages(GateFixture(), "RayCluster.ray.io", cluster) == [
-        describe("3 workers and 2", "5 pods", "all of them")
-    ]
+    assert list_messages(GateFixture(), "RayCluster.ray.io", cluster) == [describe("3 2", 5, "")]
 
 
 def workflow(*gpus: int) -> dict[str, Any]:
@@ -114,7 +111,7 @@ def workflow(*gpus: int) -> dict[str, Any]:
         pytest.param(
             (3, 5),
             None,
-            [f"1 pod requests 5 {HARD}: none of them can ever run (TG204, cap gpus)"],
+            ["1 5 nvidia.com/gpu gpus hard=4 TG204 gpus"],
             id="one step exceeds the cap",
         ),
         pytest.param((3, 5), (5, 1), [], id="the largest step stays as large"),
@@ -139,7 +136,7 @@ def steps(*groups: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
     [
         pytest.param(
             steps([{"template": "step-0", "withItems": [1, 2, 3, 4, 5]}]),
-            [f"5 pods request 5 {HARD}: 4 of them can run at a time (TG204, cap gpus)"],
+            ["5 5 nvidia.com/gpu gpus hard=4 4 TG204 gpus"],
             id="the items of a step exceed the cap",
         ),
         pytest.param(
@@ -147,13 +144,13 @@ def steps(*groups: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
         ),
         pytest.param(
             steps([{"template": "step-1"}, {"template": "step-2"}]),
-            [f"2 pods request 5 {HARD}: not all of them can run at a time (TG204, cap gpus)"],
+            [f"2 5 {HARD} TG204 gpus"],
             id="the first steps exceed the cap together",
         ),
         pytest.param(steps([{"template": "step-1"}], [{"template": "step-2"}]), [], id="each step fits"),
         pytest.param(
             steps([{"template": "step-1"}], [{"template": "step-2", "withItems": [1, 2]}]),
-            [f"2 pods request 6 {HARD}: 1 of them can run at a time (TG204, cap gpus)"],
+            ["2 6 nvidia.com/gpu gpus hard=4 1 TG204 gpus"],
             id="a later step exceeds the cap",
         ),
     ],
@@ -176,22 +173,19 @@ def rollout(replicas: int, strategy: dict[str, Any], image: str = "a") -> dict[s
         pytest.param(
             3,
             {"blueGreen": {"activeService": "a"}},
-            f"with 3 more during a rollout, 6 replicas request 6 {HARD}: "
-            "the rollout can never proceed, since no old pod ends before all new ones run (TG206, cap gpus)",
+            "3 6 6 nvidia.com/gpu gpus hard=4 never TG206 gpus",
             id="both versions exceed the cap",
         ),
         pytest.param(
             4,
             {"canary": {"maxSurge": 1, "maxUnavailable": 0}},
-            f"with 1 more during a rollout, 5 replicas request 5 {HARD}: "
-            "the rollout can never proceed, since maxUnavailable lets no old pod end first (TG206, cap gpus)",
+            "1 5 5 nvidia.com/gpu gpus hard=4 never maxUnavailable TG206 gpus",
             id="a canary exceeds the cap with its first pod",
         ),
         pytest.param(
             4,
             {"canary": {}},
-            f"with 1 more during a rollout, 5 replicas request 5 {HARD}: "
-            "the rollout proceeds only as old pods end (TG206, cap gpus)",
+            "1 5 5 nvidia.com/gpu gpus hard=4 TG206 gpus",
             id="a canary by default ends a quarter first",
         ),
     ],
@@ -209,12 +203,7 @@ def test_a_rollout_of_argo_over_the_cap_is_a_warning(replicas: int, strategy: di
             "RayCluster.ray.io",
             ray(1, 5),
             None,
-            [
-                (
-                    "with up to 5 workers, 5 workers request 5 requests.nvidia.com/gpu, quota q of this namespace has "
-                    "hard 4: the autoscaler can never start more than 4 workers (TG208)"
-                )
-            ],
+            ["5 5 5 requests.nvidia.com/gpu hard=4 never 4 TG208"],
             id="the maximum exceeds the quota",
         ),
         pytest.param("Workflow.argoproj.io", workflow(3, 3), None, [], id="each step fits"),

@@ -7,7 +7,7 @@ import pytest
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.ingest import ingest
 from tests.gate.gate_fixture import GPU, pod
-from tests.gate.test_schedulability import ADVERTISED, NEVER, NOT_NOW, POD, create_fixture, get_message
+from tests.gate.test_schedulability import ADVERTISED, NEVER, NOT_NOW, POD, create_fixture, get_facts, get_message
 from tests.gate.test_workload_forecast import list_warnings, workload
 
 _DAEMON_SET = {"kind": {"group": "apps", "kind": "DaemonSet"}}
@@ -34,26 +34,19 @@ def test_a_node_whose_devices_are_all_unhealthy_advertises_them() -> None:
 def test_a_similar_name_whose_devices_are_all_unhealthy_is_suggested() -> None:
     body = pod("u", 1)
     body["spec"]["containers"][0]["resources"] = {"limits": {f"{GPU}s": "1"}}
-    assert f"no node advertises {GPU}s: did you mean {GPU}? node a advertises it" in get_message(
-        create_fixture(create_cluster(a=0), ADVERTISED), body
-    )
+    assert get_facts(create_fixture(create_cluster(a=0), ADVERTISED), body).endswith(f" {GPU}s {GPU} TG112")
 
 
 @pytest.mark.parametrize("healthy", [0, 2, 4])
 def test_a_pod_that_requests_more_than_every_node_has_can_never_run(healthy: int) -> None:
-    assert get_message(create_fixture(create_cluster(a=healthy)), pod("u", 5)) == (
-        f'Pod "p": spec: no node can ever run this pod: it requests 5 {GPU}, the largest node has 4 '
-        "(TG113, rule placed)"
-    )
+    assert get_facts(create_fixture(create_cluster(a=healthy)), pod("u", 5)) == f"5 {GPU} 4 TG113"
 
 
 def test_a_pod_that_waits_for_unhealthy_devices_does_not_fit_now() -> None:
     fixture = create_fixture(create_cluster(a=0, b=2), NOT_NOW)
     assert get_message(fixture, pod("u", 2)) == ""
-    assert get_message(fixture, pod("u", 3)) == (
-        f'Pod "p": spec: no node is feasible for this pod now: 0/2 nodes are available: 2 Insufficient {GPU}. '
-        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling; "
-        f"4 of 4 {GPU} unhealthy on a, 2 of 4 {GPU} unhealthy on b (TG114, rule placed)"
+    assert get_message(fixture, pod("u", 3)).endswith(
+        f" scheduling; 4 of 4 {GPU} unhealthy on a, 2 of 4 {GPU} unhealthy on b (TG114, rule placed)"
     )
 
 
@@ -71,9 +64,9 @@ def _pod_of_cpu(cpu: int) -> dict[str, object]:
 def test_a_daemon_set_of_nodes_with_unhealthy_devices_can_run_later() -> None:
     body = workload(1) | {"kind": "DaemonSet"}
     assert get_message(create_fixture(create_cluster(a=0)), body, **_DAEMON_SET) == ""
-    message = get_message(create_fixture(create_cluster(a=0, b=4), NOT_NOW), body, **_DAEMON_SET)
-    assert "only 1 of 2 eligible nodes can run its pod now" in message
-    assert f"4 of 4 {GPU} unhealthy on a (TG114" in message
+    facts = get_facts(create_fixture(create_cluster(a=0, b=4), NOT_NOW), body, **_DAEMON_SET)
+    assert " 1 2 0/2 nodes are available" in facts
+    assert facts.endswith(f" 4 4 {GPU} TG114")
 
 
 def test_devices_that_became_healthy_are_not_named_any_more() -> None:
