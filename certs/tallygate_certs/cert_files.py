@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tallygate_certs.authority import KeyPair
+from tallygate_certs.certificate_parser import PARSE_ERRORS, check_fields
 from tallygate_certs.errors import CertsError
 
 CA_FILE = "ca.crt"
@@ -97,9 +98,12 @@ def _read_certificates(path: Path) -> tuple[x509.Certificate, ...]:
     if not path.exists():
         return ()
     try:
-        return tuple(x509.load_pem_x509_certificates(_read(path)))
-    except ValueError as error:
+        certificates = tuple(x509.load_pem_x509_certificates(_read(path)))
+        for certificate in certificates:
+            check_fields(certificate)
+    except PARSE_ERRORS as error:
         raise CertsError(f"{path}: not a certificate in PEM: {error}") from None
+    return certificates
 
 
 def _read_key_pair(certificate: Path, key: Path) -> KeyPair:
@@ -108,11 +112,15 @@ def _read_key_pair(certificate: Path, key: Path) -> KeyPair:
         raise CertsError(f"{certificate}: not there; `tallygate certs issue` makes it")
     try:
         private = serialization.load_pem_private_key(_read(key), password=None)
-    except (ValueError, TypeError) as error:
+    except PARSE_ERRORS as error:
         raise CertsError(f"{key}: not an unencrypted private key in PEM: {error}") from None
     if not isinstance(private, ec.EllipticCurvePrivateKey):
         raise CertsError(f"{key}: not an elliptic-curve key, so tallygate did not make it")
-    if private.public_key() != certificates[0].public_key():
+    try:
+        public = certificates[0].public_key()
+    except PARSE_ERRORS as error:
+        raise CertsError(f"{certificate}: its key cannot be read: {error}") from None
+    if private.public_key() != public:
         raise CertsError(f"{key} is not the key of {certificate}")
     return KeyPair(certificates[0], private)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cryptography import x509
 
+from tallygate_certs.certificate_parser import PARSE_ERRORS
 from tallygate_certs.errors import CertsError
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
@@ -82,6 +83,8 @@ def read_names(certificate: x509.Certificate) -> CertificateNames:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         raise CertsError("the certificate has no subject alternative names") from None
+    except PARSE_ERRORS as error:
+        raise CertsError(f"the names of the certificate cannot be read: {error}") from None
     addresses = extension.get_values_for_type(x509.IPAddress)
     return parse_names([*extension.get_values_for_type(x509.DNSName), *map(str, addresses)])
 

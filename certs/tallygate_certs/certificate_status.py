@@ -108,7 +108,7 @@ def _find_pair_problems(folder: Path) -> tuple[str, ...]:
 def create_facts(certificate: x509.Certificate, now: datetime) -> CertificateFacts:
     try:
         names = read_names(certificate).to_texts()
-    except (CertsError, ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except CertsError:
         names = ()
     return CertificateFacts(
         certificate.subject.rfc4514_string(),

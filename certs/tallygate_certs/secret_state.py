@@ -10,13 +10,13 @@ from datetime import datetime
 from itertools import pairwise
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tallygate_certs.authority import KeyPair
 from tallygate_certs.cert_files import CA_FILE, CA_KEY_FILE, CHAIN_FILE, KEY_FILE
 from tallygate_certs.certificate_names import CertificateNames, read_names
+from tallygate_certs.certificate_parser import PARSE_ERRORS, check_fields
 from tallygate_certs.errors import CertsError
 
 SINCE_ANNOTATION = "tallygate.dev/authority-since"
@@ -27,20 +27,6 @@ RENEW_ANNOTATION = "tallygate.dev/renew"
 
 MAX_CA_CERTIFICATES = 32
 """The maximum number of trusted CAs; a bundle of them takes some 24 KiB, and every webhook has a copy."""
-
-
-_PARSE_ERRORS = (  # raised by the library for bytes that are no certificate, or a certificate of an unknown kind
-    AttributeError,
-    IndexError,
-    InvalidSignature,
-    TypeError,
-    UnsupportedAlgorithm,
-    ValueError,
-    x509.DuplicateExtension,
-    x509.ExtensionNotFound,
-    x509.InvalidVersion,
-    x509.UnsupportedGeneralNameType,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +41,7 @@ class ServingCertificate:
         """Return the names of the certificate, or None if they cannot be read."""
         try:
             return read_names(self.certificate)
-        except (*_PARSE_ERRORS, CertsError):
+        except CertsError:
             return None
 
     def is_signed_by(self, ca: x509.Certificate) -> bool:
@@ -102,7 +88,7 @@ def parse_ca_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
     """Return the CAs in a PEM text without duplicates; none if it cannot be parsed as a whole."""
     try:
         certificates = dict.fromkeys(x509.load_pem_x509_certificates(text))
-    except _PARSE_ERRORS:
+    except PARSE_ERRORS:
         return ()
     return tuple(certificate for certificate in certificates if _is_ca(certificate))
 
@@ -118,7 +104,7 @@ def parse_serving_certificate(chain: bytes, key: bytes) -> ServingCertificate | 
         private_key = serialization.load_pem_private_key(key, password=None)
         _parse_fully(certificate)
         is_match = _encode_public_key(private_key.public_key()) == _encode_public_key(certificate.public_key())
-    except _PARSE_ERRORS:
+    except PARSE_ERRORS:
         return None
     return ServingCertificate(certificate, chain, key) if is_match else None
 
@@ -164,7 +150,7 @@ def encode_annotations(state: SecretState) -> dict[str, str]:
 def _has_signed(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
-    except _PARSE_ERRORS:
+    except PARSE_ERRORS:
         return False
     return True
 
@@ -174,20 +160,20 @@ def _is_ca(certificate: x509.Certificate) -> bool:
     try:
         _parse_fully(certificate)
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except _PARSE_ERRORS:
+    except PARSE_ERRORS:
         return False
 
 
 def _parse_fully(certificate: x509.Certificate) -> None:
     """Read all fields that are used later: the library defers some, and raises for an invalid one only then."""
-    _ = certificate.subject, certificate.issuer, certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    check_fields(certificate)
     _encode_public_key(certificate.public_key())
 
 
 def _parse_key(text: bytes) -> ec.EllipticCurvePrivateKey | None:
     try:
         key = serialization.load_pem_private_key(text, password=None)
-    except _PARSE_ERRORS:
+    except PARSE_ERRORS:
         return None
     return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
 

@@ -1,6 +1,7 @@
 """Renewal: its time, its order, and its compatibility with clients that use the published bundle of the day before."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,11 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallygate_certs.authority import CA_LIFETIME, SERVING_LIFETIME, create_ca, create_serving_certificate
-from tallygate_certs.cert_files import CA_KEY_FILE, CHAIN_FILE, KEY_FILE, read_ca_certificates, read_serving_pair
+from tallygate_certs.ca_bundle import read_ca_bundle
+from tallygate_certs.cert_files import (
+    CA_FILE,
+    CA_KEY_FILE,
+    CHAIN_FILE,
+    KEY_FILE,
+    read_ca_certificates,
+    read_serving_pair,
+)
 from tallygate_certs.certificate_names import parse_names
 from tallygate_certs.certificate_status import find_chain_problem, inspect_certificates
 from tallygate_certs.errors import CertsError
 from tallygate_certs.renewal import get_renewal_reason, is_ca_due, issue, renew, select_trusted_cas
+from tests.certs.damaged_certificates import DAMAGES, damage_certificate
 from tests.effort import examples
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -184,6 +194,16 @@ def test_show_rejects_an_invalid_certificate(tmp_path: Path) -> None:
     (tmp_path / CHAIN_FILE).write_text("nonsense")
     with pytest.raises(CertsError, match="not a certificate in PEM"):
         inspect_certificates(tmp_path, START)
+
+
+@pytest.mark.parametrize("file", [CA_FILE, CHAIN_FILE])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_certificate_raises_no_error_of_the_library(tmp_path: Path, damage: str, file: str) -> None:
+    issue(tmp_path, NAMES, START)
+    (tmp_path / file).write_bytes(damage_certificate((tmp_path / file).read_bytes(), *DAMAGES[damage]))
+    for command in (inspect_certificates, read_ca_bundle, renew):
+        with suppress(CertsError):
+            command(tmp_path, START)
 
 
 def test_show_prints_the_days_left_and_whether_renewal_is_due(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The state in a Secret: it is read back unchanged, and unusable parts, and only those, are left out."""
 
-import base64
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -28,6 +27,7 @@ from tallygate_certs.secret_state import (
     parse_secret_state,
     parse_serving_certificate,
 )
+from tests.certs.damaged_certificates import COMMON_NAME, COUNTRY, KEY_KIND, encode_der
 from tests.effort import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -147,18 +147,30 @@ def test_no_content_of_a_secret_prevents_its_reading(data: dict[str, bytes], ann
     assert set(whole.ca_certificates) <= set(STATE.ca_certificates)
 
 
-@pytest.mark.filterwarnings("ignore:Parsed a serial number")  # cryptography still reads it
+def read_der(name: str) -> bytes:
+    """Return the first certificate of a key of the Secret in DER."""
+    return x509.load_pem_x509_certificate(encode_data(STATE)[name]).public_bytes(serialization.Encoding.DER)
+
+
+def find_last_byte(name: str, identifier: bytes) -> int:
+    """Return the offset of the last byte of an object identifier in DER; the length of the serial number varies."""
+    return read_der(name).index(identifier) + len(identifier) - 1
+
+
+# cryptography warns of both, and reads them all the same
+@pytest.mark.filterwarnings("ignore:Parsed a serial number", "ignore:Attribute's length must be")
 @given(st.sampled_from(["ca.crt", "tls.crt"]), st.integers(0, 5000), st.binary(min_size=1, max_size=3))
-@example("tls.crt", 244, b"/")  # a key of an unknown kind
+@example("tls.crt", find_last_byte("tls.crt", KEY_KIND), b"/")  # a key of an unknown kind
+@example("tls.crt", find_last_byte("tls.crt", COMMON_NAME), COUNTRY[-1:])  # a country of more than two letters
+@example("ca.crt", find_last_byte("ca.crt", COMMON_NAME), COUNTRY[-1:])
 @settings(max_examples=examples(300), deadline=None)
 def test_every_damaged_state_has_a_next_step_and_a_status(name: str, at: int, by: bytes) -> None:
     text = bytearray(encode_data(STATE)[name])
     text[at % len(text)] = by[0]
-    der = bytearray(x509.load_pem_x509_certificate(encode_data(STATE)[name]).public_bytes(serialization.Encoding.DER))
+    der = bytearray(read_der(name))
     for offset, each in enumerate(by):
         der[(at + offset) % len(der)] = each
-    again = b"-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(bytes(der)) + b"-----END CERTIFICATE-----\n"
-    for damaged in (bytes(text), again):
+    for damaged in (bytes(text), encode_der(bytes(der))):
         found = parse_secret_state(encode_data(STATE) | {name: damaged}, encode_annotations(STATE))
         choose_step(
             RotationInput(

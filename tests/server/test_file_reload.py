@@ -20,6 +20,7 @@ from tallygate.server.telemetry.json_log import forward_library_logs
 from tallygate.server.telemetry.metrics import ServerMetrics
 from tallygate_certs.certificate_names import parse_names
 from tallygate_certs.renewal import issue
+from tests.certs.damaged_certificates import DAMAGES, damage_certificate
 from tests.server.app_harness import Log
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -77,6 +78,17 @@ def test_damaged_files_are_rejected(folder: Path, case: str) -> None:
     else:
         (folder / name).write_bytes(content)
     with pytest.raises(CertificateError, match=words):
+        read(folder)
+
+
+_UNREADABLE = [damage for damage in DAMAGES if "extension" not in damage]  # the server reads no extension
+
+
+@pytest.mark.parametrize("damage", _UNREADABLE)
+def test_a_certificate_of_which_a_field_cannot_be_read_is_rejected(folder: Path, damage: str) -> None:
+    chain = folder / "tls.crt"
+    chain.write_bytes(damage_certificate(chain.read_bytes(), *DAMAGES[damage]))
+    with pytest.raises(CertificateError, match=r"tls\.crt: "):
         read(folder)
 
 

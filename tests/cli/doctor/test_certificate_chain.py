@@ -12,6 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tallygate.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 from tallygate_certs.authority import create_ca, create_serving_certificate
 from tallygate_certs.certificate_names import parse_names
+from tests.certs.damaged_certificates import DAMAGES, damage_certificate
 from tests.cli.doctor.healthy_gate import NOW, encode_pem, get_ca, leaf
 
 HOST = "tallygate.tallygate-system.svc"
@@ -142,6 +143,19 @@ def test_a_certificate_must_be_valid_now(days: int, problem: str) -> None:
 def test_an_invalid_certificate_is_reported(hostile: bytes) -> None:
     with pytest.raises(CertificateChainError, match="no certificate"):
         load_certificates(hostile)
+
+
+@pytest.mark.parametrize("is_authority", [True, False], ids=["of the authority", "of the gate"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_certificate_is_not_trusted(damage: str, *, is_authority: bool) -> None:
+    before, after = DAMAGES[damage]
+    pems = [encode_pem(leaf()), encode_pem(get_ca())]
+    pems[is_authority] = damage_certificate(pems[is_authority], before, after)
+    try:
+        chain, trusted = map(load_certificates, pems)
+    except CertificateChainError:
+        return
+    assert find_distrust(chain, trusted, HOST, NOW)
 
 
 def test_at_most_twenty_certificates_of_a_file_are_read() -> None:

@@ -18,11 +18,11 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tallygate.cli.doctor.facts import ServedCertificate, Unavailable
 from tallygate.errors import TallygateError
+from tallygate_certs.certificate_parser import PARSE_ERRORS
 
 E = TypeVar("E", bound=x509.ExtensionType)
 
@@ -44,7 +44,7 @@ def load_certificates(pem: bytes) -> list[x509.Certificate]:
     """
     try:
         return x509.load_pem_x509_certificates(pem)[:_MAX_CERTIFICATES]
-    except ValueError as error:
+    except PARSE_ERRORS as error:
         raise CertificateChainError(f"no certificate: {error}") from None
 
 
@@ -83,7 +83,7 @@ def _is_issuer(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
         return _may_issue(issuer)
-    except (ValueError, TypeError, InvalidSignature):
+    except PARSE_ERRORS:
         return False
 
 
@@ -91,7 +91,7 @@ def _may_issue(issuer: x509.Certificate) -> bool:
     """Return whether a certificate is one of a CA (Go's Certificate.CheckSignatureFrom).
 
     Raises:
-        ValueError: if its extensions cannot be read.
+        one of `PARSE_ERRORS`: if its extensions cannot be read.
     """
     constraints = _find_extension(issuer, x509.BasicConstraints)
     usage = _find_extension(issuer, x509.KeyUsage)
@@ -102,7 +102,7 @@ def _may_issue(issuer: x509.Certificate) -> bool:
 def _is_for_servers(certificate: x509.Certificate) -> bool:
     try:
         usages = _find_extension(certificate, x509.ExtendedKeyUsage)
-    except ValueError:
+    except PARSE_ERRORS:
         return False
     return usages is None or bool(_SERVER_USAGES & {*usages})
 
@@ -117,7 +117,7 @@ def _find_extension(certificate: x509.Certificate, extension: type[E]) -> E | No
 def _is_valid_for(certificate: x509.Certificate, host: str) -> bool:
     try:
         names = _find_extension(certificate, x509.SubjectAlternativeName)
-    except ValueError:
+    except PARSE_ERRORS:
         return False
     if names is None:
         return False

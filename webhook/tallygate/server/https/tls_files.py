@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
@@ -18,6 +19,8 @@ from tallygate.errors import TallygateError
 _MAX_FILE_BYTES = 1 << 20
 _FINGERPRINT_DIGITS = 16
 _MIN_RSA_BITS, _MAX_RSA_BITS = 2048, 8192
+_PARSE_ERRORS = (TypeError, ValueError, x509.InvalidVersion)
+"""The errors of the library for an invalid certificate: some at once, some when a field is used first."""
 
 
 class CertificateError(TallygateError):
@@ -54,12 +57,14 @@ def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> 
     """
     chain_pem, key_pem = _read_file(chain), _read_file(key)
     leaf = _parse_chain(chain, chain_pem)
-    if not _is_supported(leaf):
+    try:
+        is_supported, subject, not_after = _is_supported(leaf), leaf.subject.rfc4514_string(), leaf.not_valid_after_utc
+    except _PARSE_ERRORS as error:
+        raise CertificateError(f"{chain}: not a valid certificate: {error}") from None
+    if not is_supported:
         raise CertificateError(f"{chain}: create it again with a key on P-256 or P-384, RSA from 2048 bits, or Ed25519")
     client_ca_pem = read_authorities(client_ca) if client_ca else b""
-    certificates = ServingCertificates(
-        chain_pem, key_pem, client_ca_pem, leaf.subject.rfc4514_string(), leaf.not_valid_after_utc
-    )
+    certificates = ServingCertificates(chain_pem, key_pem, client_ca_pem, subject, not_after)
     _check_key_pair(certificates, chain, key)
     return certificates
 
@@ -87,7 +92,7 @@ def _parse_chain(path: Path, content: bytes) -> x509.Certificate:
     """Return the first certificate of a PEM file."""
     try:
         return x509.load_pem_x509_certificates(content)[0]
-    except ValueError as error:
+    except _PARSE_ERRORS as error:
         raise CertificateError(f"{path}: not a PEM certificate: {error}") from None
 
 
@@ -104,7 +109,10 @@ def _read_file(path: Path) -> bytes:
 
 def _is_supported(leaf: x509.Certificate) -> bool:
     """Return whether the certificate is X.509 version 3, with a key that rustls (ring) can sign with."""
-    key = leaf.public_key()
+    try:
+        key = leaf.public_key()
+    except UnsupportedAlgorithm:
+        return False
     if isinstance(key, rsa.RSAPublicKey):
         is_known = _MIN_RSA_BITS <= key.key_size <= _MAX_RSA_BITS
     elif isinstance(key, ec.EllipticCurvePublicKey):
