@@ -40,3 +40,21 @@ def test_a_pipe_gets_no_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert not sys.stderr.isatty()
     assert len(list(progress.track("counting", range(5)))) == 5
     assert capsys.readouterr().err == ""
+
+
+LISTS = """\
+from types import SimpleNamespace
+from tallygate.cli import progress
+from tallygate.cli.sources.resource_lists import list_creators
+from tallygate.kube.transport import Response
+progress._SHOW_AFTER_SECONDS = -1.0
+client = SimpleNamespace(server="", get=lambda *_: Response(200, b'{"metadata": {}, "items": [{}, {}]}'))
+print([kind for kind, _ in list_creators(client, print)].count("Job"))
+"""
+
+
+def test_a_terminal_gets_the_progress_of_the_lists_of_rejected_pods(tmp_path: Path) -> None:
+    text = run_in_terminal([], 100, tmp_path, command=LISTS)
+    for resource in ("replicasets", "jobs", "events"):
+        assert f"listing {resource}" in text
+    assert text.endswith("2\n")

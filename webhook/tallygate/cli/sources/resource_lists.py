@@ -54,13 +54,16 @@ def list_creators(
 ) -> Iterator[tuple[str, msgspec.Raw]]:
     """Yield kind and JSON of the objects that tell which pods controllers could not create, and of their events.
 
+    If a list takes long, show the number of listed objects on stderr.
+
     Raises:
         ListError: if a list fails for another reason than a missing permission.
     """
     for version, resource, kind in CREATOR_RESOURCES:
         selectors = {"fieldSelector": f"reason={FAILED_CREATE}"} if kind == EVENT else None
         try:
-            for page in list_raw_pages(client.get, create_list_path(version, resource), PAGE_SIZE, None, selectors):
+            pages = list_raw_pages(client.get, create_list_path(version, resource), PAGE_SIZE, None, selectors)
+            for page in track_size(f"listing {resource}", pages, len):
                 yield from ((kind, item) for item in page)
         except ApiError as failure:
             if failure.reason is not ApiErrorReason.FORBIDDEN:
