@@ -17,8 +17,8 @@ _OVER = "pods.yaml:3:1  error  Pod team-a/web  cap gpus exceeded: requested 4 nv
         ("Pod team-a/web: not now: 1 of 2 fit", "Pod team-a/web not_now 1 2"),
         ("0/2 nodes are available: 1 Insufficient cpu.", "0/2 nodes are available: 1 Insufficient cpu."),
         (
-            "Pod a: 0/1 nodes are available: 1 cannot run; a node would fit (TG1)",
-            "0/1 nodes are available: 1 cannot run TG1",
+            "a: 0/1 nodes are available: 1 cannot run; a node would fit (TG1)",
+            "a: 0/1 nodes are available: 1 cannot run TG1",
         ),
         ("the pod web is allowed", "web allowed"),
     ],

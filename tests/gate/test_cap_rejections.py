@@ -3,7 +3,7 @@
 import pytest
 
 from tallygate.accounting.amounts import Amounts
-from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
+from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, read_facts, response
 
 
 def test_a_rejection_shows_the_arithmetic() -> None:
@@ -25,8 +25,9 @@ def test_a_rejection_shows_cpu_and_memory_as_users_write_them() -> None:
     resources = {"requests": {"cpu": "1500m", "memory": "1536Mi"}}
     body = {"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "c", "resources": resources}]}}
     message = response(fixture.admit(body))["status"]["message"]
-    assert "requested 1500m cpu, used 0, reserved 0, hard 1, free 1." in message
-    assert "requested 1536Mi memory, used 0, reserved 0, hard 1Gi, free 1Gi." in message
+    facts = read_facts(message)
+    assert "requested=1500m cpu used=0 reserved=0 hard=1 free=1" in facts
+    assert "requested=1536Mi memory used=0 reserved=0 hard=1Gi free=1Gi" in facts
 
 
 ADVICE = [
@@ -57,10 +58,9 @@ def test_a_rejected_change_shows_its_growth_and_the_amount_that_would_pass() -> 
     fixture = GateFixture()
     fixture.create(1)
     decision = fixture.admit(pod("u", 9), oldObject=pod("u", 2), subResource="resize")
-    assert response(decision)["status"]["message"] == (
-        'Pod "p2": cap gpus of this namespace exceeded: requested 7 nvidia.com/gpu on top of 2, used 0, reserved 1, '
-        "hard 4, free 3; top consumers: Pod p (1, reserved). Request 5 or less (TG201, cap gpus)"
-    )
+    message = response(decision)["status"]["message"]
+    assert "requested 7 nvidia.com/gpu on top of 2, " in message
+    assert read_facts(message) == f"p2 gpus requested=7 {GPU} 2 used=0 reserved=1 hard=4 free=3 1 5 TG201 gpus"
     assert response(fixture.admit(pod("u", 5), oldObject=pod("u", 2), subResource="resize"))["allowed"] is True
 
 
@@ -69,7 +69,7 @@ def test_used_and_reserved_amounts_are_both_charged() -> None:
     fixture.create(1)
     fixture.change_ledger(used=Amounts({GPU: 2}))
     message = response(fixture.create(2))["status"]["message"]
-    assert "used 2, reserved 1, hard 4, free 1; top consumers: Pod p (1, reserved). Request 1" in message
+    assert "used=2 reserved=1 hard=4 free=1 1 1 TG201" in read_facts(message)
 
 
 def test_a_rejection_lists_every_exceeded_cap() -> None:
@@ -80,14 +80,11 @@ def test_a_rejection_lists_every_exceeded_cap() -> None:
 def test_a_charge_above_the_soft_limit_warns() -> None:
     fixture = GateFixture(CAP + "  soft: {nvidia.com/gpu: 2}\n")
     assert "warnings" not in response(fixture.create(2))
-    assert response(fixture.create(1))["warnings"] == [
-        (
-            'Pod "p2": cap gpus of this namespace is above its soft limit: charged 3 nvidia.com/gpu, soft 2, '
-            "hard 4 (TG202, cap gpus)"
-        )
+    assert [read_facts(warning) for warning in response(fixture.create(1))["warnings"]] == [
+        "p2 gpus charged=3 nvidia.com/gpu soft=2 hard=4 TG202 gpus"
     ]
 
 
 def test_a_soft_limit_needs_no_hard_limit() -> None:
     (warning,) = response(GateFixture(CAP + "  soft: {pods: 0}\n").create(1))["warnings"]
-    assert "charged 1 pods, soft 0, hard none" in warning
+    assert "charged=1 soft=0 hard=none" in read_facts(warning)

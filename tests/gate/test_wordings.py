@@ -10,6 +10,7 @@ from tests.accounting.claims import exactly
 from tests.accounting.scheduling.devices import claim, request
 from tests.gate import test_claim_forecast as claims
 from tests.gate import test_device_forecast as devices
+from tests.gate import test_overrides as overrides
 from tests.gate import test_pod_set_forecast as pod_sets
 from tests.gate import test_quotas as quotas
 from tests.gate import test_schedulability as nodes
@@ -48,6 +49,13 @@ def preempt(gpus: int, kind: str, **spec: Any) -> Decision:
     full = nodes.cluster(4, 2)
     nodes.place_pod(full, "a" if kind == "Deployment" else "b", 2, priority=0)
     return apply(nodes.create_fixture(full, nodes.NOT_NOW), nodes.set_priority(workload(gpus, kind, **spec)))
+
+
+def lower(hard: int) -> Decision:
+    """Return the decision on a workload under a limit that is lowered for a time."""
+    fixture = GateFixture(overrides.LOWERED.replace("gpu: 2", f"gpu: {hard}"))
+    fixture.utc = overrides.BEFORE
+    return apply(fixture, workload(1, replicas=4))
 
 
 def grow_on_nodes() -> Decision:
@@ -121,6 +129,14 @@ CASES: dict[str, tuple[Callable[[], Decision], str]] = {
             "devices were not compared with cap gpus: DeviceClass future does not exist, or was not seen yet, so it "
             f"is not known what its devices count under {GPU}"
         ),
+    ),
+    "a limit that some pods wait for": (
+        lambda: lower(2),
+        "(until 2026-12-04T18:00Z, then 4): not all of them can run before the limit is larger (TG204, cap gpus)",
+    ),
+    "a limit that all pods wait for": (
+        lambda: lower(0),
+        "(until 2026-12-04T18:00Z, then 4): none of them can run before the limit is larger (TG204, cap gpus)",
     ),
     "devices that a claim waits for": (
         lambda: devices.create_gate(allocated=1).review_claim(devices.new_claim(exactly(2))),

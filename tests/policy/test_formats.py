@@ -310,15 +310,15 @@ def test_a_format_accepts_a_valid_text(name: str, text: str) -> None:
     FORMAT_CHECKS[name](text)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [(name, text, message) for name, texts in REJECTED.items() for text, message in texts.items()],
-)
-def test_an_error_names_a_text_that_would_pass(name: str, text: str, message: str) -> None:
-    with pytest.raises(FormatError) as caught:
-        FORMAT_CHECKS[name](text)
-    assert message in str(caught.value)
-    assert len(str(caught.value)) < 600
+@pytest.mark.parametrize("message", sorted({message for texts in REJECTED.values() for message in texts.values()}))
+def test_an_error_names_a_text_that_would_pass(message: str) -> None:
+    """Check one message with all texts that it is about."""
+    for name, texts in REJECTED.items():
+        for text in (text for text, expected in texts.items() if expected == message):
+            with pytest.raises(FormatError) as caught:
+                FORMAT_CHECKS[name](text)
+            assert message in str(caught.value)
+            assert len(str(caught.value)) < 600
 
 
 def test_every_format_has_accepted_and_rejected_texts() -> None:
