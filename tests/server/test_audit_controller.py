@@ -158,6 +158,42 @@ def test_a_daemon_set_is_audited_with_its_pods_on_the_watched_nodes(
             assert eventually(lambda: replica.describe_last_audit() == (excess, []))
 
 
+_ADVERTISED = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: served, annotations: {tallygate.dev/why: a typo waits for ever}}
+spec: {resources: ["nvidia.com/*"], checks: {advertised: true}}
+"""
+NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "findings"),
+    [
+        pytest.param({}, 1, id="all-are-known"),
+        pytest.param({NODE_POOLS: 403}, 1, id="pools-may-not-be-listed"),
+        pytest.param({NODE_POOLS: 500}, 0, id="pools-are-not-known"),
+        pytest.param({"/api/v1/nodes": 403}, None, id="nodes-may-not-be-listed"),
+    ],
+)
+def test_the_first_audit_compares_pods_with_the_watched_nodes(
+    tmp_path: Path, statuses: dict[str, int], findings: int | None
+) -> None:
+    """Wait for the first list of the nodes and their pools, unless it fails."""
+    node = {"metadata": {"name": "n", "uid": "n", "resourceVersion": "9"}, "status": {"allocatable": {GPU: "8"}}}
+    spec = pod("typo", {f"{GPU}s": "1"})["spec"] | {"nodeName": None}
+    deployment = {
+        "metadata": {"name": "typo", "namespace": "team-a", "uid": "typo", "resourceVersion": "9"},
+        "spec": {"template": {"spec": spec}},
+    }
+    with run_small_cluster(namespaces=[namespace("team-a")], nodes=[node]) as cluster:
+        cluster.objects[DEPLOYMENTS] = [deployment]
+        cluster.error_statuses |= statuses
+        with Replica(cluster, tmp_path, 3600.0, parse_policies(_ADVERTISED)).run() as replica:
+            assert eventually(lambda: replica.count_runs("failed" if findings is None else "completed") == 1)
+            assert (replica.describe_last_audit() or (None,))[0] == findings
+
+
 def test_a_kind_of_another_project_that_may_not_be_listed_is_a_remark(tmp_path: Path) -> None:
     name, path = "jobsets.jobset.x-k8s.io", "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
     with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("half", {GPU: "500m"})]) as cluster:

@@ -1,23 +1,22 @@
-"""The lists of an audit: the audited kinds in their order, the pages of their lists, and the nodes of the cluster.
+"""The lists of an audit: the audited kinds in their order, the pages of their lists, and a copy of the nodes.
 
 One page is in memory at a time. Unlike the list before a watch, the pages of a list need not be of one revision: the
 next audit sees an object that was created meanwhile with a name before the next page.
-
-The nodes are listed for one audit, so the audit does not block the readers of the watched nodes.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.ingest import ingest
+from tallygate.accounting.cluster.ingest import put_object
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, GroupKind, ReviewTargets
 from tallygate.admission.workload_resources import WorkloadResource, find_resource
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.kinds import CLASSES, KINDS, UnknownReason
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import ApiClient
@@ -134,41 +133,31 @@ class PageReader:
         return kinds
 
 
-DEVICE_CLASS: Final = "DeviceClass"
-POOL_KINDS: Final = ("NodePool", "NodeClaim")
-_DEVICE_CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
+def copy_nodes(
+    state: ClusterState, throttle: Callable[[int], object] = lambda _: None, *, has_pools: bool = True
+) -> FixedSnapshot | None:
+    """Return the nodes of a state without their pods, with device classes and pools of Karpenter; None if not known.
 
-
-def list_nodes(pages: PageReader) -> FixedSnapshot:
-    """Return the nodes without their pods, with device classes and pools of Karpenter if they may be listed.
-
-    Without device classes, fewer problems of resources that no node advertises are reported. Without the pools, the
-    nodes alone show which pools there are.
+    They are a copy, so that the audit does not block the readers of the watched nodes; `throttle` is called after each
+    node. If device classes may not be listed, fewer problems of resources that no node advertises are reported. It
+    `has_pools` if the pools are known, or may not be read: then the nodes alone show which pools there are.
 
     Raises:
-        AuditError: if the nodes cannot be listed.
+        AuditError: if a quantity of a node is invalid.
     """
-    cluster, has_devices = Cluster(), True
-    ingest_objects(cluster, "Node", (item for items in pages.list_pages(create_list_path(NODE)) for item in items))
+    if state.nodes.revision is None:
+        return None
+    cluster = Cluster()
     try:
-        ingest_objects(cluster, DEVICE_CLASS, (item for items in pages.list_pages(_DEVICE_CLASSES) for item in items))
-    except ListForbiddenError:
-        has_devices = False
-    for kind in POOL_KINDS:
-        with suppress(ListForbiddenError):
-            path = f"/apis/karpenter.sh/v1/{kind.lower()}s"
-            ingest_objects(cluster, kind, (item for items in pages.list_pages(path) for item in items))
-    return FixedSnapshot(cluster, has_pods=False, has_devices=has_devices)
-
-
-def ingest_objects(cluster: Cluster, kind: str, items: Iterable[msgspec.Raw]) -> None:
-    """Add objects to a cluster.
-
-    Raises:
-        AuditError: if an object does not decode as its kind.
-    """
-    try:
-        for item in items:
-            ingest(cluster, kind, item)
-    except (QuantityError, ValueError) as error:
-        raise AuditError(f"a {kind} is not as an API server would have stored it: {error}") from error
+        for record in state.nodes.list_records():
+            if (node := state.nodes.find_node(record.name)) is not None:
+                put_object(cluster, "Node", node)
+            throttle(1)
+    except QuantityError as error:
+        raise AuditError(f"a Node is not as an API server would have stored it: {error}") from error
+    for kind in ("DeviceClass", "NodePool", "NodeClaim"):
+        for stored in state.get_store(KINDS[kind].resource).list_records():
+            put_object(cluster, kind, stored.content)
+    problem = state.problems.get(CLASSES)
+    has_devices = problem is None or problem.reason is not UnknownReason.FORBIDDEN
+    return FixedSnapshot(cluster, has_pods=False, has_devices=has_devices, has_pools=has_pools)

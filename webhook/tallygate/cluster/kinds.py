@@ -13,6 +13,7 @@ import msgspec
 
 from tallygate.objects.core import LimitRange, Namespace, Pod, ResourceQuota
 from tallygate.objects.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from tallygate.objects.karpenter import KarpenterNodePool, NodeClaim
 from tallygate.objects.scheduling import PriorityClass, RuntimeClass, SchedulingNode
 
 
@@ -55,8 +56,11 @@ QUOTAS: Final = "resourcequotas"
 LIMIT_RANGES: Final = "limitranges"
 PRIORITY_CLASSES: Final = "priorityclasses"
 RUNTIME_CLASSES: Final = "runtimeclasses"
+NODE_POOLS: Final = "nodepools"
+NODE_CLAIMS: Final = "nodeclaims"
 
 _DEVICES: Final = "resource.k8s.io/v1"
+_KARPENTER: Final = "karpenter.sh/v1"
 _KINDS: Final = (
     ClusterKind("Pod", PODS, "v1", Pod),
     ClusterKind("Namespace", NAMESPACES, "v1", Namespace),
@@ -78,6 +82,8 @@ _KINDS: Final = (
     ClusterKind("ResourceClaimTemplate", TEMPLATES, _DEVICES, ResourceClaimTemplate),
     ClusterKind("ResourceSlice", SLICES, _DEVICES, ResourceSlice, "allocated devices are not counted"),
     ClusterKind("DeviceTaintRule", TAINT_RULES, _DEVICES, DeviceTaintRule, "only the taints of drivers count"),
+    ClusterKind("NodePool", NODE_POOLS, _KARPENTER, KarpenterNodePool),
+    ClusterKind("NodeClaim", NODE_CLAIMS, _KARPENTER, NodeClaim),
 )
 KINDS: Final[Mapping[str, ClusterKind]] = MappingProxyType({kind.kind: kind for kind in _KINDS})
 """The kinds by name."""
@@ -92,12 +98,8 @@ VOLUME_RESOURCES: Final = (
     ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
 )
 """The version, resource and kind of the objects about volumes, which the columns alone have."""
-COLUMN_RESOURCES: Final = (
-    ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
-    ("karpenter.sh/v1", "nodepools", "NodePool"),
-    ("karpenter.sh/v1", "nodeclaims", "NodeClaim"),
-)
-"""Those of the other objects that the columns alone have."""
+BUDGET_RESOURCE: Final = ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
+"""The version, resource and kind of the other objects that the columns alone have."""
 EVENT: Final = "Event"
 CREATOR_RESOURCES: Final = (
     ("apps/v1", "replicasets", "ReplicaSet"),

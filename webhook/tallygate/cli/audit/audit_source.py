@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.audit import listing
@@ -29,7 +28,7 @@ from tallygate.kube.pagination import PAGE_SIZE, WaitFunction
 from tallygate.objects.core import Namespace
 from tallygate.policy.limit_annotations import LimitRecords
 from tallygate.review.advertised_devices import KnownDevices
-from tallygate.review.cluster_snapshot import FixedSnapshot, SnapshotProvider
+from tallygate.review.cluster_snapshot import SnapshotProvider
 from tallygate.review.schedulability import count_pods_on_nodes
 from tallygate.state.kubernetes.limit_record_store import read_limit_records
 
@@ -63,13 +62,17 @@ def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunctio
         AuditError, ListError: if the cluster cannot be listed.
     """
     scopes = sorted(scope.included_namespaces) if scope.included_namespaces is not None else [""]
-    state = read_api_server(connection, StateNeeds(slices=needs.slices, defaults=True, namespaces=scopes))
+    is_whole = scope.included_namespaces is None
+    needs_nodes = is_whole and (needs.nodes_for_rules or needs.nodes_for_pods)
+    state_needs = StateNeeds(
+        nodes=needs_nodes, node_pools=needs_nodes, slices=needs.slices, defaults=True, namespaces=scopes
+    )
+    state = read_api_server(connection, state_needs)
     _check_namespaces(state, scope, f"at {connection.server}")
     client = ApiClient(connection)
     pages = listing.PageReader(client, PAGE_SIZE, sleep)
-    is_whole = scope.included_namespaces is None
     remarks = [_NODES_NOT_CHECKED] if needs.nodes_for_rules and not is_whole else []
-    nodes = listing.list_nodes(pages) if (needs.nodes_for_rules or needs.nodes_for_pods) and is_whole else None
+    nodes = listing.copy_nodes(state)
     objects = list_objects(pages, scope, remarks.append)
     if state.namespaces.get_limit_annotations():
         state.limit_records = _read_limit_records(connection, client, remarks)
@@ -121,7 +124,7 @@ class _SnapshotCollector:
         is_used = self.builder.add(kind, item)
         if kind in {"Pod", "Namespace"}:
             return is_used
-        if self._is_read(kind, item) or kind in {listing.DEVICE_CLASS, *listing.POOL_KINDS}:
+        if self._is_read(kind, item):
             self.other_objects.append((kind, item))
         elif kind.endswith("List") and kind.removesuffix("List") in self._kinds:
             self.marked_kinds.add(kind.removesuffix("List"))
@@ -152,10 +155,8 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
     if not len(state.namespaces):
         raise create_no_namespaces_error(snapshot)
     _check_namespaces(state, scope, f"in {format_snapshot_name(snapshot)}")
-    cluster = Cluster()
-    counted_kinds = ("Node",) if any(kind == _DAEMON_SET for kind, _ in collected.other_objects) else ()
-    for kind in ("Node", listing.DEVICE_CLASS, *listing.POOL_KINDS) if check_nodes else counted_kinds:
-        listing.ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))
+    has_daemon_sets = any(kind == _DAEMON_SET for kind, _ in collected.other_objects)
+    nodes = listing.copy_nodes(state) if len(state.nodes) and (check_nodes or has_daemon_sets) else None
     kinds = {*collected.marked_kinds, *(kind for kind, _ in collected.other_objects)}
     missing_kinds = sorted(kind for _, kind in BUILT_IN_TARGETS if kind not in kinds and kind != "Pod")
     remarks = (
@@ -166,9 +167,8 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
     if collected.unread_kinds:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(collected.unread_kinds.items()))
         remarks.append(f"these kinds have pods and are not read, so they were not evaluated: {names}")
-    if check_nodes and (not len(cluster.nodes) or scope.included_namespaces is not None):
+    if check_nodes and (nodes is None or scope.included_namespaces is not None):
         remarks.append(_NODES_NOT_CHECKED)
-    nodes = FixedSnapshot(cluster, has_pods=False) if len(cluster.nodes) else None
     snapshots = nodes if scope.included_namespaces is None else None
     objects = (
         (group, kind, item)

@@ -64,7 +64,7 @@ def _decode_slice(content: bytes) -> ResourceSlice:
 _STORED_KINDS: Final[Mapping[tuple[str, str], Callable[[bytes], object]]] = {
     (kind.version.rpartition("/")[0], kind.kind): msgspec.json.Decoder(kind.type).decode
     for kind in KINDS.values()
-    if kind.kind in CLUSTER_SCOPED and kind.kind != "Node"
+    if kind.kind in CLUSTER_SCOPED - {"Node", "NodePool", "NodeClaim"}
 } | {(_DEVICES_GROUP, "ResourceSlice"): _decode_slice}
 """The decoders of the modelled kinds to which no rule applies."""
 

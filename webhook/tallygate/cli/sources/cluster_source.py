@@ -28,14 +28,15 @@ _REQUIRED: Final = frozenset({kinds.NAMESPACES, kinds.PODS})
 class StateNeeds(NamedTuple):
     """The objects that a command lists, besides namespaces, pods, and the classes and claims of devices.
 
-    These are the CapLedgers, the nodes, the slices of devices, what gives new pods defaults, or `columns`: all that
-    scheduling depends on. With `rejected_pods` it reads which pods controllers could not create. Of objects in
+    These are the CapLedgers, the nodes, their pools, the slices of devices, what gives new pods defaults, or `columns`:
+    all that scheduling depends on. With `rejected_pods` it reads which pods controllers could not create. Of objects in
     namespaces it reads those in `namespaces`; an empty name is all. The `applied` objects are put on top of what is
     read (`tallygate.cli.manifests.applied_objects`).
     """
 
     ledgers: bool = False
     nodes: bool = False
+    node_pools: bool = False
     slices: bool = False
     defaults: bool = False
     columns: bool = False
@@ -154,6 +155,8 @@ class _Lister:
             yield kinds.SLICES
         if needs.nodes:
             yield kinds.NODES
+        if needs.node_pools:
+            yield from (kinds.NODE_POOLS, kinds.NODE_CLAIMS)
         if needs.defaults:
             yield from (kinds.LIMIT_RANGES, kinds.PRIORITY_CLASSES, kinds.RUNTIME_CLASSES)
 
@@ -170,8 +173,9 @@ class _Lister:
             kinds.CLASSES,
         ):
             self._list(resource)
-        for version, resource, kind in kinds.COLUMN_RESOURCES:
-            self._list_column(version, resource, kind)
+        self._list_column(*kinds.BUDGET_RESOURCE)
+        self._list(kinds.NODE_POOLS)
+        self._list(kinds.NODE_CLAIMS)
 
     def _list(self, resource: str) -> None:
         """Add the objects of a resource in all requested namespaces, or the reason why they are not known."""

@@ -13,7 +13,7 @@ from tallygate.accounting.cluster.ingest import COLUMN_TYPES, STORAGE_TYPES, VER
 from tallygate.accounting.cluster.node_pools import GROUP_ANNOTATION
 from tallygate.accounting.gpu_annotations import select_gpu_annotations
 from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
-from tallygate.cluster.kinds import COLUMN_RESOURCES, KINDS, VOLUME_RESOURCES, ClusterKind
+from tallygate.cluster.kinds import BUDGET_RESOURCE, KINDS, VOLUME_RESOURCES, ClusterKind
 from tallygate.cluster.state_builder import LIMIT_RECORDS_LISTED_KIND, VOLUMES_LISTED_KIND
 from tallygate.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.objects.devices import (
@@ -177,7 +177,8 @@ VOLUME_CODECS = _create_column_codecs(*VOLUME_RESOURCES)
 
 SCHEDULING_CODECS = (
     *_create_codecs("PriorityClass", "LimitRange", "RuntimeClass", "ResourceQuota", "DeviceClass"),
-    *_create_column_codecs(*COLUMN_RESOURCES),
+    *_create_column_codecs(BUDGET_RESOURCE),
+    *_create_codecs("NodePool", "NodeClaim"),
 )
 """The codecs of the other kinds that scheduling depends on: priorities, limit ranges, classes, budgets and
 pools of nodes.

@@ -11,7 +11,7 @@ from typing import Final
 from tallygate.admission.kinds import list_review_targets
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.audit.audit import Audit, AuditInput, AuditResult, AuditScope, list_objects
-from tallygate.audit.listing import PageReader, list_nodes
+from tallygate.audit.listing import PageReader, copy_nodes
 from tallygate.audit.report_writer import NO_REPORT_API, ReportCounts, ReportWriter
 from tallygate.errors import TallygateError
 from tallygate.kube.client import ApiClient, ClientConfig
@@ -50,7 +50,7 @@ class AuditSchedule:
 
 
 class AuditController:
-    """The worker that audits a cluster: pods and namespaces from the stores, all other objects in small pages."""
+    """The worker that audits a cluster: pods, namespaces and nodes from the stores, other objects in small pages."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class AuditController:
         if not self._schedule.is_leader():
             self._due_at = -math.inf
             return False
-        if time.monotonic() < self._due_at or not self._informers.check().ready:
+        if time.monotonic() < self._due_at or not self._informers.check().ready or self._informers.is_listing_nodes():
             return False
         self._due_at = time.monotonic() + self._schedule.interval
         result = "failed"
@@ -122,13 +122,18 @@ class AuditController:
 
     def _evaluate(self) -> AuditResult:
         informers, policies = self._informers, self._schedule.policies()
-        node_list = list_nodes(self._pages) if RuleIndex(policies).has_node_rules else None
+        has_pools = informers.snapshot_provider.has_pools(informers.list_statuses())
+        nodes = (
+            copy_nodes(informers.state, self._rest_if_due, has_pools=has_pools)
+            if RuleIndex(policies).has_node_rules
+            else None
+        )
         audit_input = AuditInput(
             informers.state.pods,
             informers.state.namespaces,
             informers.state.usage_lister,
             datetime.now(UTC),
-            node_list,
+            nodes,
             informers.state.device_classes.get_resources_by_class(),
             has_slices=informers.state.devices.revision is not None,
             devices=informers.device_lister,

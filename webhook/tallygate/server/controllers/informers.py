@@ -307,7 +307,7 @@ class InformerSnapshotProvider:
         if stale:
             yield None
             return
-        has_devices, has_pools = self.has_device_classes(statuses), self._has_pools(statuses)
+        has_devices, has_pools = self.has_device_classes(statuses), self.has_pools(statuses)
         with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
             if cluster is not None:
                 cluster.devices, cluster.now = self._find_devices(statuses), datetime.now(UTC)
@@ -317,7 +317,7 @@ class InformerSnapshotProvider:
                 else None
             )
 
-    def _has_pools(self, statuses: Sequence[InformerStatus]) -> bool:
+    def has_pools(self, statuses: Sequence[InformerStatus]) -> bool:
         """Return whether the pools of Karpenter are synced, or this gate may not read them. A change is logged.
 
         Without the right, the nodes alone show which pools there are.
@@ -470,6 +470,14 @@ class GateInformers:
         statuses = self.list_statuses()
         is_ready = all(status.revision is not None for status in statuses if status.name in _CAP_RESOURCES)
         return ReadinessStatus("watches", is_ready, {status.name: _format_status(status) for status in statuses})
+
+    def is_listing_nodes(self) -> bool:
+        """Return whether the nodes or their pools are not listed yet, and no attempt to list them has failed."""
+        return any(
+            status.revision is None and not status.restarts and not status.crash
+            for status in self.list_statuses()
+            if status.name in {kinds.NODES, *_POOL_RESOURCES}
+        )
 
     def _get_synced_at(self, resources: Collection[str] = _CAP_RESOURCES) -> float | None:
         """Return the monotonic time at which these resources were last known to be current.
