@@ -22,6 +22,11 @@ class Module:
         return ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the syntax tree, as `ast.walk` yields them: most guards go through them."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def name(self) -> str:
         """The dotted name by which it is imported; that of a package for its `__init__`."""
         return self.path.partition("/")[2].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -45,7 +50,7 @@ class Module:
     def docstrings(self) -> list[tuple[int, str, ast.AST]]:
         """Line, text and owner of each docstring, those of constants included."""
         found: list[tuple[int, str, ast.AST]] = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             body = getattr(node, "body", None)
             for number, statement in enumerate(body if isinstance(body, list) else ()):
                 match statement:
@@ -56,6 +61,8 @@ class Module:
     @cached_property
     def comments(self) -> list[tuple[int, str]]:
         """Line and text of each comment, with directives to linters."""
+        if "#" not in self.text:
+            return []
         tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
         return [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
 
@@ -63,7 +70,7 @@ class Module:
     def imports(self) -> set[str]:
         """Dotted names of all modules and members that are imported anywhere in the module."""
         names: set[str] = set()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -73,18 +80,18 @@ class Module:
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Yield every function and method."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield node
 
     def classes(self) -> Iterator[ast.ClassDef]:
         """Yield every class."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.ClassDef):
                 yield node
 
 
-def read_tree(root: Path, folders: Sequence[str]) -> list[Module]:
-    """Return the modules below the folders of a root, sorted by path."""
-    paths = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
-    return [Module(path.relative_to(root).as_posix(), path.read_text("utf-8")) for path in paths]
+def read_tree(root: Path, folders: Sequence[str]) -> Iterator[Module]:
+    """Yield the modules below the folders of a root, sorted by path."""
+    for path in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
+        yield Module(path.relative_to(root).as_posix(), path.read_text("utf-8"))

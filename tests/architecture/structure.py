@@ -12,7 +12,7 @@ _MAX_FUNCTION_LINES = 50
 _RUN_BY_NAME = {"webhook/tallygate/server/https/certificate_trial.py"}  # started with -m, so that nothing imports it
 _LAZY_IMPORTS = {
     "webhook/tallygate/cli/": "tests/cli/test_command.py has the modules that a command does not load",
-    "webhook/tallygate/server/serve.py": "tests/server/test_start.py: a gate without a cluster loads no client",
+    "webhook/tallygate/server/serve.py": "tests/cli/test_command.py: a gate without a cluster loads no client",
     "webhook/tallygate/cluster/": "tests/cli/test_command.py: only a state with columns loads numpy",
     "webhook/tallygate/state/kubernetes/limit_record_store.py": "a snapshot has records: its reader loads no client",
     "webhook/tallygate/kube/config.py": "tests/cli/test_command.py: the official client takes 0.7 s to load",
@@ -46,14 +46,14 @@ def _names_of_other_packages(module: Module) -> set[str]:
     package = module.name if module.basename == "__init__" else module.name.rpartition(".")[0]
     local = {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
         if node.module != package and node.module.rpartition(".")[0] != package
     }
     attributes = {
         f"{local[node.value.id]}.{node.attr}"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in local
     }
     return {*local.values(), *attributes}
@@ -122,11 +122,12 @@ def find_lazy_imports(modules: Sequence[Module]) -> list[str]:
 
 
 def _lazy_lines(module: Module) -> Iterator[int]:
-    for function in module.functions():
+    has_inner = any(isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset for node in module.nodes)
+    for function in module.functions() if has_inner else ():
         for node in ast.walk(function):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 yield node.lineno
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             yield node.lineno
 

@@ -121,7 +121,7 @@ def find_words_in_prose(modules: Sequence[Module]) -> list[str]:
 
 def _prose(module: Module) -> Iterator[tuple[int, str]]:
     yield from module.comments
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
 
@@ -139,7 +139,7 @@ def find_words_in_names(modules: Sequence[Module]) -> list[str]:
 
 def _names(module: Module) -> set[tuple[int, str]]:
     names = {(1, module.basename)}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             names.add((node.lineno, node.name))
         elif isinstance(node, ast.arg):
