@@ -7,11 +7,15 @@ from typing import Final
 TESTS: Final = Path(__file__).parent
 
 SLOW: Final = {
+    "accounting/allocation/test_every_assignment.py": "drawn devices by a plain search",
+    "accounting/scheduling/test_device_placement.py": "drawn devices, one copy after the other",
     "accounting/scheduling/test_inter_pod_reference.py": "drawn clusters by the plain scheduler",
     "accounting/scheduling/test_new_nodes.py": "drawn nodes by the plain scheduler",
     "accounting/scheduling/test_placement_interacting.py": "drawn placements, one copy after the other",
+    "accounting/scheduling/test_preemption_reference.py": "drawn clusters by the plain scheduler",
     "accounting/scheduling/test_reference_scheduler.py": "drawn clusters by the plain scheduler",
     "accounting/scheduling/test_schedule.py": "all recorded answers of kube-scheduler",
+    "accounting/scheduling/test_volumes_reference.py": "drawn clusters by the plain scheduler",
     "admission/test_match_conditions.py": "drawn updates",
     "agreement": "drawn cases in five worlds",
     "architecture/test_paths.py": "programs of their own, traced",
@@ -54,7 +58,9 @@ SLOW: Final = {
     "state/ledger/test_surge_histories.py": "drawn histories of ledgers",
     "state/model": "all states of small worlds",
 }
-"""By file or folder: what takes the time there. A file belongs here if it takes more than three seconds of CPU."""
+"""By file or folder: what takes the time there. A file belongs here if it takes more than three seconds of CPU, and a
+drawn comparison with a plain program if it takes more than one: tests of examples next to it show mistakes at once.
+"""
 
 QUICK_ONLY, SLOW_ONLY = "not slow", "slow"
 """The expressions of `make test` and `make test-slow`."""

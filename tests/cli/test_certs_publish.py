@@ -1,8 +1,6 @@
 """`tallygate certs publish` against a small API server."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -201,12 +199,3 @@ def test_an_invalid_folder_fails_before_any_request(api: CertificateApiServer, k
     assert (done.exit_code, done.stdout) == (2, "")
     assert "ca.crt: no certificate in it" in done.stderr
     assert not api.methods
-
-
-def test_other_commands_do_not_load_the_client() -> None:
-    """Avoid the client, whose import takes longer than all others together."""
-    program = "import sys; from tallygate.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
-    program += "assert 'tallygate.cli.certs.command' in sys.modules; sys.exit('kubernetes' in sys.modules)"
-    for arguments in (["certs", "issue", "--help"], ["certs", "show", "--help"]):
-        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, check=False)  # noqa: S603  ourselves, no shell
-        assert done.returncode == 0, done.stderr

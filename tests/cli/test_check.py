@@ -4,8 +4,6 @@ After an intended change of messages, `python -m tests.cli.record` records the e
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -110,16 +108,6 @@ def test_invalid_arguments_are_a_usage_error(arguments: tuple[str, ...], sentenc
     result = check(*arguments)
     assert result.exit_code == 2
     assert sentence in result.stderr
-
-
-def test_a_check_without_a_snapshot_does_not_load_numpy() -> None:
-    """Load numpy only for placements, since its import takes as long as all others together."""
-    program = "import sys; from tallygate.cli.app import root; root(['check', '-'], standalone_mode=False)"
-    program += "; sys.exit('numpy' in sys.modules)"
-    whole = json.dumps({**POD, "spec": {"containers": [{"name": "a"}]}}).encode()
-    done = subprocess.run([sys.executable, "-c", program], input=whole, capture_output=True, check=False)  # noqa: S603  ourselves, no shell
-    assert done.returncode == 0, done.stderr
-    assert b"1 object in 1 file" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "replicas: 1\n"])

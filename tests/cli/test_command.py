@@ -1,6 +1,7 @@
 """Properties of all commands: help with examples, exit codes, and messages of errors and crashes."""
 
 import errno
+import json
 import os
 import re
 import subprocess
@@ -209,6 +210,34 @@ def test_the_module_is_the_installed_command() -> None:
 def test_commands_without_nodes_and_watches_do_not_load_their_modules(command: str) -> None:
     program = f"import sys, tallygate.cli.{command}.command; unasked = ('numpy', 'kubernetes', 'watchfiles');"
     program += "print([each for each in unasked if each in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_check_without_a_snapshot_does_not_load_numpy() -> None:
+    """Load numpy only for placements, since its import takes as long as all others together."""
+    program = "import sys; from tallygate.cli.app import root; root(['check', '-'], standalone_mode=False)"
+    program += "; sys.exit('numpy' in sys.modules)"
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}}
+    whole = json.dumps(pod).encode()
+    done = subprocess.run([sys.executable, "-c", program], input=whole, capture_output=True, check=False)  # noqa: S603  ourselves, no shell
+    assert done.returncode == 0, done.stderr
+    assert b"1 object in 1 file" in done.stderr
+
+
+def test_certs_loads_the_client_only_to_publish() -> None:
+    """Avoid the client, whose import takes longer than all others together."""
+    program = "import sys; from tallygate.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
+    program += "assert 'tallygate.cli.certs.command' in sys.modules; sys.exit('kubernetes' in sys.modules)"
+    for arguments in (["certs", "issue", "--help"], ["certs", "show", "--help"]):
+        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, check=False)  # noqa: S603  ourselves, no shell
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_gate_without_a_cluster_loads_no_module_that_only_a_cluster_needs() -> None:
+    """Keep the start short: these modules would take a third of it."""
+    program = "import sys; import tallygate.cli.serve.command;"
+    program += "print([each for each in ('kubernetes', 'numpy', 'urllib3', 'tallygate.audit') if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
     assert (done.stdout, done.stderr) == ("[]\n", "")
 

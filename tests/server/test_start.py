@@ -1,8 +1,6 @@
 """The errors of a server that cannot start: their reason and remedy, before it listens."""
 
 import socket
-import subprocess
-import sys
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -94,11 +92,3 @@ def test_listens_on_both_families(host: str) -> None:
     listener = open_listener(Address(host, 0), 16)
     with listener, socket.create_connection(("::1" if ":" in host else host, listener.getsockname()[1])):
         assert listener.getsockname()[0] == host
-
-
-def test_a_gate_without_a_cluster_loads_no_module_that_only_a_cluster_needs() -> None:
-    """Keep the start short: these modules would take a third of it."""
-    program = "import sys; import tallygate.cli.serve.command;"
-    program += "print([each for each in ('kubernetes', 'numpy', 'urllib3', 'tallygate.audit') if each in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603 - ours
-    assert (done.stdout, done.stderr) == ("[]\n", "")
