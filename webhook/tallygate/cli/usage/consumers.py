@@ -171,10 +171,13 @@ def _convert_share(share: _Share) -> dict[str, Any]:
     }
 
 
+_RESERVED, _CLAIM = ConsumerState.RESERVED, ConsumerKind.CLAIM  # an enum looks its members up, here for each consumer
+
+
 def _get_order(consumer: ConsumerAmounts) -> tuple[int, str, str]:
     """Return pods, claims and reservations in this order, each by name."""
-    is_reserved, is_claim = consumer.state is ConsumerState.RESERVED, consumer.kind is ConsumerKind.CLAIM
-    return 2 if is_reserved else int(is_claim), consumer.namespace, consumer.name
+    rank = 2 if consumer.state is _RESERVED else consumer.kind is _CLAIM
+    return rank, consumer.namespace, consumer.name
 
 
 class _Explainer:

@@ -337,7 +337,8 @@ class ConsumerStore:
             self._require_revision()
             charges = self._charges_cache.get_charges(cap)
             consumers = [consumer for namespace in namespaces for consumer in self._columns.list_all(namespace)]
-        return ((consumer, charges.get_amounts(consumer.group)) for consumer in consumers)
+        amounts_by_group = {group: charges.get_amounts(group) for group in {consumer.group for consumer in consumers}}
+        return ((consumer, amounts_by_group[consumer.group]) for consumer in consumers)
 
     def list_charge_groups(self, namespaces: Iterable[str]) -> list[ChargeGroup]:
         with self._lock:
