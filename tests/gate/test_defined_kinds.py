@@ -36,7 +36,7 @@ spec: {resources: [nvidia.com/gpu], checks: {perPod: {multipleOf: 2}, requestsEq
 """
 
 
-def create_gang(*groups: tuple[int, int]) -> dict[str, Any]:
+def create_gang(*groups: tuple[int, int | str]) -> dict[str, Any]:
     """Return a GangJob with groups of this many pods with this many GPUs."""
     return {
         "kind": "GangJob",
@@ -74,6 +74,26 @@ def test_limits_are_filled_in_the_templates_of_a_gang() -> None:
     container["resources"] = {"requests": {GPU: 2}}
     decision = GateFixture(CAP + KIND + RULE).admit(gang, Phase.MUTATING, kind=GANG)
     assert "patch" in response(decision)
+
+
+def test_pods_with_an_invalid_quantity_count_nothing() -> None:
+    """Leave the pods to the API server, which rejects each of them: it has stored the object that it cannot read."""
+    fixture = GateFixture(CAP + KIND)
+    answer = response(fixture.admit(create_gang((9, "many"), (2, 2)), kind=GANG))
+    assert answer["allowed"]
+    (warning,) = answer["warnings"]
+    assert warning.startswith("the pods of spec.groups[0].template were compared with no limit")
+    too_many = response(fixture.admit(create_gang((9, "many"), (3, 2)), kind=GANG))
+    assert not too_many["allowed"]
+    assert "6 nvidia.com/gpu" in too_many["status"]["message"]
+
+
+@pytest.mark.parametrize(("gpus", "is_allowed"), [(2, True), (5, False)])
+def test_an_invalid_quantity_can_be_corrected(gpus: int, *, is_allowed: bool) -> None:
+    old = create_gang((1, "many"))
+    answer = response(GateFixture(CAP + KIND).admit(create_gang((1, gpus)), kind=GANG, oldObject=old))
+    assert answer["allowed"] is is_allowed
+    assert "warnings" not in answer
 
 
 def test_an_object_of_the_same_kind_in_another_group_is_not_read() -> None:

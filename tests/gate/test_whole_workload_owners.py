@@ -65,6 +65,19 @@ def test_a_job_set_reserves_for_its_jobs_although_one_of_them_requests_nothing()
     assert (set(replica.read_ledger().reservations), replica.count_gpus()) == ({"uid-jobset"}, (0, 4))
 
 
+_INVALID_POD = {"containers": [{"name": "c", "resources": {"limits": {GPU: "many"}}}]}
+_INVALID = {"name": "invalid", "replicas": 1, "template": {"spec": {"template": {"spec": _INVALID_POD}}}}
+
+
+def test_a_job_set_reserves_for_its_jobs_although_one_of_them_has_an_invalid_quantity() -> None:
+    """Reserve nothing for the pods that the API server rejects; their Job is rejected too."""
+    replica, job_set = create_active_replica(WHOLE), _create_job_set()
+    job_set["spec"]["replicatedJobs"] = [_INVALID, *job_set["spec"]["replicatedJobs"]]
+    assert review(replica, job_set) == (200, "")
+    assert review(replica, create_job("workers-0", 2, create_owner("jobset", "JobSet", JOB_SET))) == (200, "")
+    assert (set(replica.read_ledger().reservations), replica.count_gpus()) == ({"uid-jobset"}, (0, 4))
+
+
 def test_a_job_set_whose_pods_have_claims_alone_reserves_for_its_jobs() -> None:
     replica, job_set = create_active_replica(WHOLE), _create_job_set()
     pods = {"containers": [{"name": "c"}], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}

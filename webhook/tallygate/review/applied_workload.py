@@ -11,6 +11,7 @@ from tallygate.accounting.charge import Charge
 from tallygate.accounting.devices.least_amounts import LeastAmountsReview
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from tallygate.accounting.resource_quota import reaches_namespaces
+from tallygate.accounting.validation.unreadable import is_pod_readable
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.admission.kinds import DecodedObject, GroupKind, ReviewTarget, decode_object
@@ -52,12 +53,13 @@ class ForecastWorkload:
     """A workload: the pods of each of its templates, with the `defaults` that built-in admission gives them.
 
     `uncounted_kind` is the kind of a workload with one pod on each node where the nodes are not known: one pod counts,
-    the least.
+    the least. `unreadable` is the path of a template of which no pod counts: a value in it is no quantity.
     """
 
     pod_sets: tuple[ForecastPods, ...]
     defaults: PodDefaults = NO_POD_DEFAULTS
     uncounted_kind: str = ""
+    unreadable: str = ""
 
     @property
     def pod_count(self) -> int:
@@ -191,6 +193,27 @@ def decode_workloads(
         for pods in new.pod_sets
     )
     return replace(new, pod_sets=pod_sets), old
+
+
+def leave_out_unreadable(workload: ForecastWorkload) -> ForecastWorkload:
+    """Return a workload without the pods of templates with a value that is no quantity: none of them is ever stored.
+
+    An API server stores such a template in an object of another project, whose fields it may not know, and rejects the
+    pods that its controller creates. A change of the template replaces none of them.
+    """
+    pod_sets = tuple(map(_leave_out_unreadable_pods, workload.pod_sets))
+    changed = (old.view for old, new in zip(workload.pod_sets, pod_sets, strict=True) if new.view is not old.view)
+    unreadable = next((view.path.rstrip(".") for view in changed), "")
+    return replace(workload, pod_sets=pod_sets, unreadable=unreadable)
+
+
+def _leave_out_unreadable_pods(pods: ForecastPods) -> ForecastPods:
+    if not is_pod_readable(pods.template.spec):
+        view = msgspec.structs.replace(pods.view, pod=Pod())
+        pods = replace(pods, view=view, replicas=ReplicaCount(0, pods.replicas.noun))
+    if pods.old_template is not None and not is_pod_readable(pods.old_template.spec):
+        pods = replace(pods, old_template=Pod())
+    return pods
 
 
 def select_pods(workload: ForecastWorkload, counts: Sequence[int]) -> ForecastWorkload:

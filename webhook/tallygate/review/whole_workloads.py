@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.problem import Problem, Reason
+from tallygate.accounting.validation.unreadable import is_pod_readable
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.class_view import UnseenClass
 from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
@@ -110,7 +111,7 @@ def _list_pods(reader: WorkloadReader, namespace: str, controller: Controller, t
         views = target.list_pods(target.decode(content)) if content is not None else ()
     except (TallygateError, ValueError, RecursionError) as error:
         raise UnreadableOwnerError(controller, namespace, error) from error
-    return [view.pod for view in views]
+    return [view.pod for view in views if is_pod_readable(view.pod.spec)]
 
 
 def _counts_pod(cap: ActiveCap, pod: Pod) -> bool:
@@ -133,7 +134,7 @@ def compute_workload_charges(
     """Return the charges of a workload as a whole under these caps; None if it starts no more pods than before.
 
     Raises:
-        ReviewError: if the object has no UID, or a template has an invalid quantity.
+        ReviewError: if the object has no UID.
         UndecidedChargeError: if it starts more pods than before that name a class or a template of claims which is not
             seen.
     """
@@ -199,7 +200,6 @@ def _require_seen_classes(workload: ForecastWorkload, old_workload: ForecastWork
     """Check that the classes are seen which decide what the pods count that a workload starts.
 
     Raises:
-        ReviewError: if a template has an invalid quantity.
         UndecidedChargeError: if one is not.
     """
     unseen = [(pods.replicas.count, each) for pods in workload.pod_sets if (each := _find_unseen_class(pods, cap))]

@@ -21,6 +21,7 @@ from tallygate.review.applied_workload import (
     add_claims,
     count_daemon_pods,
     decode_workloads,
+    leave_out_unreadable,
 )
 from tallygate.review.charged_requests import RequestCharges, compute_pod_charge
 from tallygate.review.claim_forecast import counts_devices, describe_unknown, describe_unseen_classes, is_controlled
@@ -133,6 +134,11 @@ def review_workload(
 
 def _describe_unknown(workload: ForecastWorkload, caps: Sequence[ActiveCap], limits: str) -> str:
     """Return one message on what is unknown: the one that makes most of the forecasts uncertain; else empty."""
+    if workload.unreadable:
+        return (
+            f"the pods of {workload.unreadable} were compared with no limit: a value there cannot be read as a quantity, "
+            "so that they are rejected"
+        )
     if message := describe_unknown(workload.unknown_claims, limits):
         return message
     claims = (claim for pods in workload.pod_sets for claim in pods.claims.claims)
@@ -154,10 +160,12 @@ def _decode(
 ) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
     """Return the workload of a request and the one that it replaces, with what is not in their templates alone.
 
-    These are the pods of a DaemonSet on all nodes, and the affinity by which a quota may select the pods.
+    These are the pods of a DaemonSet on all nodes, and the affinity by which a quota may select the pods. Pods that no
+    API server stores are left out.
     """
     request, implied = outcome.request, outcome.implied
     new, old = decode_workloads(request, pod_target, implied=implied, with_controlled=with_controlled)
+    new, old = new and leave_out_unreadable(new), old and leave_out_unreadable(old)
     if view.quota_forecaster is not None and view.quota_forecaster.selects_by_affinity(quotas):
         new = new and add_affinities(new, request.object)
         old = old and add_affinities(old, request.old_object)

@@ -53,6 +53,11 @@ def check_pod_readable(path: str, spec: PodSpec) -> list[Problem]:
     )
 
 
+def is_pod_readable(spec: PodSpec | None) -> bool:
+    """Return whether all values of a pod spec are quantities: an API server stores no other pod."""
+    return spec is None or not check_pod_readable("", spec)
+
+
 def drop_unreadable_in_pod(spec: PodSpec) -> PodSpec:
     """Return the pod spec without values that cannot be parsed."""
     return replace(
