@@ -136,8 +136,8 @@ def _describe_unknown(workload: ForecastWorkload, caps: Sequence[ActiveCap], lim
     """Return one message on what is unknown: the one that makes most of the forecasts uncertain; else empty."""
     if workload.unreadable:
         return (
-            f"the pods of {workload.unreadable} were compared with no limit: a value there cannot be read as a quantity, "
-            "so that they are rejected"
+            f"the pods of {workload.unreadable} were compared with no limit: a value there cannot be read as a "
+            "quantity, so that they are rejected"
         )
     if message := describe_unknown(workload.unknown_claims, limits):
         return message
