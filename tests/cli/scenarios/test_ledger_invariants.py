@@ -8,20 +8,15 @@ from hypothesis import strategies as st
 
 from tallygate.admission.request import UserInfo
 from tallygate.cli.scenarios.run import StepRunner
-from tallygate.cli.scenarios.scenario import (
-    Action,
-    Create,
-    Delete,
-    End,
-    Label,
-    Resize,
-    Scale,
-    Scenario,
-    ScenarioStep,
-    StepTarget,
-    Wait,
+from tallygate.cli.scenarios.scenario import Action, Change, Scenario, ScenarioStep, Send, StepTarget, Wait
+from tallygate.cli.scenarios.scenario_document import (
+    DeleteStep,
+    LabelStep,
+    PodEnd,
+    ResizeStep,
+    ScaleStep,
+    StepExpectation,
 )
-from tallygate.cli.scenarios.scenario_document import StepExpectation
 from tallygate.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
 from tallygate.policy.model import PolicySet, SourceLocation
 from tallygate.policy.parse import parse
@@ -59,30 +54,46 @@ def workload(kind: str, name: str, replicas: int, cpu: int) -> Action:
     """Return the creation of a Deployment or StatefulSet."""
     template = {"metadata": {"labels": {"app": name}}, "spec": pod(cpu)}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
-    return Create({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+    return Send("create", {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+
+
+def resize(name: str, cpu: int) -> Action:
+    """Return the resize of a pod to this cpu limit."""
+    return Change("resize", StepTarget("Pod", name), ResizeStep(name, resources={"cpu": cpu}))
+
+
+def end(name: str, how: str = "finish") -> Action:
+    """Return the end of a pod."""
+    return Change(how, StepTarget("Pod", name), PodEnd(name))
 
 
 SIZES = st.integers(1, 4)
 ACTIONS: st.SearchStrategy[Action] = st.one_of(
     st.builds(
-        lambda name, cpu: Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod(cpu)}),
+        lambda name, cpu: Send(
+            "create", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod(cpu)}
+        ),
         NAMES,
         SIZES,
     ),
     st.builds(workload, st.sampled_from(["Deployment", "StatefulSet"]), NAMES, SIZES, SIZES),
-    st.builds(Scale, st.builds(StepTarget, st.just("Deployment"), NAMES), st.integers(0, 4)),
-    st.builds(Delete, st.builds(StepTarget, st.sampled_from(["Pod", "Deployment", "StatefulSet"]), NAMES)),
     st.builds(
-        lambda name, cpu: Resize(StepTarget("Pod", name), "", {"cpu": cpu}, {"cpu": cpu}),
+        lambda name, replicas: Change("scale", StepTarget("Deployment", name), ScaleStep(replicas=replicas)),
+        NAMES,
+        st.integers(0, 4),
+    ),
+    st.builds(
+        lambda kind, name: Change("delete", StepTarget(kind, name), DeleteStep()),
+        st.sampled_from(["Pod", "Deployment", "StatefulSet"]),
+        NAMES,
+    ),
+    st.builds(
+        resize,
         st.sampled_from(["a", "b", "a-1", "b-0"]),
         SIZES,
     ),
-    st.builds(
-        End,
-        st.builds(StepTarget, st.just("Pod"), st.sampled_from(["a", "b", "a-1", "b-0"])),
-        st.sampled_from(["Succeeded", "Failed"]),
-    ),
-    st.builds(lambda name: Label(StepTarget("Pod", name), {"x": "y"}), NAMES),
+    st.builds(end, st.sampled_from(["a", "b", "a-1", "b-0"]), st.sampled_from(["finish", "fail"])),
+    st.builds(lambda name: Change("label", StepTarget("Pod", name), LabelStep(labels={"x": "y"})), NAMES),
     st.builds(lambda seconds: Wait(seconds, f"{seconds}s"), st.sampled_from([0.1, 1.0, 30.0, 41.0])),
 )
 Actions = list[tuple[Action, str, bool]]
@@ -94,7 +105,7 @@ def run_steps(steps: Actions) -> Iterator[SimulatedCluster]:
     cluster = SimulatedCluster(Scenario("x", policies(), {name: {} for name in NAMESPACES}, (), HERE))
     for action, namespace, dry_run in steps:
         step = ScenarioStep(
-            action, namespace, UserInfo("jane"), StepExpectation(), HERE, dry_run=dry_run and isinstance(action, Create)
+            action, namespace, UserInfo("jane"), StepExpectation(), HERE, dry_run=dry_run and isinstance(action, Send)
         )
         StepRunner(cluster, step).run()
         yield cluster
@@ -122,13 +133,13 @@ def list_usages(cluster: SimulatedCluster) -> Iterator[tuple[CapUsage, Collectio
 
 # A pod becomes smaller, its ledger is recounted, and the pod finishes and is resized again.
 RESIZED_WHEN_OVER: Actions = [
-    (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod(3)}), "batch", False),
-    (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": pod(3)}), "team-a", False),
-    (Resize(StepTarget("Pod", "b"), "", {"cpu": 2}, {"cpu": 2}), "team-a", False),
-    (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod(1)}), "team-a", False),
-    (Create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": pod(2)}), "batch", False),
-    (End(StepTarget("Pod", "b"), "Succeeded"), "team-a", False),
-    (Resize(StepTarget("Pod", "b"), "", {"cpu": 1}, {"cpu": 1}), "team-a", False),
+    (Send("create", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod(3)}), "batch", False),
+    (Send("create", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": pod(3)}), "team-a", False),
+    (resize("b", 2), "team-a", False),
+    (Send("create", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod(1)}), "team-a", False),
+    (Send("create", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}, "spec": pod(2)}), "batch", False),
+    (end("b"), "team-a", False),
+    (resize("b", 1), "team-a", False),
 ]
 
 

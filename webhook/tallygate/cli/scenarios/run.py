@@ -7,24 +7,27 @@ from tallygate.admission.request import UserInfo
 from tallygate.cli.scenarios.api_server import CLUSTER_SCOPED, ApiRequest, ObjectKey
 from tallygate.cli.scenarios.compare import Difference, find_differences
 from tallygate.cli.scenarios.scenario import (
-    Action,
-    Allocate,
-    Annotate,
-    Create,
-    Delete,
-    End,
+    Change,
     JsonObject,
-    Label,
     PublishedNode,
     RequestResult,
-    Resize,
-    Scale,
     Scenario,
     ScenarioStep,
+    Send,
     StepTarget,
-    Update,
     Wait,
     create_rejection,
+    list_resources,
+    parse_device,
+)
+from tallygate.cli.scenarios.scenario_document import (
+    AllocateStep,
+    AnnotateStep,
+    DeleteStep,
+    LabelStep,
+    PodEnd,
+    ResizeStep,
+    ScaleStep,
 )
 from tallygate.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
 
@@ -81,41 +84,33 @@ class StepRunner:
         action = self.step.action
         if isinstance(action, Wait):
             return self.cluster.wait(action.seconds).add_to(RequestResult())
-        result = self._run_action(action)
+        result = self._send(action) if isinstance(action, Send) else self._change_stored_object(action)
         return result if self.step.dry_run else self.cluster.reconcile().add_to(result)
 
-    def _run_action(self, action: Action) -> RequestResult:
-        match action:
-            case Create():
-                return self.cluster.api.create(action.body, self._create_request())
-            case Update():
-                return self.cluster.api.update(action.body, self._create_request())
-            case Resize() | Scale() | Delete() | End() | Label() | Annotate() | Allocate():
-                return self._change_stored_object(action)
-            case Wait():
-                return RequestResult()
+    def _send(self, action: Send) -> RequestResult:
+        send = self.cluster.api.create if action.name == "create" else self.cluster.api.update
+        return send(action.body, self._create_request())
 
-    def _change_stored_object(
-        self, action: Resize | Scale | Delete | End | Label | Annotate | Allocate
-    ) -> RequestResult:
+    def _change_stored_object(self, action: Change) -> RequestResult:
         key = self._create_key(action.target)
         stored_object = self.cluster.store.find(key)
         if stored_object is None:
             return create_rejection(f"{key} not found")
-        match action:
-            case Resize():
-                return self._resize(action, stored_object)
-            case Label():
-                return self._change_metadata("labels", action.labels, stored_object)
-            case Annotate():
-                return self._change_metadata("annotations", action.annotations, stored_object)
-            case Allocate():
-                return self._allocate(action, stored_object)
-            case Scale():
-                stored_object["spec"] = {**(stored_object.get("spec") or {}), "replicas": action.replicas}
-            case End():
-                stored_object["status"] = {**(stored_object.get("status") or {}), "phase": action.phase}
-            case Delete():
+        match action.written:
+            case ResizeStep() as resize:
+                return self._resize(action.target, resize, stored_object)
+            case LabelStep(labels=labels):
+                return self._change_metadata("labels", labels, stored_object)
+            case AnnotateStep(annotations=annotations):
+                return self._change_metadata("annotations", annotations, stored_object)
+            case AllocateStep() as allocation:
+                return self._allocate(allocation, stored_object)
+            case ScaleStep(replicas=replicas):
+                stored_object["spec"] = {**(stored_object.get("spec") or {}), "replicas": replicas}
+            case PodEnd():
+                phase = "Succeeded" if action.name == "finish" else "Failed"
+                stored_object["status"] = {**(stored_object.get("status") or {}), "phase": phase}
+            case DeleteStep():
                 return self._delete(key)
         # Neither scaling nor a pod's status passes the gate (tallygate.admission.webhook_configuration).
         if not self.step.dry_run:
@@ -127,15 +122,15 @@ class StepRunner:
             self.cluster.store.remove(key)
         return RequestResult()
 
-    def _resize(self, action: Resize, pod: JsonObject) -> RequestResult:
+    def _resize(self, target: StepTarget, written: ResizeStep, pod: JsonObject) -> RequestResult:
         containers = (pod.get("spec") or {}).get("containers") or []
         containers_to_resize = [
-            container for container in containers if container.get("name") == action.container or not action.container
+            container for container in containers if container.get("name") == written.container or not written.container
         ]
         if not containers_to_resize:
-            return create_rejection(f"{action.target} has no container {action.container}")
+            return create_rejection(f"{target} has no container {written.container}")
         resources = dict(containers_to_resize[0].get("resources") or {})
-        for field, changes in (("requests", action.requests), ("limits", action.limits)):
+        for field, changes in list_resources(written):
             if changes:
                 resources[field] = {**(resources.get(field) or {}), **changes}
         containers_to_resize[0]["resources"] = resources
@@ -148,11 +143,12 @@ class StepRunner:
         stored_object["metadata"][field] = {key: value for key, value in values.items() if value is not None}
         return self.cluster.api.update(stored_object, self._create_request())
 
-    def _allocate(self, action: Allocate, claim: JsonObject) -> RequestResult:
+    def _allocate(self, written: AllocateStep, claim: JsonObject) -> RequestResult:
         """Store the allocation as kube-scheduler does."""
-        requests = [request for request, count in action.devices.items() for _ in range(count)]
+        requests = [request for request, count in written.devices.items() for _ in range(count)]
         results = [
-            {"request": request, **device._asdict()} for request, device in zip(requests, action.names, strict=True)
+            {"request": request, **parse_device(name)._asdict()}
+            for request, name in zip(requests, written.names, strict=True)
         ]
         status = {**(claim.get("status") or {}), "allocation": {"devices": {"results": results}}}
         request = replace(self._create_request("status"), user=_SCHEDULER)

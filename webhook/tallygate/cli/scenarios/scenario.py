@@ -10,7 +10,13 @@ import msgspec
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.problem import Problem
 from tallygate.admission.request import PatchOperation, UserInfo
-from tallygate.cli.scenarios.scenario_document import ScenarioVerdict, StepExpectation
+from tallygate.cli.scenarios.scenario_document import (
+    ResizeStep,
+    ScenarioVerdict,
+    StepChange,
+    StepExpectation,
+    StepObject,
+)
 from tallygate.gate.decisions import create_response
 from tallygate.policy.model import PolicySet, SourceLocation
 from tallygate.review.outcome import Outcome
@@ -39,75 +45,20 @@ class StepTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
-    """A create of an object."""
+class Send:
+    """A request that sends an object. `name` is the field of its step: create or update."""
 
+    name: str
     body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
-    """An update of a stored object."""
+class Change:
+    """A change of a stored object as it is `written`. `name` is the field of its step, as in scale or finish."""
 
-    body: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class Resize:
-    """A resize of one container of a running pod; `container` is empty for the first one."""
-
+    name: str
     target: StepTarget
-    container: str
-    requests: JsonObject
-    limits: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """A change of a workload's number of replicas."""
-
-    target: StepTarget
-    replicas: int
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """A deletion of an object."""
-
-    target: StepTarget
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The end of a pod in the given phase."""
-
-    target: StepTarget
-    phase: str
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A change of labels; None removes a label."""
-
-    target: StepTarget
-    labels: Mapping[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Annotate:
-    """A change of the annotations of a namespace or node; None removes an annotation."""
-
-    target: StepTarget
-    annotations: Mapping[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Allocate:
-    """An allocation of a claim by kube-scheduler: the number of devices of each request, and all devices in turn."""
-
-    target: StepTarget
-    devices: Mapping[str, int]
-    names: tuple[DeviceId, ...]
+    written: StepChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +69,20 @@ class Wait:
     text: str
 
 
-Action = Create | Update | Resize | Scale | Delete | End | Label | Annotate | Allocate | Wait
+Action = Send | Change | Wait
+
+
+def list_resources(written: StepObject | ResizeStep) -> Iterator[tuple[str, JsonObject]]:
+    """Yield `requests` and `limits` with their written amounts; `resources` sets both."""
+    yield "requests", {**written.resources, **written.requests}
+    yield "limits", {**written.resources, **written.limits}
+
+
+def parse_device(text: str) -> DeviceId:
+    """Return the device that is written as DRIVER/POOL/DEVICE; a part is empty where the text lacks it."""
+    driver, _, rest = text.partition("/")
+    pool, _, device = rest.rpartition("/")
+    return DeviceId(driver, pool, device)
 
 
 @dataclass(frozen=True, slots=True)

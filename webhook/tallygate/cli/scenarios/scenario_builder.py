@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.names import REQUESTS_PREFIX
 from tallygate.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.admission.request import UserInfo
@@ -26,20 +25,15 @@ from tallygate.cli.manifests.unread_kinds import find_wrong_kind
 from tallygate.cli.scenarios import scenario_document
 from tallygate.cli.scenarios.scenario import (
     Action,
-    Allocate,
-    Annotate,
-    Create,
-    Delete,
-    End,
+    Change,
     JsonObject,
-    Label,
-    Resize,
-    Scale,
     Scenario,
     ScenarioStep,
+    Send,
     StepTarget,
-    Update,
     Wait,
+    list_resources,
+    parse_device,
 )
 from tallygate.documents.syntax_tree import DocumentError, Limits, Mapping, Node, Scalar
 from tallygate.documents.to_json import to_json, to_plain
@@ -112,13 +106,6 @@ def build_object(
     return _build_short_form(form, written)
 
 
-def get_requests_and_limits(
-    written: scenario_document.StepObject | scenario_document.ResizeStep,
-) -> tuple[JsonObject, JsonObject]:
-    """Return the written requests and limits; `resources` sets both."""
-    return {**written.resources, **written.requests}, {**written.resources, **written.limits}
-
-
 def _build_short_form(form: str, written: scenario_document.StepObject) -> JsonObject:
     version, kind = SHORT_FORMS[form]
     name = getattr(written, form)
@@ -136,8 +123,7 @@ def _build_short_form(form: str, written: scenario_document.StepObject) -> JsonO
 
 
 def _build_pod_spec(written: scenario_document.StepObject) -> JsonObject:
-    requests, limits = get_requests_and_limits(written)
-    resources = {name: amounts for name, amounts in (("requests", requests), ("limits", limits)) if amounts}
+    resources = {name: amounts for name, amounts in list_resources(written) if amounts}
     spec: JsonObject = {"containers": [{"name": "main", "resources": resources}]}
     if written.priority_class:
         spec["priorityClassName"] = written.priority_class
@@ -226,26 +212,17 @@ def build_action(step: scenario_document.Step, node: Node, source: SourceLocatio
     if value is None:
         raise _create_error(source, *_describe_action_count(names))
     location = SourceLocation(source.file, *value.position)
-    match getattr(step, names[0]):
-        case scenario_document.StepObject() as written:
-            body = build_object(written, value, location, targets)
-            return Create(body) if step.create is not None else Update(body)
-        case scenario_document.DeleteStep() as deleted:
-            return Delete(_build_deleted_target(deleted, location, targets))
-        case scenario_document.PodEnd(pod):
-            return End(StepTarget("Pod", pod), "Succeeded" if step.finish is not None else "Failed")
-        case scenario_document.ResizeStep(pod, container) as resize:
-            return Resize(StepTarget("Pod", pod), container, *get_requests_and_limits(resize))
-        case scenario_document.ScaleStep(replicas=replicas) as scale:
-            return Scale(_build_target(scale, location), replicas)
-        case scenario_document.LabelStep(labels=labels) as label:
-            return Label(_build_target(label, location), labels)
-        case scenario_document.AnnotateStep(annotations=annotations) as annotate:
-            return Annotate(_build_target(annotate, location), annotations)
-        case scenario_document.AllocateStep() as allocation:
-            return _build_allocation(allocation, location)
-        case text:
-            return Wait(parse_duration(text), text)
+    name, written = names[0], getattr(step, names[0])
+    match written:
+        case str():
+            return Wait(parse_duration(written), written)
+        case scenario_document.StepObject():
+            return Send(name, build_object(written, value, location, targets))
+        case scenario_document.DeleteStep():
+            return Change(name, _build_deleted_target(written, location, targets), written)
+        case scenario_document.AllocateStep():
+            written = _complete_devices(written, location)
+    return Change(name, _build_target(written, location), written)
 
 
 def _describe_action_count(names: list[str]) -> tuple[str, str]:
@@ -292,30 +269,27 @@ def _build_deleted_target(
     return StepTarget(matching[0], name)
 
 
-def _build_allocation(written: scenario_document.AllocateStep, source: SourceLocation) -> Action:
+def _complete_devices(
+    written: scenario_document.AllocateStep, source: SourceLocation
+) -> scenario_document.AllocateStep:
+    """Return the allocation with the name of each device: that of a simulated one where none is written."""
     names, total = written.names, sum(written.devices.values())
     if names and len(names) != total:
         raise _create_error(
             source, policy_codes.BAD_LENGTH, f"names has {len(names)} entries for {total} devices; name each device"
         )
-    ids = tuple(_parse_device(name, source) for name in names) or tuple(_simulate_devices(written.devices))
-    return Allocate(StepTarget("ResourceClaim", written.resourceclaim), written.devices, ids)
+    for name in names:
+        if not all(parse_device(name)):
+            raise _create_error(
+                source, policy_codes.BAD_NAME, f"{name} is no device; write DRIVER/POOL/DEVICE, as in a ResourceSlice"
+            )
+    return replace(written, names=names or tuple(_simulate_devices(written.devices)))
 
 
-def _parse_device(name: str, source: SourceLocation) -> DeviceId:
-    driver, _, rest = name.partition("/")
-    pool, _, device = rest.rpartition("/")
-    if not (driver and pool and device):
-        raise _create_error(
-            source, policy_codes.BAD_NAME, f"{name} is no device; write DRIVER/POOL/DEVICE, as in a ResourceSlice"
-        )
-    return DeviceId(driver, pool, device)
-
-
-def _simulate_devices(counts: AnyMapping[str, int]) -> Iterator[DeviceId]:
+def _simulate_devices(counts: AnyMapping[str, int]) -> Iterator[str]:
     for request, count in counts.items():
         for number in range(count):
-            yield DeviceId("simulated", "pool", f"{request}-{number}".replace("/", "-"))
+            yield f"simulated/pool/{f'{request}-{number}'.replace('/', '-')}"
 
 
 def _create_error(source: SourceLocation, code: str, message: str) -> StepObjectError:
@@ -453,5 +427,10 @@ def build_scenario(file: str, document: Mapping) -> tuple[Scenario | None, list[
 
 
 def _list_created_namespaces(step: ScenarioStep | None) -> Iterator[str]:
-    if step is not None and isinstance(step.action, Create) and step.action.body["kind"] == "Namespace":
+    if (
+        step is not None
+        and isinstance(step.action, Send)
+        and step.action.name == "create"
+        and step.action.body["kind"] == "Namespace"
+    ):
         yield str((step.action.body.get("metadata") or {}).get("name") or "")

@@ -209,6 +209,10 @@ class AllocateStep(Written, frozen=True):
     out: devices that no ResourceSlice publishes."""
 
 
+StepChange = ResizeStep | ScaleStep | DeleteStep | PodEnd | LabelStep | AnnotateStep | AllocateStep
+"""A change of a stored object."""
+
+
 class StepUser(Written, frozen=True):
     """The user of a step."""
 

@@ -19,6 +19,7 @@ from tallygate.cli.output.tables import create_table, escape_control
 from tallygate.cli.scenarios import scenario
 from tallygate.cli.scenarios.compare import Difference, format_verdict
 from tallygate.cli.scenarios.run import ScenarioResult, StepResult
+from tallygate.cli.scenarios.scenario_document import ScaleStep
 from tallygate.cli.scenarios.simulated_cluster import CapUsage
 from tallygate.policy.model import SourceLocation
 
@@ -29,24 +30,14 @@ _INVALID_XML_CHARACTERS = dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF)
 def format_action(step: scenario.ScenarioStep) -> str:
     """Return the action of a step as text, for example `create pod trainer`."""
     match step.action:
-        case scenario.Create(body):
-            phrase = f"create {_format_object(body)}"
-        case scenario.Update(body):
-            phrase = f"update {_format_object(body)}"
-        case scenario.Scale(target, replicas):
+        case scenario.Send(name, body):
+            phrase = f"{name} {_format_object(body)}"
+        case scenario.Change(_, target, ScaleStep(replicas=replicas)):
             phrase = f"scale {target} to {replicas}"
+        case scenario.Change(name, target):
+            phrase = f"{name} {target}"
         case scenario.Wait(_, text):
             phrase = f"wait {text}"
-        case scenario.End(target, phase):
-            phrase = f"{'finish' if phase == 'Succeeded' else 'fail'} {target}"
-        case (
-            scenario.Resize(target)
-            | scenario.Delete(target)
-            | scenario.Label(target)
-            | scenario.Annotate(target)
-            | scenario.Allocate(target)
-        ):
-            phrase = f"{type(step.action).__name__.lower()} {target}"
     return f"{phrase} (dry run)" if step.dry_run else phrase
 
 

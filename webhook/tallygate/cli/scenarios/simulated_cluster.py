@@ -29,7 +29,8 @@ from tallygate.admission.rule_index import RuleIndex
 from tallygate.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
 from tallygate.cli.scenarios.controllers import ClaimController, ControllerResult, ReplicationController
 from tallygate.cli.scenarios.node_publication import NodePublication
-from tallygate.cli.scenarios.scenario import Annotate, JsonObject, PublishedNode, Scenario
+from tallygate.cli.scenarios.scenario import Change, JsonObject, PublishedNode, Scenario
+from tallygate.cli.scenarios.scenario_document import AnnotateStep
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.kinds import KINDS, KINDS_BY_RESOURCE, NAMESPACES, NODES, PODS
 from tallygate.gate.charge_transitions import ReadTransition
@@ -334,7 +335,8 @@ class SimulatedCluster:
 
 def _find_last_end(scenario: Scenario) -> datetime:
     """Return the time from which on no override of a limit is active; a fixed time without overrides that end."""
-    changes = (step.action.annotations for step in scenario.steps if isinstance(step.action, Annotate))
+    written = (step.action.written for step in scenario.steps if isinstance(step.action, Change))
+    changes = (change.annotations for change in written if isinstance(change, AnnotateStep))
     annotations = [
         {"": select_texts({key: text for key, text in annotation.items() if text is not None})}
         for annotation in (*scenario.annotations.values(), *changes)
