@@ -29,6 +29,7 @@ SLOW: Final = {
     "cli/test_extras.py": "programs of their own, for each command",
     "cli/test_habits.py": "programs of their own, and kubectl",
     "cli/test_no_pods.py": "drawn workloads by two evaluations",
+    "cli/test_progress.py": "programs of their own, in terminals",
     "conformance": "all recorded answers of API servers",
     "deploy/test_chart.py": "helm, for each overlay",
     "deploy/test_chart_package.py": "helm",

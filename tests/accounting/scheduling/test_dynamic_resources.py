@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tallygate.accounting.allocation import attempt_work
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion, select_version
 from tallygate.accounting.scheduling.device_shortfalls import find_device_shortfalls
@@ -247,8 +248,9 @@ def test_a_change_that_helps_is_found(objects: Sequence[dict[str, Any]], expecte
     assert expected in [(each.change, each.nodes) for each in remedies]
 
 
-def test_a_search_that_takes_too_much_work_leaves_the_prediction_unknown() -> None:
+def test_a_search_that_takes_too_much_work_leaves_the_prediction_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask for combinations that no search can try one by one: values that differ in no device but the last."""
+    monkeypatch.setattr(attempt_work, "_MAX_WORK", 100_000)
     devices = [
         device(f"d{index:02}", attributes={"model": {"string": "same" if index % 2 else f"m{index}"}})
         for index in range(40)
