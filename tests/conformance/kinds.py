@@ -7,6 +7,7 @@ from tests.conformance import (
     created_pod,
     device_selector,
     fit,
+    match_condition,
     name,
     node,
     pod,
@@ -25,6 +26,7 @@ KINDS: Mapping[str, Compare] = {
     "created pod": created_pod.compare,
     "device selector": device_selector.compare,
     "fit": fit.compare,
+    "match condition": match_condition.compare,
     "name": name.compare,
     "node": node.compare,
     "pod": pod.compare,
@@ -53,6 +55,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("pod", frozenset({"pod", "answer"})),
     ("node", frozenset({"node", "answer"})),
     ("resourcequota", frozenset({"quota", "answer"})),
+    ("match condition", frozenset({"condition", "request", "answer"})),
     ("device selector", frozenset({"expression", "devices", "answer"})),
 )
 
