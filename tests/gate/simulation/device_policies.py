@@ -81,6 +81,8 @@ class Policies(NamedTuple):
     has_classes: bool = False
     are_new: bool = False
     """Whether the caps of the first version are new: the world starts with the other version, and without ledgers."""
+    are_registered: bool = False
+    """Whether API servers ask about a cap only once the registration covers it."""
 
 
 def create_version(text: str, resources_by_class: Mapping[str, str] = NO_CLASSES) -> PolicyVersion:
@@ -102,6 +104,8 @@ def list_ledger_caps(caps: CapIndex) -> tuple[ActiveCap, ...]:
 PODS_ONLY = _index(_CAP_OF_EACH, _SHARED_CAP, {})
 NEW_CAPS = Policies(PODS_ONLY.first, create_version(CAP.format(name="other", shared="false", hard=_EACH)), are_new=True)
 """The caps are loaded by one replica after the other, and count first."""
+REGISTERED = NEW_CAPS._replace(are_registered=True)
+"""The same, and API servers ask about a cap only once the registration covers it."""
 GROUPS = _index(_CAP_OF_EACH, _GROUPED_CAP, {})
 """Each value of a label has a shared ledger: namespaces move between them."""
 _WHOLE = "  admit: whole\n"

@@ -13,6 +13,7 @@ from tests.gate.simulation.gang_rooms import GangRooms
 from tests.gate.simulation.gate_replica import GateReplica
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.invariants import Invariants
+from tests.gate.simulation.registrations import RegisteredReplica, Registration
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.requests import Request, RequestState
 from tests.gate.simulation.store import Store
@@ -47,9 +48,11 @@ class Environment:
         self.recorder = CountRecorder(self.tasks)
         self.rooms = GangRooms(self.truth, self._may_pods_come)
         self._attempts = Attempts(self.tasks)
+        self.registration = Registration()
         bounds = SurgeBounds(self.truth, self._attempts)
         checks = bounds.list_violations, self.rooms.list_violations
         self.invariants = Invariants(self.truth, self._compute_rights, policies, self.recorder, checks)
+        self.invariants.binding = self.registration.binding
         self.policy = policies.other if policies.are_new else policies.first
         if not policies.are_new:
             self.truth.recorded |= {cap.key for cap in policies.first.caps.list_caps()}
@@ -62,6 +65,8 @@ class Environment:
     def create_replica(self, number: int) -> Replica:
         """Return a replica that has just started."""
         parts = number, self.truth, self.recorder, self._store, self.policy
+        if self.policies.are_registered:
+            return RegisteredReplica(*parts, self.registration)
         return GateReplica(*parts, self._attempts) if self.policies.has_reviews else Replica(*parts)
 
     def find_running(self, number: int) -> Replica | None:

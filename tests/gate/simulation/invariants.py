@@ -77,9 +77,12 @@ class Invariants:
         self._most = {cap.key: cap.hard for cap in self._caps}
         if policies.has_reviews:
             self._most = {cap.key: Amounts({GPU: compute_most(cap.key, policies)}) for cap in self._caps}
+        self.binding: Collection[str] = ()
+        """The caps that are recorded, until a replica unloads them, where API servers ask about some caps only."""
         self._foreign: dict[tuple[LedgerKey, str], Foreign] = {}
         self._has_foreign: set[LedgerKey] = set()
         self._are_new = policies.are_new  # then pods above the limit were admitted before the caps were active
+        self._are_registered = policies.are_registered
         self._last: dict[LedgerKey, Ledger] = {}
         self._names: dict[str, object] = {}
         """By UID, the names of what was stored once; it may be counted after its deletion."""
@@ -92,7 +95,9 @@ class Invariants:
                 self._record(f"{violation} ({_name(key)})")
         if stored is None or stored[0].initializer:
             return
-        self._truth.enforced.setdefault(get_policy_key(key.cap), self._truth.now)
+        cap = get_policy_key(key.cap)
+        if not self._are_registered or cap in self._truth.recorded:  # else an old ledger of a cap that was restored
+            self._truth.enforced.setdefault(cap, self._truth.now)
         ledger, rights = stored[0], self._compute_rights(key)
         used_by_uid = self._check_used(key, ledger)
         self._end_excuses(key, ledger)
@@ -218,6 +223,18 @@ class Invariants:
             if key not in reserved or self._find_entered(key, pod.namespace) > namespaces_revision:
                 self._excuse(key, pod)
             self.check_ledger(key)
+
+    def check_asked(self, namespace: str, uid: str, loaded: Collection[str]) -> None:
+        """Check that no API server skips the gate for a cap that is recorded, and that every replica has loaded."""
+        for key in self._list_keys(namespace):
+            if key.cap in self._truth.recorded and key.cap in loaded:
+                self._record(f"unasked: the gate is not asked about {uid} in {_name(key)}, and its cap is recorded")
+
+    def check_binding_caps(self, namespace: str, uid: str, reserved: Collection[LedgerKey]) -> None:
+        """Check that what has just been stored is charged under each cap that is recorded, and loaded since."""
+        for key in self._list_keys(namespace):
+            if get_policy_key(key.cap) in self.binding and key not in reserved:
+                self._record(f"unasked: {uid} is stored without a charge in {_name(key)}, and its cap is active")
 
     def excuse_returned(self, namespace: str, cap: str) -> None:
         """Excuse the pods of a namespace that has just returned to a cap."""

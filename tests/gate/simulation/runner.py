@@ -11,6 +11,7 @@ from tests.gate.simulation.device_policies import (
     GROUPS,
     NEW_CAPS,
     PODS_ONLY,
+    REGISTERED,
     WITH_CLAIMS,
     WITH_CLASSES,
     WITH_DEVICES,
@@ -116,6 +117,13 @@ MIXES: Mapping[str, Mapping[str, float]] = {
         "create": 5, "call": 20, "store": 6, "tick": 8, "record": 3, "load": 6, "publish": 0, "delete_ledger": 0.6,
         "watch": 14, "request_progress": 12, "bookmark": 3, "create_namespace": 0, "delete_namespace": 0, "crash": 0.1,
     },
+    "registrations": _SLOW
+    | {
+        "create": 6, "call": 40, "store": 3, "tick": 18, "record_listed": 10, "load": 9, "publish": 0.4, "watch": 14,
+        "register": 8, "read_registration": 12, "request_progress": 12, "bookmark": 3,
+        "delete": 4, "run": 60, "proceed": 20, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0,
+        "delete_namespace": 0, "crash": 0.2, "freeze": 0.1, "lead": 0.3,
+    },
 }  # fmt: skip
 """The weights of the steps."""
 _CLAIMS = _STORMS | {
@@ -168,6 +176,7 @@ _WITHOUT_MEASURES = ("allocations end", "pods of claims end", "the scheduler's c
 _POLICIES: Mapping[str, Policies] = {
     "groups": GROUPS,
     "new caps": NEW_CAPS,
+    "registrations": REGISTERED,
     "gangs": GANGS,
     "gangs whose pods come late": GANGS,
     "gangs of moving namespaces": GANG_GROUPS,
@@ -178,7 +187,7 @@ _POLICIES: Mapping[str, Policies] = {
     "rollouts and faults": ROLLOUTS,
     "rollouts, gangs and limits that end": LIMITED_ROLLOUTS,
 }
-_STEPS, _CLAIM_STEPS, _REVIEW_STEPS = 600, 700, 1000
+_STEPS, _CLAIM_STEPS, _LONG_STEPS = 600, 700, 1000
 
 
 def list_mixes() -> Mapping[str, Mapping[str, float]]:
@@ -198,8 +207,8 @@ def get_policies(mix: str) -> Policies:
 def simulate(mix: str) -> Simulation:
     """Return the simulation of a mix of steps."""
     policies, steps = get_policies(mix), _STEPS if mix in MIXES else _CLAIM_STEPS
-    if policies.has_reviews:
-        steps = _REVIEW_STEPS
+    if policies.has_reviews or policies.are_registered:
+        steps = _LONG_STEPS
     return Simulation(lambda seed: draw(list_mixes()[mix], steps, seed), lambda steps, end: _play(policies, steps, end))
 
 

@@ -14,6 +14,7 @@ from tests.gate.simulation.device_policies import PODS_ONLY, Policies
 from tests.gate.simulation.environment import Environment, StepFunction
 from tests.gate.simulation.gang_actors import Workloads
 from tests.gate.simulation.gang_rooms import GANG_SECONDS
+from tests.gate.simulation.registration_actors import Registrations
 from tests.gate.simulation.replica_actors import Replicas
 from tests.gate.simulation.rollout_actors import Rollouts
 from tests.gate.simulation.tasks import Signal
@@ -32,6 +33,7 @@ class World(Environment):
             **ApiServer(self).steps,
             **Etcd(self).steps,
             **Replicas(self).steps,
+            **Registrations(self).steps,
             **self.claims.steps,
             **Drivers(self).steps,
             **Classes(self).steps,

@@ -12,6 +12,7 @@ from tests.state.model.following import Following
 from tests.state.model.joining import Joining
 from tests.state.model.naming import Naming
 from tests.state.model.owning import SECOND_STORED, Owning
+from tests.state.model.registering import Registering
 from tests.state.model.remapping import CLAIM_BY_CLASS, POD_BY_RESOURCE, Remapping
 from tests.state.model.returning import Returning
 from tests.state.model.rules import Mutants
@@ -255,6 +256,32 @@ SCENARIOS: Mapping[str, Scenario] = {
         "the same with three pods, the replica of one of which freezes while the cap becomes active",
         partial(Activating, pods=3, ticks=6),
         ("trusts_the_ledger",),
+    ),
+    "registering": Scenario(
+        "a new cap is active only once two API servers, of which one lags, ask about it",
+        partial(Registering, ticks=4),
+        ("enforces_before_asked", "no_lag"),
+        is_small=True,
+    ),
+    "registering, a replica starts again": Scenario(
+        "the same, and a replica starts again",
+        partial(Registering, restarts=1),
+        ("waits_after_start",),
+    ),
+    "registering, both replicas start again": Scenario(
+        "the same, and both replicas start again at once",
+        partial(Registering, ticks=3, restarts=2),
+        ("lists_at_start",),
+    ),
+    "registering, another leader": Scenario(
+        "the same, and another replica leads, which has the cap later",
+        partial(Registering, ticks=4, leads=1),
+        ("leader_only", "records_unread", "misses_narrowing"),
+    ),
+    "registering, restored": Scenario(
+        "a recorded cap is taken out of the policies and put back, and the registration is narrowed meanwhile",
+        partial(Registering, is_new=False, removals=1, ticks=4),
+        ("narrows_at_once", "begins_at_load", "misses_narrowing", "keeps_ledger"),
     ),
     "remapping": Scenario(
         "a class of devices comes, goes and leads elsewhere, under a cap of its extended resource",
