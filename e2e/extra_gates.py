@@ -14,6 +14,8 @@ from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import register, unregister
 from e2e.waiting import until
+from tallygate.admission.match_conditions import MatchConditions
+from tallygate.policy.parse import parse
 
 _WITHIN = 240.0  # seconds
 
@@ -26,12 +28,13 @@ def run_watching_gate(  # noqa: PLR0913  # options, each by its name
     *,
     arguments: Sequence[str] = (),
     kubeconfig: Path | None = None,
-    implies_requests: bool = False,
+    is_conditioned: bool = False,
 ) -> Iterator[GateProcess]:
     """Run a gate that watches the cluster, and register it for as long as the block runs.
 
     `policies` are files beside the shipped ones, `arguments` further ones of its command line, and `kubeconfig` is the
-    user of the gate, if not the administrator. If a policy `implies_requests`, the mutating phase gets every new pod.
+    user of the gate, if not the administrator. If it `is_conditioned`, it is asked about what its policies concern, and
+    else about everything.
 
     Raises:
         NotHereError: if the site's gate is no process on this machine.
@@ -47,8 +50,13 @@ def run_watching_gate(  # noqa: PLR0913  # options, each by its name
         if kubeconfig is None:
             until_listed(gate)
         ends.callback(unregister, site.cluster)
-        register(site.cluster, gate, implies_requests=implies_requests)
+        conditions = _read_conditions({**SHIPPED_FILES, **policies}) if is_conditioned else None
+        register(site.cluster, gate, conditions=conditions)
         yield gate
+
+
+def _read_conditions(policies: Mapping[str, str]) -> MatchConditions:
+    return MatchConditions(parse([(name, text.encode()) for name, text in policies.items()]).policies)
 
 
 def until_listed(gate: GateProcess) -> None:

@@ -13,6 +13,7 @@ from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
+from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.request import Phase
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, WebhookTarget
 from tallygate.admission.workload_resources import WorkloadResource
@@ -58,12 +59,12 @@ def register(
     failure_policy: str = "Fail",
     workload_resources: Sequence[WorkloadResource] = (),
     *,
-    implies_requests: bool = False,
+    conditions: MatchConditions | None = None,
 ) -> None:
     """Register both webhooks of a running gate; return once both are called.
 
     Where neither was registered before, they are called as they are registered here. `workload_resources` are those of
-    other projects. If a policy `implies_requests`, the mutating phase gets every new pod.
+    other projects, `conditions` those of the policies; without them the gate is asked about everything.
 
     Raises:
         ClusterError: if the API server refuses them, or does not call them in time.
@@ -72,7 +73,7 @@ def register(
         gate.reached,
         failure_policy=failure_policy,
         workload_resources=workload_resources,
-        implies_requests=implies_requests,
+        conditions=conditions,
     ):
         api(cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
     publish(cluster, gate)

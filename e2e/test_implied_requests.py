@@ -38,7 +38,7 @@ spec:
 def implying_gate(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
     """Run a gate on this machine that gives each pod of a case an address."""
     folder = tmp_path_factory.mktemp("gate")
-    with run_watching_gate(site, folder, {"addresses.yaml": _POLICY}, implies_requests=True) as gate:
+    with run_watching_gate(site, folder, {"addresses.yaml": _POLICY}, is_conditioned=True) as gate:
         yield gate
 
 

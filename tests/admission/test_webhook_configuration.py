@@ -8,11 +8,31 @@ from typing import Any
 import pytest
 
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
+from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.request import AdmissionRequest
 from tallygate.admission.webhook_configuration import ServiceTarget, UrlTarget
+from tallygate.policy.model import PolicySet
+from tests.admission.case import parse_policies
 from tests.admission.plain_configurations import create_plain_configurations
 
 SERVICE = ServiceTarget("gates", "gate", 8443)
+DEVICES = """
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: whole}
+spec: {resources: [extended, opaque]}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec: {namespaces: {include: ["team-*"]}, hard: {nvidia.com/gpu: 4}}
+"""
+IMPLIED = """
+apiVersion: tallygate.dev/v1alpha1
+kind: ImpliedRequest
+metadata: {name: addresses}
+spec: {resource: example.com/ip, match: {namespaces: {include: ["team-*"]}}}
+"""
 
 
 def list_webhooks(**options: Any) -> list[dict[str, Any]]:
@@ -253,13 +273,37 @@ def test_the_configurations_are_plain_objects_that_share_nothing() -> None:
     assert json.dumps(mutating["webhooks"][1]) == before
 
 
+def list_conditions(configuration: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the names of the match conditions of each webhook."""
+    return {
+        webhook["name"]: [condition["name"] for condition in webhook.get("matchConditions", ())]
+        for webhook in configuration["webhooks"]
+    }
+
+
+def test_webhooks_have_the_conditions_of_the_policies() -> None:
+    """Expect a condition of its own besides those that a webhook has, in each phase."""
+    policies = parse_policies(DEVICES)
+    plain = create_plain_configurations(SERVICE)
+    for configuration, unconditioned in zip(
+        create_plain_configurations(SERVICE, conditions=MatchConditions(policies)), plain, strict=True
+    ):
+        before, after = list_conditions(unconditioned), list_conditions(configuration)
+        assert before.keys() == after.keys()
+        added = {name.partition(".")[0] for name in before if after[name] == [*before[name], "a-policy-may-decide"]}
+        assert added == ({"validate", "updates", "scales"} if "scales" in str(before) else {"mutate", "updates"})
+
+
+def test_without_policies_nothing_is_asked() -> None:
+    for configuration in create_plain_configurations(SERVICE, conditions=MatchConditions(PolicySet())):
+        for webhook in configuration["webhooks"]:
+            if webhook["name"].partition(".")[0] not in {"namespaces", "limits"}:
+                assert webhook["matchConditions"][-1] == {"name": "a-policy-may-decide", "expression": "false"}
+
+
 def test_a_policy_that_implies_requests_registers_every_new_pod_in_the_mutating_phase() -> None:
-    """Expect the condition to be the only difference, since updates never get an implied request."""
-    plain, _ = create_plain_configurations(SERVICE)
-    mutating, validating = create_plain_configurations(SERVICE, implies_requests=True)
-    assert validating == create_plain_configurations(SERVICE)[1]
-    first, *others = mutating["webhooks"]
-    assert others == plain["webhooks"][1:]
-    assert plain["webhooks"][0] == first | {"matchConditions": plain["webhooks"][0]["matchConditions"]}
-    assert "matchConditions" not in first
-    assert any("pods" in rule["resources"] and rule["operations"] == ["CREATE"] for rule in first["rules"])
+    policies = parse_policies(IMPLIED)
+    mutating, _ = create_plain_configurations(SERVICE, conditions=MatchConditions(policies))
+    (condition,) = mutating["webhooks"][0]["matchConditions"]
+    assert condition["name"] == "a-policy-may-decide"
+    assert "startsWith('team-')" in condition["expression"]

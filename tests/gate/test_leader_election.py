@@ -23,8 +23,18 @@ class Replica:
     def __init__(self, leases: MemoryLeaseStore, name: str, start: float, *caps: str) -> None:
         self.now = start
         self.caps = list(caps)
-        self.elector = LeaderElector(leases, name, lambda: self.caps, lambda: self.now, BOUND)
+        self.unasked: set[str] = set()
+        self.refreshes = 0
+        self.at_refresh: set[str] = set()
+        self.elector = LeaderElector(leases, name, self._list_caps, lambda: self.now, BOUND, self._refresh)
         self.lease_name = REPLICA_LEASE_PREFIX + hash_cap_key(name)
+
+    def _list_caps(self) -> dict[str, bool]:
+        return {cap: cap not in self.unasked for cap in self.caps}
+
+    def _refresh(self) -> None:
+        self.refreshes += 1
+        self.unasked |= self.at_refresh
 
     def advance(self, seconds: float) -> None:
         """Let seconds pass for this replica alone, without a run."""
@@ -144,6 +154,56 @@ def test_every_replica_leads_while_leases_are_unavailable() -> None:
     leases.is_down = False
     assert one.run_once()
     assert not two.run_once()
+
+
+def test_a_cap_that_is_not_asked_about_is_loaded_nowhere() -> None:
+    """List it in the lease once it is asked about."""
+    _, one, two = create_pair("gpus-1", "licences-2")
+    one.unasked = {"licences-2"}
+    run_for(60, one, two)
+    for replica in (one, two):
+        assert replica.elector.get_loaded_everywhere_since("gpus-1") is not None
+        assert replica.elector.get_loaded_everywhere_since("licences-2") is None
+        assert not replica.elector.is_recorded("licences-2")
+    one.unasked = set()
+    run_for(BOUND + READY_SECONDS + 9, one, two)
+    assert one.elector.is_recorded("licences-2")
+
+
+def test_the_leader_reads_the_registration_before_it_records_a_cap() -> None:
+    """Record no cap that another leader has dropped from the registration meanwhile."""
+    _, one, two = create_pair("gpus-1")
+    one.at_refresh = {"gpus-1"}
+    run_for(90, one, two)
+    assert one.refreshes == 1
+    assert not one.elector.is_recorded("gpus-1")
+    one.at_refresh, one.unasked = set(), set()
+    run_for(90, one, two)
+    assert one.refreshes == 2
+    assert one.elector.is_recorded("gpus-1")
+
+
+def test_a_recorded_cap_of_another_replica_is_foreign() -> None:
+    _, one, two = create_pair("gpus-1")
+    run_for(60, one, two)
+    assert not one.elector.has_foreign_record()
+    one.caps = []
+    run_for(6, one, two)
+    assert one.elector.has_foreign_record()
+    two.caps = []
+    run_for(60, one, two)
+    assert not one.elector.has_foreign_record()
+
+
+def test_the_record_keeps_a_cap_while_its_conditions_change() -> None:
+    """Keep it although no lease lists it: the leader has it."""
+    _, one, two = create_pair("gpus-1")
+    run_for(60, one, two)
+    assert one.elector.is_recorded("gpus-1")
+    one.unasked = two.unasked = {"gpus-1"}
+    run_for(60, one, two)
+    assert one.elector.is_recorded("gpus-1")
+    assert two.elector.is_recorded("gpus-1")
 
 
 def test_a_cap_is_loaded_everywhere_when_the_last_live_replica_has_it() -> None:

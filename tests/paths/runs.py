@@ -18,6 +18,7 @@ from click import Context
 from tallygate.accounting.amounts import Amounts
 from tallygate.cli.app import root
 from tallygate.cli.framework import EXIT_FINDINGS
+from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.gate.gate import Gate
 from tallygate.policy.load import SHIPPED_POLICIES
 from tallygate.review.view import ClusterView
@@ -114,7 +115,9 @@ def run_create() -> list[str]:
         settings = load_settings(flags, {})
         policies = PolicyReloader(settings.policies, telemetry)
         caps = CapMetrics(telemetry.metrics.registry, telemetry.log)
-        parts = create_cluster_gate(settings, policies, telemetry, caps)
+        asked = AskedPolicies(policies.store.get_policies, time.monotonic)
+        asked.update(None)
+        parts = create_cluster_gate(settings, policies, asked, telemetry, caps)
         app = create_app(parts.admit, RequestLog(telemetry.log, telemetry.metrics))
         has_active_ledger = Event()
 

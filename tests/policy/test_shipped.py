@@ -69,7 +69,7 @@ def test_the_default_checks_names_whole_units_and_equal_limits_and_warns_of_miss
     assert (units.checks.whole_quantity, units.checks.requests_equal_limits) == (True, Equality.REQUIRE)
     assert names.enforcement is units.enforcement is Enforcement.DENY
     assert names.match.namespaces is units.match.namespaces is None
-    assert (nodes.resources, nodes.enforcement) == (("*",), Enforcement.WARN)
+    assert (nodes.resources, nodes.enforcement) == (("extended", "opaque"), Enforcement.WARN)
     assert nodes.checks == Checks(
         well_formed_name=False,
         whole_quantity=False,

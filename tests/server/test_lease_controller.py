@@ -15,7 +15,7 @@ from tests.server.process import eventually
 
 def create_controller(leases: MemoryLeaseStore) -> LeaseController:
     """Return the lease controller of one replica."""
-    return LeaseController(LeaderElector(leases, "one", list, time.monotonic), create_logger("error"))
+    return LeaseController(LeaderElector(leases, "one", dict, time.monotonic), create_logger("error"))
 
 
 def test_it_is_the_leader_while_it_runs_and_releases_its_leases() -> None:
@@ -39,7 +39,7 @@ def test_the_first_run_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_begin_and_the_end_of_leading_are_logged_once_each() -> None:
     leases, log, now = MemoryLeaseStore(), Log("info"), 1000.0
-    controller = LeaseController(LeaderElector(leases, "one", list, lambda: now), log.logger)
+    controller = LeaseController(LeaderElector(leases, "one", dict, lambda: now), log.logger)
     for is_down in (False, False, True, False, False):
         leases.is_down = is_down
         controller.worker.run_once()

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from tallygate.admission.match_conditions import MatchConditions
+from tallygate.admission.self_registration import ASKED_ANNOTATION, BY_GATE, REGISTRATION_ANNOTATION, format_asked
 from tallygate.admission.webhook_configuration import ServiceTarget
 from tallygate.admission.workload_resources import WorkloadResource
 from tallygate.cli.doctor.api_types import (
@@ -92,6 +94,21 @@ def create_registration(
         "mutating": msgspec.convert(pair[0], WebhookConfiguration),
         "validating": msgspec.convert(pair[1], WebhookConfiguration),
     }
+
+
+def create_conditioned(policies: PolicySet) -> dict[str, Any]:
+    """Return both configurations as the gate writes them for these policies."""
+    conditions = MatchConditions(policies)
+    annotations = {
+        REGISTRATION_ANNOTATION: BY_GATE,
+        ASKED_ANNOTATION: format_asked(dict.fromkeys(conditions.digests, 1)),
+    }
+    trusted = encode_pem(get_ca())
+    pair = create_plain_configurations(ServiceTarget(), ca_bundle=trusted, conditions=conditions)
+    for configuration in pair:
+        configuration["metadata"]["annotations"] = annotations
+    mutating, validating = (msgspec.convert(configuration, WebhookConfiguration) for configuration in pair)
+    return {"mutating": mutating, "validating": validating}
 
 
 def webhook(configuration: Object, name: str) -> Object:

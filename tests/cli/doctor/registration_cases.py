@@ -3,6 +3,7 @@
 import msgspec
 
 from tallygate.cli.doctor.facts import DryRun
+from tallygate.policy.model import PolicySet
 from tests.admission.case import parse_policies
 from tests.cli.doctor.fact_changes import (
     CHANGES,
@@ -17,11 +18,12 @@ from tests.cli.doctor.fact_changes import (
     create_other_configuration,
     create_unregistered,
 )
-from tests.cli.doctor.healthy_gate import create_registration, webhook
+from tests.cli.doctor.healthy_gate import create_conditioned, create_registration, webhook
 
 _REGISTRATION_CHECKS = (
     "rules",
     "conditions",
+    "asked",
     "timeouts",
     "reinvocation",
     "reachable",
@@ -93,6 +95,22 @@ CASES: Cases = {
             **create_registration(lambda mutating, _: webhook(mutating, MUTATE).pop("matchConditions")),
         },
         {},
+    ),
+    "the gate is asked about its policies": (
+        {"policies": parse_policies(_IMPLIED), **create_conditioned(parse_policies(_IMPLIED))},
+        {},
+    ),
+    "the gate is not asked about a policy yet": (
+        {"policies": parse_policies(_IMPLIED), **create_conditioned(PolicySet())},
+        {"asked": WARN, "conditions": WARN},
+    ),
+    "the policies of a conditioned registration cannot be read": (
+        {"policies": UNAVAILABLE, **create_conditioned(PolicySet())},
+        {"asked": UNKNOWN, "workload-kinds": UNKNOWN},
+    ),
+    "a condition of a policy in a registration that the gate does not write": (
+        change_webhook("validate", VALIDATE, matchConditions=[{"name": "a-policy-may-decide", "expression": "1 == 2"}]),
+        {"conditions": WARN},
     ),
     "an unknown match condition": (
         change_webhook("validate", VALIDATE, matchConditions=[{"name": "mine", "expression": "false"}]),

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Any
 from tallygate.admission.self_registration import RegistrationState
 from tallygate.admission.workload_resources import ServedResources
 from tallygate.errors import TallygateError
+from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.objects.admission_registration import Webhook, encode_webhook
 from tallygate.policy.known_kinds import KNOWN_KINDS
+from tallygate.policy.model import PolicySet
 from tallygate.policy.workload_kinds import WorkloadKind
 from tallygate.server.controllers.registration_controller import (
     CaSource,
@@ -59,14 +61,22 @@ class MemoryRegistrationStore:
         return dict(self.served)
 
     def replace_webhooks(
-        self, stored: StoredConfiguration, webhooks: Sequence[Webhook], namespace_uid: str, _timeout: float
+        self,
+        stored: StoredConfiguration,
+        webhooks: Sequence[Webhook],
+        annotations: Mapping[str, str],
+        namespace_uid: str,
+        _timeout: float,
     ) -> bool:
-        """Replace the webhooks, unless a conflict is set."""
+        """Replace the webhooks and add the annotations, unless a conflict is set."""
         self.before_write()
         if self.conflicts:
             self.conflicts -= 1
             return False
-        self.stored[stored.typed.kind]["webhooks"] = list(map(encode_webhook, webhooks))
+        content = self.stored[stored.typed.kind]
+        content["webhooks"] = list(map(encode_webhook, webhooks))
+        content["metadata"]["generation"] = content["metadata"].get("generation", 0) + 1
+        content["metadata"]["annotations"] |= annotations
         self.owners.append(namespace_uid)
         return True
 
@@ -88,10 +98,12 @@ class Gate:
         self.unready: Sequence[str] = ()
         self.is_leader = True
         self.kinds: Sequence[WorkloadKind] = KNOWN_KINDS
-        self.implies_requests = False
+        self.policies = PolicySet()
+        self.has_foreign_record = False
         self.seconds = 100.0
         self.log = io.BytesIO()
         self._lines = LineWriter(self.log)
+        self.asked = AskedPolicies(lambda: self.policies, lambda: self.seconds)
         parts = RegistrationParts(
             namespace="here",
             get_tokens=tuple,
@@ -99,7 +111,8 @@ class Gate:
             is_leader=lambda: self.is_leader,
             list_statuses=lambda: [ReadinessStatus(name, ready=False) for name in self.unready],
             list_workload_kinds=lambda: self.kinds,
-            implies_requests=lambda: self.implies_requests,
+            asked=self.asked,
+            has_foreign_record=lambda: self.has_foreign_record,
         )
         logger = create_logger("info", line_writer=self._lines)
         self.controller = RegistrationController(

@@ -55,20 +55,6 @@ def test_a_kind_of_a_policy_is_registered_and_forgotten_with_it(gate: Gate, stor
     assert list_registered(store) == [{JOB_SETS: True}] * 2
 
 
-def test_the_mutating_phase_sees_every_new_pod_while_a_policy_implies_requests(
-    gate: Gate, store: MemoryRegistrationStore
-) -> None:
-    gate.register()
-    creations = store.stored["MutatingWebhookConfiguration"]["webhooks"]
-    assert [each["name"] for each in creations[0]["matchConditions"]] == ["may-be-mended"]
-    gate.implies_requests = True
-    gate.run(5)
-    assert "matchConditions" not in store.stored["MutatingWebhookConfiguration"]["webhooks"][0]
-    gate.implies_requests = False
-    gate.run(5)
-    assert store.stored["MutatingWebhookConfiguration"]["webhooks"] == creations
-
-
 def test_the_newest_served_version_is_registered(gate: Gate, store: MemoryRegistrationStore) -> None:
     store.served[OLD_WORKLOADS] = True
     gate.register_with(["workloads.v1beta1.kueue.x-k8s.io"])

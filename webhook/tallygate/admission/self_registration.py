@@ -6,18 +6,20 @@ a stored configuration they return the one to store.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from msgspec.structs import replace
 
+from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.webhook_configuration import (
     ServiceTarget,
     UrlTarget,
     WebhookTarget,
     create_webhook_configurations,
+    widen_condition,
 )
 from tallygate.admission.workload_resources import WorkloadResource
 from tallygate.errors import TallygateError
@@ -38,6 +40,10 @@ EXEMPT_ANNOTATION: Final = "tallygate.dev/exempt-namespaces"
 URL_ANNOTATION: Final = "tallygate.dev/url"
 """The annotation with the address of a gate outside the cluster, `https://HOST:PORT`, in place of its Service."""
 
+ASKED_ANNOTATION: Final = "tallygate.dev/asked-policies"
+"""The annotation by which the gate lists the policies that its match conditions cover, by their digests."""
+
+_ASKED = re.compile(r"(?<![^,])([0-9a-f]{1,64}):([0-9]{1,18})(?![^,])", re.ASCII)
 _POLICIES = ("Fail", "Ignore")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _BASE_URL = re.compile(r"https://(?P<host>[-A-Za-z0-9.]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[1-9][0-9]{0,4})?")
@@ -113,13 +119,14 @@ def create_webhooks(  # noqa: PLR0913  # each is a part of the registration
     token: str,
     choose_bundle: Callable[[bytes], bytes],
     workload_resources: Sequence[WorkloadResource] = (),
-    implies_requests: bool = False,
+    conditions: MatchConditions | None = None,
+    keeps_stored: bool = False,
 ) -> tuple[Webhook, ...]:
     """Return the exact webhooks of a configuration; they are stored if they equal those that it has.
 
     `namespace` is the gate's own, and `choose_bundle` returns the CA bundle of a webhook from the stored one of the
-    same name, b"" without one. `workload_resources` are the served ones of other projects. If a policy
-    `implies_requests`, the mutating phase has to see each new pod.
+    same name, b"" without one. `workload_resources` are the served ones of other projects, `conditions` those of the
+    policies. If it `keeps_stored`, the webhooks are called for all that the stored ones are called for, too.
     """
     created = create_webhook_configurations(
         choices.get_target(namespace),
@@ -128,19 +135,31 @@ def create_webhooks(  # noqa: PLR0913  # each is a part of the registration
         exempt_namespaces=choices.exempt_namespaces,
         token=token,
         workload_resources=workload_resources,
-        implies_requests=implies_requests,
+        conditions=conditions,
     )
     (webhooks,) = (expected.webhooks for expected in created if expected.kind == configuration.kind)
-    stored_bundles = {webhook.name: webhook.client_config.ca_bundle for webhook in configuration.webhooks}
-    return tuple(
-        replace(
-            webhook,
-            client_config=replace(
-                webhook.client_config, ca_bundle=choose_bundle(stored_bundles.get(webhook.name, b""))
-            ),
-        )
-        for webhook in webhooks
-    )
+    stored_webhooks = {webhook.name: webhook for webhook in configuration.webhooks}
+    completed = []
+    for webhook in webhooks:
+        stored = stored_webhooks.get(webhook.name)
+        bundle = choose_bundle(stored.client_config.ca_bundle if stored is not None else b"")
+        widened = widen_condition(webhook, stored) if keeps_stored and stored is not None else webhook
+        completed.append(replace(widened, client_config=replace(webhook.client_config, ca_bundle=bundle)))
+    return tuple(completed)
+
+
+def read_asked(configuration: WebhookConfiguration) -> Mapping[str, int] | None:
+    """Return the digests of the policies that the conditions of a configuration cover, with their numbers (rule 14).
+
+    Return None if it has no such conditions. What is not as the gate writes it is left out.
+    """
+    listed = _get_annotations(configuration).get(ASKED_ANNOTATION)
+    return None if listed is None else {found[1]: int(found[2]) for found in _ASKED.finditer(listed)}
+
+
+def format_asked(numbers: Mapping[str, int]) -> str:
+    """Return the value of the annotation with these digests and their numbers."""
+    return ",".join(f"{digest}:{number}" for digest, number in sorted(numbers.items()))
 
 
 def _get_annotations(configuration: WebhookConfiguration) -> StringMap:

@@ -5,7 +5,7 @@ other projects are added if an API server serves them.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, DEVICE_COUNT_ANNOTATION, GpuAnnotation
 from tallygate.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
+from tallygate.admission.match_conditions import EVERYTHING, MatchConditions, Part, join_conditions
 from tallygate.admission.request import CREATE, UPDATE, Phase
 from tallygate.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, WorkloadResource
 from tallygate.objects import admission_registration
@@ -36,7 +37,17 @@ _DOMAIN = "tallygate.dev"
 LIMITS_WEBHOOK = f"limits.{Phase.VALIDATING}.{_DOMAIN}"
 """The name of the webhook of annotations that set limits."""
 
+POLICY_CONDITION = "a-policy-may-decide"
+"""The name of the match condition that is made from the policies."""
+
 _TIMEOUT_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits in the queue
+_ASKED: Mapping[str, tuple[Part, tuple[str, ...]]] = {
+    "": (Part.NAMESPACED, ("object",)),
+    "updates": (Part.NAMESPACED, ("object", "oldObject")),
+    "nodes": (Part.NODES, ()),
+    "scales": (Part.SCALES, ()),
+    WORKLOAD_WEBHOOK: (Part.WORKLOADS, ()),
+}  # by the first part of a webhook's name; namespaces, and annotations that set limits, concern caps in other ways
 _CLUSTER_SCOPED = frozenset({("", "Node")})
 _NAMESPACED = frozenset(BUILT_IN_TARGETS) - _CLUSTER_SCOPED
 _CLAIMS = frozenset(
@@ -142,14 +153,15 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     exempt_namespaces: Iterable[str] = (),
     token: str = "",
     workload_resources: Sequence[WorkloadResource] = (),
-    implies_requests: bool = False,
+    conditions: MatchConditions | None = None,
 ) -> tuple[admission_registration.WebhookConfiguration, admission_registration.WebhookConfiguration]:
     """Return the mutating and the validating configuration.
 
     `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for pods and workloads,
     `own_namespace` the namespace of the gate, which its webhooks must not block, as little as `exempt_namespaces`, and
-    `token` the secret segment of its paths, or empty. `workload_resources` are those of other projects. If a policy
-    `implies_requests`, the mutating phase has to see each new pod.
+    `token` the secret segment of its paths, or empty. `workload_resources` are those of other projects. The
+    webhooks have the `conditions` of the policies; without them the gate is asked about everything that policies may
+    concern, but for the mutating phase of those that imply requests.
     """
     excluded = _exclude_namespaces(dict.fromkeys(("kube-system", own_namespace, *exempt_namespaces)))
 
@@ -157,10 +169,9 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
         path = f"{ADMIT_PATH_PREFIX}{token}/{phase}" if token else f"{ADMIT_PATH_PREFIX}{phase}"
         client_config = _create_client_config(target, path, ca_bundle)
         is_mutating = phase is Phase.MUTATING
+        is_selective = is_mutating and not (conditions is not None and conditions.implies_requests)
         created = [
-            _create_creation_webhook(
-                phase, failure_policy, excluded, is_selective=is_mutating and not implies_requests
-            ),
+            _create_creation_webhook(phase, failure_policy, excluded, is_selective=is_selective),
             _create_update_webhook(phase, failure_policy, excluded),
             _create_node_webhook(phase),
         ]
@@ -172,6 +183,8 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
             ]
         if workload_resources:
             created.append(_create_workload_webhook(phase, failure_policy, excluded, workload_resources))
+        if conditions is not None:
+            created = [_add_condition(webhook, conditions, phase) for webhook in created]
         return tuple(
             replace(
                 webhook,
@@ -192,6 +205,35 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
             metadata, webhooks(Phase.VALIDATING), "ValidatingWebhookConfiguration"
         ),
     )
+
+
+def _add_condition(
+    webhook: admission_registration.Webhook, conditions: MatchConditions, phase: Phase
+) -> admission_registration.Webhook:
+    """Return a webhook with the condition of the policies, if it is about objects that they concern."""
+    name = webhook.name.removesuffix(f"{phase}.{_DOMAIN}").removesuffix(".")
+    return _set_condition(webhook, conditions.create(phase, *_ASKED[name])) if name in _ASKED else webhook
+
+
+def _set_condition(webhook: admission_registration.Webhook, expression: str) -> admission_registration.Webhook:
+    """Return the webhook with the match condition of the policies, or without one if that is true of everything."""
+    others = tuple(condition for condition in webhook.match_conditions if condition.name != POLICY_CONDITION)
+    if expression == EVERYTHING:
+        return replace(webhook, match_conditions=others)
+    condition = admission_registration.MatchCondition(POLICY_CONDITION, expression)
+    return replace(webhook, match_conditions=(*others, condition))
+
+
+def _get_condition(webhook: admission_registration.Webhook) -> str:
+    found = (condition for condition in webhook.match_conditions if condition.name == POLICY_CONDITION)
+    return next((condition.expression for condition in found), EVERYTHING)
+
+
+def widen_condition(
+    webhook: admission_registration.Webhook, stored: admission_registration.Webhook
+) -> admission_registration.Webhook:
+    """Return a webhook that is called for what the stored one is called for by the policies, too."""
+    return _set_condition(webhook, join_conditions(_get_condition(stored), _get_condition(webhook)))
 
 
 def get_workload_webhook_name(phase: Phase) -> str:

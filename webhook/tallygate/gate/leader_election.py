@@ -11,7 +11,7 @@ every replica leads.
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -89,19 +89,23 @@ class _ObservedLease:
 class LeaderElector:
     """One replica among others. One thread calls `run_once` and `release`; any thread calls the rest.
 
-    `identity` is unique to this replica; `caps` returns the keys of the caps that are active here, `monotonic` is in
-    seconds, and so is `in_flight_bound`. The leader also writes the record of the caps that were active (rule 7).
+    `identity` is unique to this replica. `caps` returns the keys of the caps that are active here, each with whether
+    every API server asks about it: the lease lists those (rule 14). `refresh` reads again what they ask about, before a
+    cap is recorded; it raises TallygateError. `monotonic` is in seconds, and so is `in_flight_bound`. The leader also
+    writes the record of the caps that were active (rule 7).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # ports, each by its name
         self,
         store: LeaseStore,
         identity: str,
-        caps: Callable[[], Collection[str]],
+        caps: Callable[[], Mapping[str, bool]],
         monotonic: Callable[[], float],
         in_flight_bound: float = 0.0,
+        refresh: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
+        self._refresh = refresh
         self._in_flight_bound = in_flight_bound
         self._recorded: frozenset[str] = frozenset()
         self._identity = identity
@@ -133,6 +137,10 @@ class LeaderElector:
         """Return whether the record has a cap, as this replica saw it last. Where leases are unavailable, none does."""
         return cap in self._recorded or self._monotonic() >= self._last_contact + LEASE_DURATION_SECONDS
 
+    def has_foreign_record(self) -> bool:
+        """Return whether the record has a cap that is not active here: another replica may have it."""
+        return not self._recorded <= self._caps().keys()
+
     def count_lost_replicas(self) -> int:
         """Return the number of other replicas that have ended, or whose leases have expired."""
         return self._lost_replicas
@@ -147,11 +155,12 @@ class LeaderElector:
         """
         caps, started_at = self._caps(), self._monotonic()
         self._observe(self._store.list_leases(), started_at)
-        own = Lease(self._lease_name, self._identity, LEASE_DURATION_SECONDS, caps=frozenset(map(hash_cap_key, caps)))
+        asked = [cap for cap, is_asked in caps.items() if is_asked]
+        own = Lease(self._lease_name, self._identity, LEASE_DURATION_SECONDS, caps=frozenset(map(hash_cap_key, asked)))
         self._renew(self._observed.get(self._lease_name), own)
         self._acquire_or_renew(self._observed.get(LEADER_LEASE), started_at)
-        self._update_loaded(caps, started_at)
-        self._update_record(caps, started_at)
+        self._update_loaded(asked, started_at)
+        self._update_record(caps.keys(), started_at)
         self._count_lost(started_at)
         self._remove_expired(started_at)
         self._last_contact = started_at
@@ -224,6 +233,11 @@ class LeaderElector:
             return
         due_since = started_at - self._in_flight_bound - READY_SECONDS
         due = {cap for cap, since in self._loaded_since.items() if since <= due_since}
+        if due - stored - self._recorded:
+            # Another leader may have narrowed the registration since this replica read it.
+            self._refresh()
+            asked = self._caps()
+            due = {cap for cap in due if asked.get(cap)}
         known = stored | self._recorded  # this replica saw it, if a user has deleted the record
         record = frozenset(due | {cap for cap in known if self._is_in_use(cap, caps, known | due, started_at)})
         if record != stored:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tallygate.admission.request import Phase
+from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.gate.decisions import Decision
 from tallygate.policy.workload_kinds import WorkloadKind
 from tallygate.server.settings.table import Settings
@@ -44,7 +45,9 @@ class RegistrationParts:
         is_leader: returns whether this replica writes.
         list_statuses: returns the results of all readiness checks.
         list_workload_kinds: returns the kinds of other projects that are registered if they are served.
-        implies_requests: returns whether a policy gives new pods requests that they do not write.
+        asked: the policies that the registration asks about.
+        gives_devices: returns whether pods may get a resource with a domain that they do not write.
+        has_foreign_record: returns whether a cap was active that this replica does not have.
     """
 
     namespace: str
@@ -53,7 +56,9 @@ class RegistrationParts:
     is_leader: Callable[[], bool]
     list_statuses: Callable[[], Iterable[ReadinessStatus]]
     list_workload_kinds: Callable[[], Sequence[WorkloadKind]]
-    implies_requests: Callable[[], bool] = lambda: False
+    asked: AskedPolicies
+    gives_devices: Callable[[], bool] = lambda: True
+    has_foreign_record: Callable[[], bool] = lambda: False
 
 
 class BackgroundPart(Protocol):
@@ -105,12 +110,18 @@ class ServerSetup:
 
 @dataclass(frozen=True, slots=True)
 class GateParts:
-    """The `admit` of a gate, its background parts, whether it leads, and its registration."""
+    """The `admit` of a gate, its background parts, whether it leads, and its registration.
+
+    `gives_devices` returns whether pods may get a resource with a domain that they do not write, `has_foreign_record`
+    whether a cap was active that this replica does not have.
+    """
 
     admit: Admit
     background: Sequence[BackgroundPart] = ()
     is_leader: Callable[[], bool] = lambda: True
     create_registration: RegistrationFactory | None = None
+    gives_devices: Callable[[], bool] = lambda: True
+    has_foreign_record: Callable[[], bool] = lambda: False
 
     @contextmanager
     def run_background(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from functools import partial
 from tallygate.admission.kinds import DecodedRequest
 from tallygate.admission.request import ALLOWED, Verdict
 from tallygate.admission.rule_index import RuleSelection
+from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.gate.gate import Gate
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.review.view import ClusterView
@@ -95,8 +96,9 @@ def serve(
 def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     settings = setup.settings
     policy_reloader = PolicyReloader(settings.policies, telemetry)
-    gate_parts = _create_gate_parts(settings, policy_reloader, telemetry)
-    registration = _create_registration(setup, gate_parts, policy_reloader, telemetry, lambda: lifecycle)
+    asked = AskedPolicies(policy_reloader.store.get_policies, time.monotonic)
+    gate_parts = _create_gate_parts(settings, policy_reloader, asked, telemetry)
+    registration = _create_registration(setup, gate_parts, policy_reloader, asked, telemetry, lambda: lifecycle)
     if registration is not None:
         gate_parts = replace(gate_parts, background=(*gate_parts.background, registration.worker))
     relay_controller = _create_relay_controller(setup, telemetry)
@@ -123,10 +125,11 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
         policy_reloader.store.stop()
 
 
-def _create_registration(
+def _create_registration(  # noqa: PLR0913, PLR0917  # parts of one gate
     setup: ServerSetup,
     gate_parts: GateParts,
     policy_reloader: PolicyReloader,
+    asked: AskedPolicies,
     telemetry: Telemetry,
     get_lifecycle: Callable[[], Lifecycle],
 ) -> Registration | None:
@@ -134,6 +137,7 @@ def _create_registration(
     create_registration = setup.create_registration or gate_parts.create_registration
     chain, key = setup.settings.tls_cert, setup.settings.tls_key
     if create_registration is None or chain is None or key is None:
+        asked.update(None)  # others register it, for everything
         return None
     parts = RegistrationParts(
         namespace=setup.settings.namespace,
@@ -142,7 +146,9 @@ def _create_registration(
         is_leader=gate_parts.is_leader,
         list_statuses=lambda: get_lifecycle().list_statuses(),
         list_workload_kinds=lambda: (*KNOWN_KINDS, *policy_reloader.store.get_policies().workload_kinds),
-        implies_requests=lambda: bool(policy_reloader.store.get_policies().implied_requests),
+        asked=asked,
+        gives_devices=gate_parts.gives_devices,
+        has_foreign_record=gate_parts.has_foreign_record,
     )
     return create_registration(parts, telemetry.log)
 
@@ -170,11 +176,13 @@ def _create_relay_controller(setup: ServerSetup, telemetry: Telemetry) -> RelayC
     )
 
 
-def _create_gate_parts(settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry) -> GateParts:
+def _create_gate_parts(
+    settings: Settings, policy_reloader: PolicyReloader, asked: AskedPolicies, telemetry: Telemetry
+) -> GateParts:
     """Return the parts of the gate that the settings select, with or without a cluster."""
     cap_metrics = CapMetrics(telemetry.metrics.registry, telemetry.log)
     if settings.cluster == "none":
         return create_standalone_gate(settings, policy_reloader, telemetry, cap_metrics)
     from tallygate.server.serve_with_cluster import create_cluster_gate  # noqa: PLC0415  see the docstring of its package
 
-    return create_cluster_gate(settings, policy_reloader, telemetry, cap_metrics)
+    return create_cluster_gate(settings, policy_reloader, asked, telemetry, cap_metrics)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
 
+from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.gate.cap_activation import CapActivation, create_lease_reader, create_process_reader
 from tallygate.gate.gate import Gate
 from tallygate.gate.leader_election import LeaderElector
@@ -49,7 +50,11 @@ _MIN_IN_FLIGHT_BOUND_SECONDS = 34.0
 
 
 def create_cluster_gate(
-    settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry, cap_metrics: CapMetrics
+    settings: Settings,
+    policy_reloader: PolicyReloader,
+    asked: AskedPolicies,
+    telemetry: Telemetry,
+    cap_metrics: CapMetrics,
 ) -> GateParts:
     """Return the parts of a gate with the cluster of the settings.
 
@@ -73,7 +78,7 @@ def create_cluster_gate(
         activation=activation,
         limit_admissions=admissions,
     )
-    elector = _create_elector(client_config, settings, gate, bound)
+    elector = _create_elector(client_config, settings, gate, bound, asked)
     reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector, activation)
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
     ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
@@ -89,7 +94,14 @@ def create_cluster_gate(
     if settings.publish_nodes == "on":
         background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
-    return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+    return GateParts(
+        admit,
+        background,
+        reconciler.is_leader,
+        _create_registration_factory(settings, client_config),
+        informers.pod_defaults.gives_devices,
+        elector.has_foreign_record if elector is not None else lambda: False,
+    )
 
 
 def _create_view(informers: GateInformers) -> ClusterView:
@@ -232,7 +244,7 @@ def _create_lease_store(client_config: ClientConfig, settings: Settings) -> Kube
 
 
 def _create_elector(
-    client_config: ClientConfig, settings: Settings, gate: Gate, in_flight_bound: float
+    client_config: ClientConfig, settings: Settings, gate: Gate, in_flight_bound: float, asked: AskedPolicies
 ) -> LeaderElector | None:
     """Return the leader elector of the replicas, or None with ledgers in memory, which have one replica only."""
     if settings.ledgers == "memory":
@@ -242,9 +254,10 @@ def _create_elector(
     return LeaderElector(
         store,
         identity,
-        lambda: [active_cap.key for active_cap in gate.get_active_caps().list_caps()],
+        lambda: {cap.key: asked.is_asked(cap.definition) for cap in gate.get_active_caps().list_caps()},
         time.monotonic,
         in_flight_bound,
+        asked.read_again,
     )
 
 

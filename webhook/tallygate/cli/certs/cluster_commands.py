@@ -14,6 +14,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.self_registration import create_webhooks, is_left_to_gate, parse_choices
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.admission.workload_resources import WorkloadResource, select_resources
@@ -209,7 +210,7 @@ class _Registrar:
             token=self._token,
             choose_bundle=lambda _: self._ca_bundle,
             workload_resources=self._select_workload_resources(),
-            implies_requests=bool(self._policies.implied_requests),
+            conditions=MatchConditions(self._policies, asks_everything=True),
         )
         return list(map(encode_webhook, webhooks))
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tallygate.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
+from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tallygate.admission.workload_resources import WorkloadResource, read_registered, select_resources
 from tallygate.cli.doctor.api_types import LabelledNamespace
@@ -126,13 +127,13 @@ class ExpectedConfigurations:
         location: GateLocation,
         workload_resources: Sequence[WorkloadResource] = (),
         *,
-        implies_requests: bool = False,
+        conditions: MatchConditions | None = None,
     ) -> None:
         configurations = create_webhook_configurations(
             ServiceTarget(),
             own_namespace=location.namespace,
             workload_resources=workload_resources,
-            implies_requests=implies_requests,
+            conditions=conditions,
         )
         self._configurations = dict(zip((MUTATING, VALIDATING), configurations, strict=True))
 

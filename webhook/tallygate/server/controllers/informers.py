@@ -191,6 +191,11 @@ class InformerPodDefaults:
             each_change=False,
         )
 
+    def gives_devices(self) -> bool:
+        """Return whether pods may get a resource with a domain that they do not write; True while it is not known."""
+        is_known = not any(self._get_status(resource).stale for resource in (kinds.LIMIT_RANGES, kinds.RUNTIME_CLASSES))
+        return not is_known or self._store.gives_devices()
+
     def find_pod_defaults(self, namespace: str) -> PodDefaults:
         """Return the values that built-in admission gives new pods of a namespace."""
         resources = (kinds.LIMIT_RANGES, kinds.PRIORITY_CLASSES, kinds.RUNTIME_CLASSES)

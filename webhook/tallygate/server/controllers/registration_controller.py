@@ -10,7 +10,9 @@ Only the leader writes, so that two versions do not overwrite each other in a ro
 the latest when the older one has ended. The same is true after a step back to an older version, for which a rule such
 as "the newest version writes" would leave the webhooks of a version that no longer runs.
 
-While a policy implies requests, the mutating phase is registered for every new pod.
+The webhooks have match conditions that are made from the policies of the leader, and an annotation lists these
+policies. Every replica reads it: a new cap becomes active only after that (`gate.asked_policies`). Conditions become
+wider at once. What the leader would drop stays for two minutes: another replica may still have the policy.
 
 The kinds of other projects are registered while the API server serves them. If that cannot be read, the registered ones
 stay. A kind that is no longer served stays for half a minute: an API server that has just started may not know all
@@ -20,13 +22,15 @@ At SIGTERM a replica whose installation is being deleted empties the configurati
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from threading import Event
 from typing import Final, Protocol
 
 from tallygate.admission import self_registration
+from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.admission.workload_resources import (
     GroupVersionResource,
@@ -36,8 +40,9 @@ from tallygate.admission.workload_resources import (
     select_resources,
 )
 from tallygate.errors import TallygateError
+from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ClientConfig
-from tallygate.objects.admission_registration import Webhook
+from tallygate.objects.admission_registration import Webhook, WebhookConfiguration
 from tallygate.server.interfaces import RegistrationFactory, RegistrationParts
 from tallygate.server.telemetry.json_log import FailureLog, Logger
 from tallygate.server.worker import Worker, WorkerPace, WorkerTask
@@ -50,9 +55,11 @@ _INTERVAL_SECONDS: Final = 5.0  # a kind that is served is registered within ten
 _PENDING_INTERVAL_SECONDS: Final = 1.0
 _TIMEOUT_SECONDS: Final = 5.0
 _MISSING_SECONDS: Final = 30.0  # from the first time that a registered kind is not served until its rule is removed
+_KEPT_SECONDS: Final = 120.0  # for which the conditions of a policy stay that the leader does not have
 _SETTLING_SECONDS: Final = 3.0  # from the first ready replica until every node routes to it
 _MAX_ATTEMPTS: Final = 3  # other clients change the configurations too
 _JITTER: Final = 0.2
+_EVERYTHING: Final = "*"  # the digest of a registration without conditions
 
 
 class RegistrationStore(Protocol):
@@ -71,9 +78,14 @@ class RegistrationStore(Protocol):
         ...
 
     def replace_webhooks(
-        self, stored: StoredConfiguration, webhooks: Sequence[Webhook], namespace_uid: str, timeout: float
+        self,
+        stored: StoredConfiguration,
+        webhooks: Sequence[Webhook],
+        annotations: Mapping[str, str],
+        namespace_uid: str,
+        timeout: float,
     ) -> bool:
-        """Replace the webhooks of a stored configuration; return whether it was still the stored version."""
+        """Replace the webhooks of a stored configuration, and add annotations; return whether it was the stored one."""
         ...
 
     def close(self) -> None:
@@ -121,10 +133,12 @@ class RegistrationController:
         self._deployment_uid = ""
         self._resources: tuple[WorkloadResource, ...] = ()  # of other projects, as registered
         self._missing_since: dict[GroupVersionResource, float] = {}
+        self._dropped_since: dict[str, dict[str, float]] = {}
         self._discovery_failures = FailureLog(
             partial(log.warning, "discovery-failed"), partial(log.info, "discovery-recovered")
         )
         self._is_leaving = Event()
+        parts.asked.set_reader(self._read_asked)
         task = WorkerTask(
             name="registration",
             run=self._reconcile,
@@ -164,11 +178,13 @@ class RegistrationController:
             if not registered:
                 return
             for configuration in registered:
-                if self._store.replace_webhooks(configuration, (), "", max(0.0, deadline - self._monotonic())):
+                timeout = max(0.0, deadline - self._monotonic())
+                if self._store.replace_webhooks(configuration, (), {}, "", timeout):
                     self._log.info("registration-withdrawn", kind=configuration.typed.kind)
 
     def _describe(self) -> dict[str, object]:
         details: dict[str, object] = {"reason": self._reason}
+        details["waitingPolicies"] = list(self._parts.asked.list_waiting())
         if self._state is self_registration.RegistrationState.COMPLETE:
             details["workloads"] = [str(resource) for resource in self._resources]
             details["discovery"] = self._discovery_failures.failure
@@ -190,11 +206,10 @@ class RegistrationController:
             return False
         installation = self._store.read_installation(_TIMEOUT_SECONDS)
         self._deployment_uid = installation.deployment_uid or self._deployment_uid
+        stored, ours = self._read_configurations()
         if not self._parts.is_leader():
             self._set_state(self_registration.RegistrationState.STANDBY, "the leader registers the gate")
             return True
-        stored = self._store.read_configurations(_TIMEOUT_SECONDS)
-        ours = [configuration for configuration in stored if self_registration.is_left_to_gate(configuration.typed)]
         if not ours:
             self._set_state(
                 self_registration.RegistrationState.NOT_OURS if stored else self_registration.RegistrationState.ABSENT
@@ -221,6 +236,24 @@ class RegistrationController:
             )
             self._set_state(self_registration.RegistrationState.COMPLETE)
         return True
+
+    def _read_configurations(self) -> tuple[list[StoredConfiguration], list[StoredConfiguration]]:
+        """Return the stored configurations, and those that are left to the gate; note what they ask about.
+
+        A gate that may not read them does not register itself.
+        """
+        try:
+            stored = self._store.read_configurations(_TIMEOUT_SECONDS)
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                self._parts.asked.update(None)
+            raise
+        ours = [configuration for configuration in stored if self_registration.is_left_to_gate(configuration.typed)]
+        self._parts.asked.update(_list_asked(ours))
+        return stored, ours
+
+    def _read_asked(self) -> None:
+        self._read_configurations()
 
     def _find_obstacle(self, ours: list[StoredConfiguration], installation: Installation) -> str:
         """Return why the gate must not be registered now; empty if it may be."""
@@ -261,6 +294,16 @@ class RegistrationController:
         self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
         return {key: kinds for key, kinds in missing.items() if now - self._missing_since[key] < _MISSING_SECONDS}
 
+    def _list_kept(self, configuration: StoredConfiguration, conditions: MatchConditions) -> frozenset[str]:
+        """Return the digests that are stored and that this replica does not have: for some time, or while recorded."""
+        kind, now = configuration.typed.kind, self._monotonic()
+        before = self._dropped_since.get(kind, {})
+        dropped = _list_stored(configuration.typed) - conditions.digests
+        since = self._dropped_since[kind] = {digest: before.get(digest, now) for digest in dropped}
+        if self._parts.has_foreign_record():
+            return dropped
+        return frozenset(digest for digest, first in since.items() if now - first < _KEPT_SECONDS)
+
     def _complete(
         self,
         configuration: StoredConfiguration,
@@ -278,6 +321,8 @@ class RegistrationController:
         known_bundles = list(dict.fromkeys(_list_bundles([configuration, *stored])))
         registered = read_registered(configuration.typed)
         resources = select_resources(self._parts.list_workload_kinds(), registered if served is None else served)
+        conditions = self._parts.asked.get_conditions(gives_devices=self._parts.gives_devices())
+        kept = self._list_kept(configuration, conditions)
         webhooks = self_registration.create_webhooks(
             configuration.typed,
             choices,
@@ -285,18 +330,43 @@ class RegistrationController:
             token=tokens[0].decode("ascii") if tokens else "",
             choose_bundle=_BundleChoice(self._parts, self._ca_source, choices, known_bundles).choose,
             workload_resources=resources,
-            implies_requests=self._parts.implies_requests(),
+            conditions=conditions,
+            keeps_stored=bool(kept),
         )
-        if webhooks == configuration.typed.webhooks:
+        asked: dict[str, str] = {}
+        if _EVERYTHING not in kept:
+            numbers = self_registration.read_asked(configuration.typed) or {}
+            number = (configuration.content["metadata"].get("generation") or 0) + 1
+            listed = {digest: numbers.get(digest, number) for digest in conditions.digests | kept}
+            asked[self_registration.ASKED_ANNOTATION] = self_registration.format_asked(listed)
+        is_listed = not asked.items() - (configuration.typed.metadata.annotations or {}).items()
+        if webhooks == configuration.typed.webhooks and is_listed:
             return resources
         if self._is_leaving.is_set() or not self._store.replace_webhooks(
-            configuration, webhooks, installation.namespace_uid, _TIMEOUT_SECONDS
+            configuration, webhooks, asked, installation.namespace_uid, _TIMEOUT_SECONDS
         ):
             return None
         self._log.info(
             "registered", kind=configuration.typed.kind, webhooks=len(webhooks), **_list_changes(registered, resources)
         )
         return resources
+
+
+def _list_stored(configuration: WebhookConfiguration) -> frozenset[str]:
+    """Return the digests of the policies that a stored configuration asks about, or the one of everything."""
+    asked = self_registration.read_asked(configuration)
+    if asked is not None:
+        return frozenset(asked)
+    return frozenset((_EVERYTHING,)) if configuration.webhooks else frozenset()
+
+
+def _list_asked(ours: Sequence[StoredConfiguration]) -> dict[str, int] | None:
+    """Return the policies that all configurations of the gate ask about, with their largest numbers; None for all."""
+    listed = [asked for our in ours if (asked := self_registration.read_asked(our.typed)) is not None]
+    if not listed:
+        return None
+    digests = frozenset.intersection(*map(frozenset, listed))
+    return {digest: max(asked[digest] for asked in listed) for digest in digests}
 
 
 def _list_changes(registered: ServedResources, resources: Iterable[WorkloadResource]) -> dict[str, list[str]]:

@@ -109,6 +109,28 @@ class PodDefaultsStore:
         self.priority_classes: NamespacedStore[ObjectRecord[PriorityClass]] = NamespacedStore()
         self.runtime_classes: NamespacedStore[ObjectRecord[RuntimeClass]] = NamespacedStore()
 
+    def gives_devices(self) -> bool:
+        """Return whether pods may get a resource with a domain that they do not write, from any of these objects."""
+        limit_ranges = (
+            limit_range
+            for name in self.limit_ranges.list_namespaces()
+            for limit_range in self.limit_ranges.list_records(name)
+        )
+        items = (
+            item
+            for record in limit_ranges
+            for item in (record.content.spec.limits if record.content.spec else None) or ()
+        )
+        lists = [
+            *(listed for item in items for listed in (item.max, item.min, item.default, item.default_request)),
+            *(
+                record.content.overhead.pod_fixed
+                for record in self.runtime_classes.list_records("")
+                if record.content.overhead is not None
+            ),
+        ]
+        return any("/" in name for listed in lists for name in listed or ())
+
     def find(
         self,
         namespace: str,

@@ -84,9 +84,16 @@ class KubernetesRegistrationStore:
         return self._discovery.read(timeout)
 
     def replace_webhooks(
-        self, stored: StoredConfiguration, webhooks: Sequence[Webhook], namespace_uid: str, timeout: float
+        self,
+        stored: StoredConfiguration,
+        webhooks: Sequence[Webhook],
+        annotations: Mapping[str, str],
+        namespace_uid: str,
+        timeout: float,
     ) -> bool:
         """Replace the webhooks of a stored configuration; return whether it was still the stored version.
+
+        The annotations are written in the same request, beside those that it has.
 
         The namespace becomes an owner of the configuration if its UID is given: then the garbage collector deletes the
         configuration after the namespace. An API server with the admission plugin OwnerReferencesPermissionEnforcement
@@ -100,7 +107,11 @@ class KubernetesRegistrationStore:
             replaced = {
                 **stored.content,
                 "webhooks": list(map(encode_webhook, webhooks)),
-                "metadata": {**metadata, "ownerReferences": all_owners},
+                "metadata": {
+                    **metadata,
+                    "annotations": {**(metadata.get("annotations") or {}), **annotations},
+                    "ownerReferences": all_owners,
+                },
             }
             path = self._get_path(stored.typed.kind)
             response = self._client.replace(path, json.dumps(replaced).encode(), _QUERY, timeout=timeout)

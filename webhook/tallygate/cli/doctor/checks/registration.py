@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tallygate.accounting.selectors import SelectorError, parse_selector
+from tallygate.admission.match_conditions import MatchConditions, compute_digest, concerns_every_pod, list_policies
 from tallygate.admission.request import Phase
-from tallygate.admission.self_registration import RegistrationState
+from tallygate.admission.self_registration import RegistrationState, is_left_to_gate, read_asked
+from tallygate.admission.webhook_configuration import POLICY_CONDITION
 from tallygate.cli.doctor import check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateNetworkPolicy
 from tallygate.cli.doctor.facts import MUTATING, VALIDATING, DryRun, GateFacts, Unavailable, is_unregistered
@@ -141,11 +143,11 @@ def _find_bypasses(
         reason = f"{webhook.name} has matchPolicy {webhook.match_policy}: another version of an API gets past it"
         yield check_result.create_warning(reason, format_fix("matchPolicy", "Equivalent"))
     resources = webhook_match.list_registered_resources(configuration, facts.workloads.known)
-    implies_requests = not isinstance(facts.policies, Unavailable) and bool(facts.policies.implied_requests)
-    expected = webhook_match.ExpectedConfigurations(facts.location, resources, implies_requests=implies_requests)
+    conditions = None if isinstance(facts.policies, Unavailable) else MatchConditions(facts.policies)
+    expected = webhook_match.ExpectedConfigurations(facts.location, resources, conditions=conditions)
     expected_webhook = expected.find_webhook(kind, webhook.name)
     if expected_webhook is not None and (
-        unexpected := _format_unexpected(expected_webhook.match_conditions, webhook.match_conditions)
+        unexpected := _format_unexpected(configuration, expected_webhook.match_conditions, webhook.match_conditions)
     ):
         reason = (
             f"{webhook.name} has match conditions that the gate does not register and that may exclude requests: "
@@ -156,8 +158,45 @@ def _find_bypasses(
         )
 
 
-def _format_unexpected(expected: tuple[MatchCondition, ...], conditions: tuple[MatchCondition, ...]) -> str:
-    return check_result.format_names([condition.name for condition in conditions if condition not in expected])
+def _format_unexpected(
+    configuration: WebhookConfiguration, expected: tuple[MatchCondition, ...], conditions: tuple[MatchCondition, ...]
+) -> str:
+    """Return the names of the conditions that the gate does not register; it keeps those of its policies itself."""
+    own = {POLICY_CONDITION} if is_left_to_gate(configuration) else set[str]()
+    return check_result.format_names(
+        [condition.name for condition in conditions if condition not in expected and condition.name not in own]
+    )
+
+
+@check_result.check(
+    "asked",
+    "The gate is asked about what its policies concern, and about nothing else",
+    "WARN: it is not asked about a policy yet",
+)
+def check_asked(facts: GateFacts) -> check_result.CheckResult:
+    """Check that the registration has the conditions of all policies, and name those that concern every pod."""
+    if facts.registration_problem:
+        return check_result.create_unknown(facts.registration_problem)
+    listed = [
+        asked
+        for _, configuration in facts.list_configurations()
+        if is_left_to_gate(configuration) and (asked := read_asked(configuration)) is not None
+    ]
+    if not listed:
+        return check_result.create_pass("about every pod and workload: no condition of a policy is registered")
+    if isinstance(facts.policies, Unavailable):
+        return check_result.create_unknown(f"the policies cannot be read: {facts.policies.reason}")
+    policies, digests = list_policies(facts.policies), frozenset.intersection(*map(frozenset, listed))
+    waiting = sorted(policy.name for policy in policies if compute_digest(policy) not in digests)
+    if waiting:
+        reason = f"it is not asked about {check_result.format_names(waiting)} yet: the leader registers it"
+        return check_result.create_warning(reason, _format_register(facts))
+    wide = sorted(policy.name for policy in policies if concerns_every_pod(policy))
+    if not wide:
+        return check_result.create_pass("of pods, about those with a resource that a policy names, or with claims")
+    return check_result.create_pass(
+        f"about every pod in the namespaces of {check_result.format_names(wide)}: whatever a pod requests matters there"
+    )
 
 
 @check_result.check(

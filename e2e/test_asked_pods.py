@@ -1,0 +1,98 @@
+"""The gate is asked about what its policies concern: other pods do not notice whether it runs."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from e2e.api import Object, api
+from e2e.gates.process import GateProcess
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import Site
+from e2e.registering import CONFIGURATIONS
+from e2e.self_registration import read_registration, run_registering_gate
+from e2e.waiting import until
+
+_CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: %s}
+spec:
+  namespaces: {include: ["%s"]}
+  hard: {%s: %s}
+"""
+_DONGLE = "example.com/dongle"
+_WITHIN = 120.0
+
+
+@pytest.fixture
+def quiet_gate(site: Site, tmp_path: Path, namespace: str) -> Iterator[GateProcess]:
+    """Run a gate that has registered itself, with the shipped rules and a cap on dongles in the namespace."""
+    policies = SHIPPED_FILES | {"dongles.yaml": _CAP % ("dongles", namespace, _DONGLE, 1)}
+    with run_registering_gate(site, tmp_path, policies) as gate:
+        yield gate
+
+
+def _pod(site: Site, name: str, amounts: Object) -> Object:
+    resources = {"requests": amounts, "limits": amounts}
+    spec = {"containers": [{"name": "main", "image": site.image, "resources": resources}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def _create(site: Site, namespace: str, name: str, amounts: Object, *, dry_run: bool = False) -> tuple[int, str]:
+    query = {"dryRun": "All"} if dry_run else {}
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    answer = api(site.cluster.kubeconfig).ask("POST", path, _pod(site, name, amounts), query=query)
+    return answer.status, answer.body
+
+
+def _until_rejected(site: Site, namespace: str, amounts: Object, code: str, gate: GateProcess) -> None:
+    def is_rejected() -> bool:
+        status, text = _create(site, namespace, "probe", amounts, dry_run=True)
+        return status == 403 and code in text
+
+    until(f"{amounts} is rejected", is_rejected, _WITHIN, gate.log)
+
+
+def test_pods_that_nothing_counts_are_created_while_the_gate_is_away(
+    site: Site, namespace: str, quiet_gate: GateProcess
+) -> None:
+    """Ask about pods with dongles alone; without the gate these fail, and the others are stored."""
+    _until_rejected(site, namespace, {_DONGLE: "2"}, "TG201", quiet_gate)
+    before = quiet_gate.log().count("\n")
+    for number in range(20):
+        assert _create(site, namespace, f"plain-{number}", {"cpu": "1m", "memory": "1Mi"})[0] == 201
+    assert quiet_gate.log().count('"name":"plain-') == 0, before
+    quiet_gate.kill()
+    assert _create(site, namespace, "plain-20", {"cpu": "1m"})[0] == 201
+    status, text = _create(site, namespace, "dongle", {_DONGLE: "1"})
+    assert status == 500, text
+    assert "failed calling webhook" in text
+
+
+def test_a_cap_decides_once_it_is_asked_about(site: Site, namespace: str, quiet_gate: GateProcess) -> None:
+    """Add a cap on pods: the registration becomes wider, what runs is counted, then the next pod is rejected."""
+    path = CONFIGURATIONS["ValidatingWebhookConfiguration"]
+    conditions = partial(_read_conditions, site, path)
+    assert conditions()
+    assert _create(site, namespace, "first", {"cpu": "1m"})[0] == 201
+    pods = SHIPPED_FILES | {
+        "dongles.yaml": _CAP % ("dongles", namespace, _DONGLE, 1),
+        "pods.yaml": _CAP % ("pods", namespace, "pods", 1),
+    }
+    narrow = conditions()
+    quiet_gate.write_policies(pods)
+    until("it asks about more", lambda: conditions() != narrow, _WITHIN, quiet_gate.log)
+    _until_rejected(site, namespace, {"cpu": "1m"}, "TG201", quiet_gate)
+    assert "waitingPolicies" not in read_registration(quiet_gate)
+
+
+def _read_conditions(site: Site, path: str) -> list[str]:
+    """Return the conditions of the policies by which new objects are asked about."""
+    webhook = api(site.cluster.kubeconfig).get(path)["webhooks"][0]
+    return [
+        condition["expression"]
+        for condition in webhook.get("matchConditions", ())
+        if condition["name"] == "a-policy-may-decide"
+    ]

@@ -1,0 +1,155 @@
+"""What the API servers are asked to ask about: wider at once, narrower late, and active only then."""
+
+from typing import Any
+
+from tallygate.admission.match_conditions import compute_digest
+from tallygate.policy.model import PolicySet
+from tests.admission.case import parse_policies
+from tests.server.registration.memory_registration import Gate, MemoryRegistrationStore
+
+CAP = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: %s}
+spec: {namespaces: {include: ["team-%s"]}, hard: {nvidia.com/gpu: 4}}
+"""
+FIRST, SECOND = (parse_policies(CAP % (name, name)) for name in ("a", "b"))
+BOTH = parse_policies(CAP % ("a", "a") + "---" + CAP % ("b", "b"))
+VALIDATING = "ValidatingWebhookConfiguration"
+
+
+def read_condition(store: MemoryRegistrationStore) -> str:
+    """Return the condition by which new objects are asked about; empty without one."""
+    first = store.stored[VALIDATING]["webhooks"][0]
+    conditions: list[dict[str, Any]] = first.get("matchConditions", [])
+    return next((found["expression"] for found in conditions if found["name"] == "a-policy-may-decide"), "")
+
+
+def list_digests(policies: PolicySet) -> set[str]:
+    """Return the digests of the caps."""
+    return set(map(compute_digest, policies.caps))
+
+
+def read_listed(store: MemoryRegistrationStore) -> set[str] | None:
+    """Return the digests that the annotation lists; None without it."""
+    listed = store.stored[VALIDATING]["metadata"]["annotations"].get("tallygate.dev/asked-policies")
+    return None if listed is None else {pair.partition(":")[0] for pair in listed.split(",")} - {""}
+
+
+def test_a_new_installation_asks_about_the_policies(gate: Gate, store: MemoryRegistrationStore) -> None:
+    gate.policies = FIRST
+    gate.register()
+    assert "team-a" in read_condition(store)
+    assert read_listed(store) == list_digests(FIRST)
+
+
+def test_a_cap_is_asked_about_once_the_stored_registration_has_it_for_ten_seconds(
+    gate: Gate, store: MemoryRegistrationStore
+) -> None:
+    """Count from the first run that reads what the leader has written."""
+    gate.policies = FIRST
+    gate.register()
+    gate.run(5)
+    gate.run(10)
+    gate.policies = BOTH
+    first, second = BOTH.caps
+    for is_listed, is_asked in ((False, False), (False, False), (True, False), (True, False), (True, True)):
+        assert gate.asked.is_asked(first)
+        assert gate.asked.is_asked(second) is is_asked
+        assert gate.asked.list_waiting() == (() if is_listed else ("b",))
+        gate.run(5)
+        assert "team-b" in read_condition(store)
+
+
+def test_a_cap_that_was_dropped_and_added_again_begins_again(gate: Gate, store: MemoryRegistrationStore) -> None:
+    """Notice it by the number, although each read shows the digest."""
+    gate.policies = FIRST
+    gate.register()
+    gate.run(5)
+    gate.run(10)
+    (cap,) = FIRST.caps
+    assert gate.asked.is_asked(cap)
+    for stored in store.stored.values():
+        annotations = stored["metadata"]["annotations"]
+        digest, _, number = annotations["tallygate.dev/asked-policies"].partition(":")
+        annotations["tallygate.dev/asked-policies"] = f"{digest}:{int(number) + 2}"
+    gate.asked.read_again()
+    assert not gate.asked.is_asked(cap)
+    gate.run(10)
+    assert gate.asked.is_asked(cap)
+
+
+def test_a_standby_replica_follows_the_stored_registration(gate: Gate, store: MemoryRegistrationStore) -> None:
+    gate.policies = FIRST
+    gate.register()
+    gate.is_leader = False
+    gate.policies = BOTH
+    details = gate.run(5)
+    assert details["waitingPolicies"] == ["b"]
+    assert read_listed(store) == list_digests(FIRST)
+
+
+def test_what_is_dropped_is_asked_about_for_two_minutes(gate: Gate, store: MemoryRegistrationStore) -> None:
+    """Keep the conditions and the digest, and add the new ones at once."""
+    gate.policies = FIRST
+    gate.register()
+    gate.policies = SECOND
+    gate.run(5)
+    for _ in range(3):
+        condition = read_condition(store)
+        assert "team-a" in condition
+        assert "team-b" in condition
+        assert read_listed(store) == list_digests(BOTH)
+        gate.run(30)
+    gate.run(40)
+    assert "team-a" not in read_condition(store)
+    assert read_listed(store) == list_digests(SECOND)
+
+
+def test_a_dropped_cap_stays_while_the_record_has_it(gate: Gate, store: MemoryRegistrationStore) -> None:
+    gate.policies = FIRST
+    gate.register()
+    gate.policies, gate.has_foreign_record = SECOND, True
+    gate.run(5)
+    gate.run(500)
+    assert read_listed(store) == list_digests(BOTH)
+    gate.has_foreign_record = False
+    gate.run(5)
+    assert read_listed(store) == list_digests(SECOND)
+
+
+def test_a_policy_that_returns_meanwhile_stays(gate: Gate, store: MemoryRegistrationStore) -> None:
+    gate.policies = FIRST
+    gate.register()
+    gate.policies = SECOND
+    gate.run(5)
+    gate.policies = FIRST
+    gate.run(60)
+    gate.run(130)
+    assert read_listed(store) == list_digests(FIRST)
+    assert "team-a" in read_condition(store)
+
+
+def test_an_earlier_version_that_asks_about_everything_is_narrowed_late(
+    gate: Gate, store: MemoryRegistrationStore
+) -> None:
+    gate.policies = FIRST
+    gate.register()
+    for stored in store.stored.values():
+        del stored["metadata"]["annotations"]["tallygate.dev/asked-policies"]
+        for webhook in stored["webhooks"]:
+            conditions = webhook.get("matchConditions", [])
+            webhook["matchConditions"] = [each for each in conditions if each["name"] != "a-policy-may-decide"]
+    gate.run(5)
+    assert read_condition(store) == ""
+    assert read_listed(store) is None
+    assert gate.asked.list_waiting() == ()
+    assert gate.asked.is_asked(FIRST.caps[0])
+    gate.run(121)
+    assert "team-a" in read_condition(store)
+    assert read_listed(store) == list_digests(FIRST)
+
+
+def test_before_the_first_read_nothing_is_asked_about(gate: Gate) -> None:
+    gate.policies = BOTH
+    assert gate.asked.list_waiting() == ("a", "b")

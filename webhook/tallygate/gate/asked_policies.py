@@ -1,0 +1,80 @@
+"""The policies that API servers ask the gate about: a cap becomes active only after that (rule 14).
+
+An API server that does not ask about the objects of a cap is like a replica without that cap: what is created there is
+stored without a charge. So the Lease of a replica lists a cap only after the stored registration has asked about it for
+`PROPAGATION_SECONDS`, by which every API server has it. A policy that was dropped from the registration and added again
+has another number there, so that a replica notices it between two reads.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tallygate.admission.match_conditions import MatchConditions, compute_digest, list_policies
+from tallygate.policy.model import NamespaceCap, PolicySet
+
+PROPAGATION_SECONDS: Final = 10.0
+"""The longest time from the write of a webhook configuration until every API server has it: its watch is that late."""
+
+_EVERYTHING = ("", 0)
+"""The key of a registration that asks about everything."""
+
+_DigestNumber = tuple[str, int]
+
+
+class AskedPolicies:
+    """The loaded policies, and of which of them the API servers ask; for any thread, since each write replaces a value.
+
+    `load` returns the same set until there is a change, `monotonic` seconds. Until the registration is read, none is
+    asked about.
+    """
+
+    def __init__(self, load: Callable[[], PolicySet], monotonic: Callable[[], float]) -> None:
+        self._load = load
+        self._monotonic = monotonic
+        self._since: Mapping[_DigestNumber, float] = {}
+        self._conditions: tuple[PolicySet, bool, MatchConditions] | None = None
+        self._reader: Callable[[], None] = lambda: None
+
+    def get_conditions(self, *, gives_devices: bool) -> MatchConditions:
+        """Return the match conditions of all loaded policies (`MatchConditions`)."""
+        policies, conditions = self._load(), self._conditions
+        if conditions is None or conditions[0] is not policies or conditions[1] != gives_devices:
+            made = MatchConditions(policies, gives_devices=gives_devices)
+            conditions = self._conditions = policies, gives_devices, made
+        return conditions[2]
+
+    def is_asked(self, cap: NamespaceCap) -> bool:
+        """Return whether every API server asks about what a cap counts, as far as this replica has seen."""
+        since, due = self._since, self._monotonic() - PROPAGATION_SECONDS
+        if _EVERYTHING in since:
+            return True
+        digest = compute_digest(cap)
+        return any(listed == digest and first <= due for (listed, _), first in since.items())
+
+    def list_waiting(self) -> tuple[str, ...]:
+        """Return the names of the loaded policies that the stored registration does not ask about, sorted."""
+        since = self._since
+        if _EVERYTHING in since:
+            return ()
+        listed = {digest for digest, _ in since}
+        return tuple(
+            sorted(policy.name for policy in list_policies(self._load()) if compute_digest(policy) not in listed)
+        )
+
+    def set_reader(self, reader: Callable[[], None]) -> None:
+        """Set the function that reads the stored registration and calls `update`; it may raise TallygateError."""
+        self._reader = reader
+
+    def read_again(self) -> None:
+        """Read the stored registration now.
+
+        Raises:
+            TallygateError: if it cannot be read.
+        """
+        self._reader()
+
+    def update(self, numbers: Mapping[str, int] | None) -> None:
+        """Take over the stored registration: the number of each digest, None if it asks about everything."""
+        now, before = self._monotonic(), self._since
+        keys = (_EVERYTHING,) if numbers is None else numbers.items()
+        self._since = {key: before.get(key, before.get(_EVERYTHING, now)) for key in keys}
