@@ -132,5 +132,13 @@ CASES: Cases = {
         {"dry_runs": (DryRun("p", "default", 403, 'admission webhook "other.example.com" denied the request'),)},
         {"reachable": UNKNOWN},
     ),
+    "a pod that no policy concerns is accepted": (
+        {
+            "policies": parse_policies(_IMPLIED),
+            **create_conditioned(parse_policies(_IMPLIED)),
+            "dry_runs": (DryRun("p", "default", 201, ""),),
+        },
+        {"reachable": UNKNOWN},
+    ),
     "the user may not create pods": ({"dry_runs": UNAVAILABLE}, {"reachable": UNKNOWN}),
 }

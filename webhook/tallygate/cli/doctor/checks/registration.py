@@ -341,7 +341,10 @@ def check_reachable(facts: GateFacts) -> check_result.CheckResult:
 
 
 def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:
-    """Return whether only a gate that responded can have caused this result."""
+    """Return whether only a gate that responded can have caused this result.
+
+    A pod that is stored shows nothing where no policy may concern it.
+    """
     denied = _DENIED.search(dry_run.message)
     if denied:
         return denied[1] in names
@@ -349,7 +352,9 @@ def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:
         webhook
         for _, configuration in facts.list_configurations()
         for webhook in configuration.webhooks
-        if webhook_match.is_called_for(webhook, webhook_match.CREATE_POD) and webhook.failure_policy == "Fail"
+        if webhook_match.is_called_for(webhook, webhook_match.CREATE_POD)
+        and webhook.failure_policy == "Fail"
+        and not any(condition.name == POLICY_CONDITION for condition in webhook.match_conditions)
     ]
     return dry_run.status == _CREATED and bool(failing_webhooks)
 
@@ -362,7 +367,7 @@ def _format_proof(dry_run: DryRun) -> str:
 
 def _format_inconclusive(dry_run: DryRun) -> str:
     if dry_run.status == _CREATED:
-        return f"pod {dry_run.pod} would be accepted, as with failurePolicy Ignore without a gate"
+        return f"pod {dry_run.pod} would be accepted, as without a gate: failurePolicy Ignore, or no policy concerns it"
     return f"pod {dry_run.pod} was rejected by another check, with {dry_run.status}: {_shorten(dry_run.message)}"
 
 
