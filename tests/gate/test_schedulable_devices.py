@@ -274,3 +274,25 @@ def test_a_search_that_takes_too_long_ends_and_leaves_other_pods_evaluated(case:
         "rule placed was not evaluated: the search for devices takes more work than is allowed"
     ]
     assert "team-a/many 20 gpu" in read_message(fixture, create_pod(claims=[use_claim("many")]))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "is_denied"),
+    [
+        pytest.param('["*"]', True, id="every resource"),
+        pytest.param("[extended]", True, id="extended resources, which include the devices of every class"),
+        pytest.param('["deviceclass.resource.kubernetes.io/*"]', True, id="the devices of every class"),
+        pytest.param("[cpu]", False, id="another resource"),
+        pytest.param('[extended, "!extended"]', False, id="none"),
+    ],
+)
+def test_a_rule_on_the_devices_of_every_class_concerns_pods_with_claims(patterns: str, *, is_denied: bool) -> None:
+    """Compare a pod that requests no resource by name, whose claim no node can satisfy."""
+    watches = DeviceWatches()
+    watches.send(*CLUSTER, own(claim("three", request(count=3))))
+    watches.device_cache.build()
+    rule = RULE.replace('["*"]', patterns) % ("deny", NEVER)
+    gate = GateFixture(rule, snapshots=watches)
+    pod = create_pod(claims=[use_claim("three")])
+    answer = response(gate.admit(pod, kind={"group": "", "version": "v1", "kind": "Pod"}))
+    assert answer["allowed"] is not is_denied

@@ -60,6 +60,9 @@ def test_each_begins_with_a_description(path: Path) -> None:
     assert lines[2].startswith("# ")
 
 
+_DEVICES = ("extended", "opaque", "deviceclass.resource.kubernetes.io/*")
+
+
 def test_the_default_checks_names_whole_units_and_equal_limits_and_warns_of_missing_nodes() -> None:
     names, units, nodes = load_policies([POLICIES / "default.yaml"]).policies.rules
     assert names.resources == ("*",)
@@ -69,7 +72,7 @@ def test_the_default_checks_names_whole_units_and_equal_limits_and_warns_of_miss
     assert (units.checks.whole_quantity, units.checks.requests_equal_limits) == (True, Equality.REQUIRE)
     assert names.enforcement is units.enforcement is Enforcement.DENY
     assert names.match.namespaces is units.match.namespaces is None
-    assert (nodes.resources, nodes.enforcement) == (("extended", "opaque"), Enforcement.WARN)
+    assert (nodes.resources, nodes.enforcement) == (_DEVICES, Enforcement.WARN)
     assert nodes.checks == Checks(
         well_formed_name=False,
         whole_quantity=False,

@@ -251,7 +251,7 @@ def _find_rule_interest(rule: ResourceRule, *, gives_devices: bool) -> _Interest
         always.append(_MAKES_PODS)
     tests = [] if names == NOTHING else [names, _and(_IS_QUOTA, _HAS_DOMAIN)]
     scope = _and(_format_namespaces(rule.match.namespaces), _format_kinds(rule.match.kinds))
-    return _Interest(scope, _join(always), tests, [_HAS_CLAIMS] if checks.advertised else [])
+    return _Interest(scope, _join(always), tests, [_HAS_CLAIMS] if is_about_nodes else [])
 
 
 def _create_rule_test(patterns: Sequence[str], checks: Checks) -> str:

@@ -23,6 +23,7 @@ _NO_PATTERNS = frozenset[str]()
 _MAX_CACHED_LENGTH = 317
 """A well-formed resource name has at most 253 + 1 + 63 bytes; longer ones are hostile and are not cached."""
 
+_NO_CLASS = "_"  # no class has such a name, so only patterns match it that match any
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
@@ -110,6 +111,11 @@ def matches_device_class(patterns: tuple[str, ...], class_name: str) -> bool:
         elif not included:
             included = _matches_devices(pattern, names)
     return included
+
+
+def names_every_class(patterns: tuple[str, ...]) -> bool:
+    """Return whether patterns of resources match the devices of every class, as `extended` does."""
+    return matches_device_class(patterns, _NO_CLASS)
 
 
 def _matches_devices(pattern: str, names: tuple[str, str]) -> bool:

@@ -50,7 +50,7 @@ from tallygate.admission.request import ALLOWED, AdmissionRequest, Verdict
 from tallygate.admission.rule_codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, PREEMPTS_OTHERS
 from tallygate.admission.rule_index import RuleSelection
 from tallygate.objects.scheduling import SchedulingPod
-from tallygate.policy.matching import matches_resource
+from tallygate.policy.matching import matches_resource, names_every_class
 from tallygate.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
 from tallygate.review.advertised_devices import DeviceLister, check_claim, check_pod_claims, check_served_names
 from tallygate.review.advertised_names import PODS, AdvertisedNames
@@ -175,7 +175,8 @@ def _evaluate_rules(
         SelectorError: if a selector of the pods is invalid.
     """
     incoming = IncomingPod.from_pod(with_default_priority(incoming_pods.pod))
-    selected = _select_rules(rules, incoming.requests)
+    spec = incoming_pods.pod.spec
+    selected = _select_rules(rules, incoming.requests, has_claims=spec is not None and bool(spec.resource_claims))
     unread_class = incoming_pods.unknown_class
     with_class = [rule for rule in selected if unread_class and rule.checks.schedulable]
     not_evaluated = tuple(_describe_unknown_class(rule, unread_class) for rule in with_class)
@@ -218,9 +219,19 @@ def _evaluate_rules(
     return check_served_names(check.names.served, incoming_pods, selected, devices).merge(verdict)
 
 
-def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:
-    """Return the rules on a requested resource; every pod requests one `pods`."""
-    return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (PODS, *requested))]
+def _select_rules(
+    rules: Sequence[ResourceRule], requested: Collection[str], *, has_claims: bool
+) -> Sequence[ResourceRule]:
+    """Return the rules on a requested resource; every pod requests one `pods`.
+
+    A pod with claims requests devices: those rules include it that name the devices of every class.
+    """
+    return [
+        rule
+        for rule in rules
+        if any(matches_resource(rule.resources, name) for name in (PODS, *requested))
+        or (has_claims and names_every_class(rule.resources))
+    ]
 
 
 def _checks_free_room(rule: ResourceRule) -> bool:
