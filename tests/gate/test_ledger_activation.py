@@ -146,3 +146,20 @@ def test_a_cap_that_not_all_replicas_have_loaded_reserves_nothing() -> None:
     assert replica.request_pod("u1") == 429
     replica.reconcile(2)
     assert replica.request_pod("u1") == 200
+
+
+def test_a_cap_that_the_last_replica_loads_late_needs_a_list_begun_after_that() -> None:
+    """Request progress once more: nothing else moves the view of a quiet cluster."""
+    replica = ReplicaFixture()
+    replica.reconcile()
+    replica.leadership.loaded_since = replica.now + BOUND
+    replica.reconcile(BOUND)
+    replica.synced_at = replica.now
+    requested = replica.progress_requests
+    replica.reconcile(BOUND - 10)
+    assert replica.progress_requests == requested
+    replica.reconcile(20)
+    assert replica.progress_requests == requested + 1
+    replica.synced_at = replica.now
+    replica.reconcile()
+    assert replica.request_pod("u1", 1) == 200

@@ -367,6 +367,11 @@ class LedgerReconciler:
             transition = dataclasses.replace(transition, is_cap_new=self._is_cap_new(cap))
             result = self._ledgers.transact(key, transition, self._monotonic() + _RECONCILE_TIMEOUT_SECONDS)
         self._cache_result(key, ages, result, started_at)
+        if result.ledger is not None and result.ledger.initializer and loaded_since is not None:
+            # The last replica may have got the cap later than this one has known the ledger.
+            due = loaded_since + self._in_flight_bound
+            if due <= self._monotonic():
+                self._request_progress_after(due)
         return result
 
     def _is_cap_new(self, cap: ActiveCap) -> bool:
