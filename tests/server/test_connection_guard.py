@@ -162,7 +162,9 @@ def test_one_address_has_a_bounded_number_of_connections(tmp_path: Path) -> None
         stranger = [client.connect(address="127.0.0.2") for _ in range(12)]
         other = [client.connect() for _ in range(5)]
         assert eventually(lambda: sum(map(is_cut, stranger)) == 7)
-        assert all(map(is_cut, stranger[:7]))
+        # the kernel's clock does not tell connections of one tick apart
+        assert all(map(is_cut, stranger[:4]))
+        assert not any(map(is_cut, stranger[-2:]))
         assert remains(lambda: not any(map(is_cut, other)))
 
 

@@ -106,7 +106,7 @@ class _Connection:
 
     @property
     def age_rank(self) -> tuple[float, int]:
-        """The order in which connections were accepted; inodes tell those apart that one sweep has found."""
+        """The order in which connections were accepted; inodes order those of one tick of the kernel."""
         return self.accepted_at, self.inode
 
     def update(self, info: ConnectionInfo, now: float, handshake_bytes: int) -> None:
@@ -196,7 +196,8 @@ class ConnectionGuard:
             if borrowed.getsockname()[1] != self._port:
                 self._others.add(inode)
                 return None
-            return _Connection(descriptor, inode, borrowed.getpeername()[0], now, info)
+            # One sweep finds several: the kernel knows when it accepted a silent one, or last sent its handshake.
+            return _Connection(descriptor, inode, borrowed.getpeername()[0], now - info.seconds_since_sent, info)
 
     def _is_served(self, connection: _Connection, load: RequestLoad, now: float) -> bool:
         """Return whether a request of the connection may be in the application.
