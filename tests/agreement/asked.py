@@ -72,6 +72,7 @@ _CAP_FORMS: st.SearchStrategy[Object] = st.sampled_from(
         {"hard": {"pods": 2}},
         {"hard": {"cpu": 1}},
         {"hard": {"limits.memory": "1Gi"}},
+        {"hard": {f"limits.{GPU}": 2}},
         {"hard": {"devices": 3}, "devices": {"devices": {"sum": "memory"}}},
         {"hard": {LICENCE: 3}, "devices": {LICENCE: {"classes": [CLASS]}}},
         {"hard": {f"deviceclass.resource.kubernetes.io/{CLASS}": 3}},

@@ -32,7 +32,12 @@ DEVICE_COUNT_ANNOTATION = "gpu-fraction-num-devices"
 CONTAINER_MEMORY_PREFIX = "nvidia.com/container."
 """The prefix of annotations with the memory that a container requests."""
 
-_KEYS = frozenset({*GpuAnnotation, DEVICE_COUNT_ANNOTATION})
+KEYS = frozenset({*map(str, GpuAnnotation), DEVICE_COUNT_ANNOTATION})
+"""The annotations that request GPUs, but for those with the prefix."""
+
+VENDOR = "nvidia.com"
+"""The vendor of the GPUs that the annotations request."""
+
 _REQUEST, _LIMIT = ".gpu-memory.request", ".gpu-memory.limit"
 _FRACTION = re.compile(r"\+?([0-9]{0,9})(?:\.([0-9]{0,18}))?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\+?[0-9]{1,15}", re.ASCII)
@@ -58,7 +63,7 @@ def select_gpu_annotations(annotations: Mapping[str, str] | None) -> dict[str, s
     """Return the annotations that request GPUs, sorted by name."""
     if not annotations:
         return {}
-    keys = (key for key in annotations if key in _KEYS or _is_container_memory(key))
+    keys = (key for key in annotations if key in KEYS or _is_container_memory(key))
     return {key: annotations[key] for key in sorted(keys)}
 
 
@@ -79,7 +84,7 @@ def compute_requested(annotations: Mapping[str, str] | None, kind: GpuAnnotation
     if not keys:
         return _NOTHING
     devices, factor, invalid = _read_device_count(selected)
-    plain = [_multiply(key, selected[key], devices, factor) for key in keys if key in _KEYS]
+    plain = [_multiply(key, selected[key], devices, factor) for key in keys if key in KEYS]
     by_container = [_multiply(key, selected[key], devices, factor) for key in keys if _is_effective(key, selected)]
     invalid += tuple(name for request in (*plain, *by_container) for name in request.invalid)
     largest = max(plain, by_container, key=lambda shares: sum(share.amount for share in shares))
@@ -106,7 +111,7 @@ def _find_kind(key: str) -> GpuAnnotation:
 
 def _is_effective(key: str, selected: Mapping[str, str]) -> bool:
     """Return whether an annotation is the request of a container, or its limit in place of one."""
-    return key not in _KEYS and (key.endswith(_REQUEST) or key.removesuffix(_LIMIT) + _REQUEST not in selected)
+    return key not in KEYS and (key.endswith(_REQUEST) or key.removesuffix(_LIMIT) + _REQUEST not in selected)
 
 
 def _read_device_count(selected: Mapping[str, str]) -> tuple[int, str, tuple[str, ...]]:

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import msgspec
 
 from tallygate.accounting.charge import PODS
-from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, DEVICE_COUNT_ANNOTATION, GpuAnnotation
-from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX
+from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, KEYS, VENDOR
+from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, LIMITS_PREFIX
 from tallygate.admission.request import Phase
 from tallygate.policy.globs import WILDCARDS, is_literal
 from tallygate.policy.matching import FAMILY_PATTERNS, matches_resource
@@ -40,9 +40,10 @@ MAX_LENGTH = 10_000
 # Names that Kubernetes has; hugepages and attachable volumes have rare ones, which make a condition true.
 _NATIVE_NAMES = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
 _DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_EXTENDED_NAME = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+EXTENDED_NAME = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+"""A pattern of the names of extended resources, and of some of Kubernetes with a domain."""
 _IS_MALFORMED = (
-    f"(!(n in {json.dumps(list(_NATIVE_NAMES))}) && (!n.matches('{_EXTENDED_NAME}') || n.contains('kubernetes.io/')"
+    f"(!(n in {json.dumps(list(_NATIVE_NAMES))}) && (!n.matches('{EXTENDED_NAME}') || n.contains('kubernetes.io/')"
     " || n.startsWith('requests.')))"
 )
 _HAS_DOMAIN = "n.contains('/')"
@@ -68,10 +69,9 @@ _NAMES_PASS = (
 )
 _HAS_CLAIMS = "t.?spec.?resourceClaims.orValue([]).size() > 0"
 _ANNOTATIONS = "t.?metadata.?annotations.orValue({})"
-_GPU_ANNOTATION_KEYS = [*map(str, GpuAnnotation), DEVICE_COUNT_ANNOTATION]
 _HAS_GPU_ANNOTATIONS = (
     f"({_ANNOTATIONS}.size() > {_MAX_ANNOTATIONS} || {_ANNOTATIONS}.exists(key, key.size() > {_MAX_NAME_LENGTH}"
-    f" || key in {json.dumps(_GPU_ANNOTATION_KEYS)} || key.startsWith('{CONTAINER_MEMORY_PREFIX}')))"
+    f" || key in {json.dumps(sorted(KEYS))} || key.startsWith('{CONTAINER_MEMORY_PREFIX}')))"
 )
 
 _DIGEST_LENGTH = 12  # characters: they are no secret, and there are a few thousand at most
@@ -100,7 +100,7 @@ class Part(StrEnum):
 
 
 class _Interest(NamedTuple):
-    """What one policy has something to say about, in its `scope` of kinds and namespaces.
+    """The objects about which one policy has something to say, in its `scope` of kinds and namespaces.
 
     `always` is the condition of the objects about which it may have something to say whatever they request, `names` are
     tests of names `n` of which an object has to request one, and `pods` tests of the pod or template `t`.
@@ -285,9 +285,9 @@ def _create_pattern_test(patterns: Sequence[str]) -> str:
 def _find_cap_interest(cap: NamespaceCap, *, gives_devices: bool) -> _Interest:
     """Return what a cap counts, or warns of."""
     by_allocation = {name for name, device in cap.devices.items() if device.is_by_allocation}
-    names = cap.list_requested_names() - by_allocation
+    names = {name.removeprefix(LIMITS_PREFIX) for name in cap.list_requested_names() - by_allocation}
     reads_annotations = any(count.annotation is not None for count in cap.counts.values()) or any(
-        "nvidia.com" in name for name in names
+        VENDOR in name for name in names
     )
     has_classes = bool(cap.devices) or any(
         name.startswith(DEVICE_CLASS_PREFIX) or name.endswith(DEVICES_SUFFIX) for name in names

@@ -11,9 +11,9 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, DEVICE_COUNT_ANNOTATION, GpuAnnotation
+from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, KEYS
 from tallygate.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
-from tallygate.admission.match_conditions import EVERYTHING, MatchConditions, Part, join_conditions
+from tallygate.admission.match_conditions import EVERYTHING, EXTENDED_NAME, MatchConditions, Part, join_conditions
 from tallygate.admission.request import CREATE, UPDATE, Phase
 from tallygate.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, WorkloadResource
 from tallygate.objects import admission_registration
@@ -61,9 +61,8 @@ _NAMESPACED_BY_PHASE = {Phase.MUTATING: _NAMESPACED - _CLAIMS, Phase.VALIDATING:
 #
 # The gate always allows an update that leaves the evaluated fields unchanged
 # (tests/admission/test_match_conditions.py). Most updates do: heartbeats, finalizers, annotations of controllers.
-_GPU_ANNOTATIONS = [*map(str, GpuAnnotation), DEVICE_COUNT_ANNOTATION]
 _IS_OTHER_GPU_ANNOTATION = (
-    f"(key in {_GPU_ANNOTATIONS} || key.startsWith('{CONTAINER_MEMORY_PREFIX}'))"
+    f"(key in {sorted(KEYS)} || key.startsWith('{CONTAINER_MEMORY_PREFIX}'))"
     " && object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]"
 )
 _OBJECT_CHANGES = (
@@ -99,8 +98,6 @@ _NAMESPACE_CHANGES = f"{_LABELS_CHANGE} && !({_LIMITS_CHANGE})"  # each write ha
 # implies requests, nearly every new pod lacks one, so that the condition would only cost time. A pod outside
 # these simple forms goes to both phases. The bounds keep hostile objects within the cost limit of a condition.
 _NATIVE_RESOURCES = "['cpu', 'memory', 'ephemeral-storage']"
-_DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_EXTENDED_NAME = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 _WHOLE_QUANTITY = "^[0-9]{1,15}$"
 _SMALL_QUANTITY = (
     "^([0-9]{1,12}|[0-9]{1,9}m|[0-9]{1,5}([kMG]|[KMG]i)|[0-9]{1,2}(T|Ti))$"  # never beyond 64 bits, even in sum
@@ -108,7 +105,7 @@ _SMALL_QUANTITY = (
 _MAX_CONTAINERS, _MAX_NAMES, _MAX_NAME_LENGTH = 20, 8, 200
 _IS_SIMPLE_ENTRY = (
     f"(name in {_NATIVE_RESOURCES} && string(c.resources.requests[name]).matches('{_SMALL_QUANTITY}'))"
-    f" || (name.size() <= {_MAX_NAME_LENGTH} && name.matches('{_EXTENDED_NAME}') && !name.contains('kubernetes.io/')"
+    f" || (name.size() <= {_MAX_NAME_LENGTH} && name.matches('{EXTENDED_NAME}') && !name.contains('kubernetes.io/')"
     f" && !name.startsWith('requests.') && string(c.resources.requests[name]).matches('{_WHOLE_QUANTITY}'))"
 )
 _IS_COMPLETE = (

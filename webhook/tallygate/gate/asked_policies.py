@@ -6,6 +6,7 @@ stored without a charge. So the Lease of a replica lists a cap only after the st
 has another number there, so that a replica notices it between two reads.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -45,11 +46,20 @@ class AskedPolicies:
 
     def is_asked(self, cap: NamespaceCap) -> bool:
         """Return whether every API server asks about what a cap counts, as far as this replica has seen."""
-        since, due = self._since, self._monotonic() - PROPAGATION_SECONDS
+        since = self.find_asked_since(cap)
+        return since is not None and since <= self._monotonic()
+
+    def find_asked_since(self, cap: NamespaceCap) -> float | None:
+        """Return the time since which every API server asks about what a cap counts; None if it is not registered.
+
+        It is that of the registration and the time until the last API server has it, and minus infinity if the
+        registration asks about everything.
+        """
+        since = self._since
         if _EVERYTHING in since:
-            return True
+            return -math.inf
         digest = compute_digest(cap)
-        return any(listed == digest and first <= due for (listed, _), first in since.items())
+        return next((first + PROPAGATION_SECONDS for (listed, _), first in since.items() if listed == digest), None)
 
     def list_waiting(self) -> tuple[str, ...]:
         """Return the names of the loaded policies that the stored registration does not ask about, sorted."""

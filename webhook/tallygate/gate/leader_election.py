@@ -57,15 +57,22 @@ class Leadership(Protocol):
 
 
 class Standalone:
-    """The role of a replica without others."""
+    """The role of a replica without others.
+
+    `find_asked_since` returns the monotonic time since which every API server asks about a cap, by its key; None if
+    that is not known yet (rule 14).
+    """
+
+    def __init__(self, find_asked_since: Callable[[str], float | None] = lambda _: -math.inf) -> None:
+        self._find_asked_since = find_asked_since
 
     def is_leader(self) -> bool:
         """Return True: a standalone replica always leads."""
         return True
 
-    def get_loaded_everywhere_since(self, _: str) -> float | None:
-        """Return minus infinity: no replica has accepted pods under other policies."""
-        return -math.inf
+    def get_loaded_everywhere_since(self, cap: str) -> float | None:
+        """Return the time since which the cap is asked about: no replica has accepted pods under other policies."""
+        return self._find_asked_since(cap)
 
     def is_recorded(self, _: str) -> bool:
         """Return True: no other process needs a record."""

@@ -5,7 +5,7 @@ Such a pod requests no resource, so it costs nothing under the cap (`accounting.
 
 from collections.abc import Collection, Iterable, Iterator
 
-from tallygate.accounting.gpu_annotations import list_requested
+from tallygate.accounting.gpu_annotations import VENDOR, list_requested
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.admission.pod_view import PodView
@@ -13,9 +13,6 @@ from tallygate.admission.rule_codes import GPU_ANNOTATION_NOT_COUNTED
 from tallygate.objects.core import Pod
 from tallygate.policy.matching import counts_pod
 from tallygate.review.applied_workload import ForecastPods
-
-_VENDOR = "nvidia.com"
-"""The vendor of the GPUs that the annotations request."""
 
 
 def find_uncounted_annotations(caps: Collection[ActiveCap], pod: Pod, view: PodView | None = None) -> Iterator[Problem]:
@@ -62,5 +59,5 @@ def _list_gpu_names(cap: ActiveCap) -> list[str]:
     return sorted(
         name
         for name in names
-        if any(_VENDOR in resource for resource in (counts[name].resources if name in counts else (name,)))
+        if any(VENDOR in resource for resource in (counts[name].resources if name in counts else (name,)))
     )

@@ -12,7 +12,7 @@ from threading import Lock
 from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.gate.cap_activation import CapActivation, create_lease_reader, create_process_reader
 from tallygate.gate.gate import Gate
-from tallygate.gate.leader_election import LeaderElector
+from tallygate.gate.leader_election import LeaderElector, Standalone
 from tallygate.gate.ledger_reconciler import LedgerReconciler
 from tallygate.gate.limit_admissions import LimitAdmissions
 from tallygate.gate.top_consumers import TopConsumers
@@ -79,7 +79,7 @@ def create_cluster_gate(
         limit_admissions=admissions,
     )
     elector = _create_elector(client_config, settings, gate, bound, asked)
-    reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector, activation)
+    reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector, activation, asked)
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
     ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
     event_recorder = _create_event_recorder(client_config, settings, telemetry, gate, informers)
@@ -129,6 +129,7 @@ def _create_reconciler(  # noqa: PLR0913, PLR0917  # parts of one gate
     top: TopConsumers,
     elector: LeaderElector | None,
     activation: CapActivation,
+    asked: AskedPolicies,
 ) -> LedgerReconciler:
     return LedgerReconciler(
         caps=gate.get_active_caps,
@@ -139,10 +140,16 @@ def _create_reconciler(  # noqa: PLR0913, PLR0917  # parts of one gate
         nonce=nonce_source,
         in_flight_bound=bound,
         ages=top.ages,
-        leadership=elector,
+        leadership=elector or Standalone(partial(_find_asked_since, gate, asked)),
         read_workload=partial(read_workload_state, informers.live_reader, gate.get_review_targets),
         activation=activation,
     )
+
+
+def _find_asked_since(gate: Gate, asked: AskedPolicies, key: str) -> float | None:
+    """Return the time since which every API server asks about a cap, by its key; None if that is not known."""
+    caps = (cap.definition for cap in gate.get_active_caps().list_caps() if cap.policy_key == key)
+    return next((asked.find_asked_since(cap) for cap in caps), None)
 
 
 def _create_limit_record_controller(
