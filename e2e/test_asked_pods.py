@@ -62,13 +62,11 @@ def test_pods_that_nothing_counts_are_created_while_the_gate_is_away(
     _until_rejected(site, namespace, {_DONGLE: "2"}, "TG201", quiet_gate)
     calls = _count_calls(site)
     assert _create(site, namespace, "asked", {_DONGLE: "1"}, dry_run=True)[0] == 201
-    assert f"{namespace}/asked" in quiet_gate.log()
     assert _count_calls(site) > calls
     calls = _count_calls(site)
     for number in range(20):
         assert _create(site, namespace, f"plain-{number}", {"cpu": "1m", "memory": "1Mi"})[0] == 201
     assert _count_calls(site) == calls
-    assert f"{namespace}/plain-" not in quiet_gate.log()
     quiet_gate.kill()
     assert _create(site, namespace, "plain-20", {"cpu": "1m"})[0] == 201
     status, text = _create(site, namespace, "dongle", {_DONGLE: "1"})
