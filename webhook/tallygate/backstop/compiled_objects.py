@@ -1,0 +1,37 @@
+"""The metadata by which compiled objects are found, pruned and compared with the policies.
+
+An object is a tree of JSON values, as it is printed and applied.
+"""
+
+from typing import Any, Final
+
+CompiledObject = dict[str, Any]
+"""An object of Kubernetes as JSON values: apiVersion, kind, metadata and spec."""
+
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+COMPILED_FROM_LABEL: Final = "tallygate.dev/compiled-from"
+"""The label that each compiled object has, and no other object: the kind of its policy."""
+POLICY_LABEL: Final = "tallygate.dev/policy"
+"""The label with the name of the policy: at most 63 characters, by the rule for names of policies."""
+DIGEST_ANNOTATION: Final = "tallygate.dev/digest"
+"""The annotation with the digest of the policy set that an object was compiled from."""
+
+NAME_PREFIX: Final = "tallygate-"
+"""The prefix of the names of compiled objects."""
+
+
+def create_metadata(name: str, policy_kind: str, policy_name: str, digest: str, namespace: str = "") -> CompiledObject:
+    """Return the metadata of a compiled object; one without a namespace is of the cluster.
+
+    `policy_kind` is the kind of the document, such as `NamespaceCap`; `digest` is that of the policy set.
+    """
+    return {
+        "name": name,
+        **({"namespace": namespace} if namespace else {}),
+        "labels": {
+            MANAGED_BY_LABEL: "tallygate",
+            COMPILED_FROM_LABEL: policy_kind,
+            POLICY_LABEL: policy_name,
+        },
+        "annotations": {DIGEST_ANNOTATION: digest},
+    }
