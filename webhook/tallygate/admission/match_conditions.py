@@ -22,16 +22,15 @@ import msgspec
 from tallygate.accounting.charge import PODS
 from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, KEYS, VENDOR
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, LIMITS_PREFIX
+from tallygate.admission.cel_texts import FALSE, KIND, TRUE, format_globs, format_namespaces, join_all, join_any, quote
 from tallygate.admission.request import Phase
-from tallygate.policy.globs import WILDCARDS, is_literal
 from tallygate.policy.matching import FAMILY_PATTERNS, matches_resource
 from tallygate.policy.model import CLAIM_KINDS, Checks, Equality, ImpliedRequest, NamespaceCap, PolicySet, ResourceRule
-from tallygate.policy.selectors import NamespaceSelector
 
-EVERYTHING = "true"
+EVERYTHING = TRUE
 """The condition of a webhook that is asked about every object of its kinds."""
 
-NOTHING = "false"
+NOTHING = FALSE
 """The condition of a webhook that need not exist."""
 
 MAX_LENGTH = 10_000
@@ -76,12 +75,10 @@ _HAS_GPU_ANNOTATIONS = (
 
 _DIGEST_LENGTH = 12  # characters: they are no secret, and there are a few thousand at most
 
-_KIND = "request.kind.kind"
-_NAMESPACE = "request.?namespace.orValue('')"
-_IS_CLAIM = f"{_KIND} in {json.dumps(sorted(CLAIM_KINDS))}"
-_MAKES_PODS = f"!({_KIND} in {json.dumps(['Pod', *sorted(CLAIM_KINDS), 'LimitRange', 'ResourceQuota'])})"
-_HAS_PODS = f"!({_KIND} in {json.dumps([*sorted(CLAIM_KINDS), 'LimitRange', 'ResourceQuota'])})"
-_IS_QUOTA = f"{_KIND} == 'ResourceQuota'"
+_IS_CLAIM = f"{KIND} in {json.dumps(sorted(CLAIM_KINDS))}"
+_MAKES_PODS = f"!({KIND} in {json.dumps(['Pod', *sorted(CLAIM_KINDS), 'LimitRange', 'ResourceQuota'])})"
+_HAS_PODS = f"!({KIND} in {json.dumps([*sorted(CLAIM_KINDS), 'LimitRange', 'ResourceQuota'])})"
+_IS_QUOTA = f"{KIND} == 'ResourceQuota'"
 
 
 AskingPolicy = ImpliedRequest | ResourceRule | NamespaceCap
@@ -130,7 +127,7 @@ class MatchConditions:
         rules = [_find_rule_interest(rule, gives_devices=gives_devices) for rule in policies.rules]
         fills = [_find_rule_interest(_drop_nodes(rule), gives_devices=gives_devices) for rule in policies.rules]
         caps = [_find_cap_interest(cap, gives_devices=gives_devices) for cap in policies.caps]
-        self._caps_scope = _join(interest.scope for interest in caps)
+        self._caps_scope = join_any(interest.scope for interest in caps)
         self._node_rules = any(rule.match.namespaces is None and _includes(rule, "Node") for rule in policies.rules)
         self._by_phase = {Phase.MUTATING: (*implied, *fills), Phase.VALIDATING: (*implied, *rules, *caps)}
         self.digests = frozenset(map(compute_digest, list_policies(policies)))
@@ -149,7 +146,7 @@ class MatchConditions:
             case Part.SCALES:
                 condition = self._caps_scope
             case Part.WORKLOADS:
-                condition = _join(interest.scope for interest in interests)
+                condition = join_any(interest.scope for interest in interests)
             case Part.NAMESPACED:
                 condition = _create_namespaced(interests, subjects)
         return condition if len(condition) <= MAX_LENGTH else EVERYTHING
@@ -158,7 +155,7 @@ class MatchConditions:
 def join_conditions(first: str, second: str) -> str:
     """Return the condition that is true if one of both is; the first one itself if it was joined with the second."""
     is_joined = first.startswith(f"({second} || ") or first.endswith(f" || {second})")
-    joined = first if is_joined else _join((first, second))
+    joined = first if is_joined else join_any((first, second))
     return joined if len(joined) <= MAX_LENGTH else EVERYTHING
 
 
@@ -191,15 +188,17 @@ def list_policies(policies: PolicySet) -> tuple[AskingPolicy, ...]:
 
 def _create_namespaced(interests: Sequence[_Interest], subjects: Sequence[str]) -> str:
     """Return the condition of the built-in kinds in namespaces: the names of an object are read once for all tests."""
-    always = _join(_and(interest.scope, interest.always) for interest in interests)
-    names = _join(_and(scope, test) for test, scope in _group_scopes(interests, lambda interest: interest.names))
-    pods = [_and(scope, test) for test, scope in _group_scopes(interests, lambda interest: interest.pods)]
+    always = join_any(join_all((interest.scope, interest.always)) for interest in interests)
+    names = join_any(
+        join_all((scope, test)) for test, scope in _group_scopes(interests, lambda interest: interest.names)
+    )
+    pods = [join_all((scope, test)) for test, scope in _group_scopes(interests, lambda interest: interest.pods)]
     if estimate_cost(names) * len(subjects) > _MAX_COST:
         return EVERYTHING
-    test = _join((*pods, NOTHING if names == NOTHING else _NAMES_PASS % names))
+    test = join_any((*pods, NOTHING if names == NOTHING else _NAMES_PASS % names))
     if test == NOTHING or always == EVERYTHING:
         return always
-    return _join((always, f"[{', '.join(subjects)}].exists(o, [{_TEMPLATE}].exists(t, {test}))"))
+    return join_any((always, f"[{', '.join(subjects)}].exists(o, [{_TEMPLATE}].exists(t, {test}))"))
 
 
 def estimate_cost(names: str) -> int:
@@ -222,7 +221,7 @@ def _group_scopes(
         for test in list_tests(interest):
             scopes.setdefault(test, []).append(interest.scope)
     for test, scopes_of_test in scopes.items():
-        yield test, _join(scopes_of_test)
+        yield test, join_any(scopes_of_test)
 
 
 def _includes(rule: ResourceRule, kind: str) -> bool:
@@ -230,7 +229,7 @@ def _includes(rule: ResourceRule, kind: str) -> bool:
 
 
 def _find_implied_interest(request: ImpliedRequest) -> _Interest:
-    return _Interest(_format_namespaces(request.match.namespaces), always=_HAS_PODS)
+    return _Interest(format_namespaces(request.match.namespaces), always=_HAS_PODS)
 
 
 def _drop_nodes(rule: ResourceRule) -> ResourceRule:
@@ -249,9 +248,9 @@ def _find_rule_interest(rule: ResourceRule, *, gives_devices: bool) -> _Interest
         always.append(_HAS_PODS)  # each pod needs a place
     elif is_about_nodes and gives_devices:
         always.append(_MAKES_PODS)
-    tests = [] if names == NOTHING else [names, _and(_IS_QUOTA, _HAS_DOMAIN)]
-    scope = _and(_format_namespaces(rule.match.namespaces), _format_kinds(rule.match.kinds))
-    return _Interest(scope, _join(always), tests, [_HAS_CLAIMS] if is_about_nodes else [])
+    tests = [] if names == NOTHING else [names, join_all((_IS_QUOTA, _HAS_DOMAIN))]
+    scope = join_all((format_namespaces(rule.match.namespaces), _format_kinds(rule.match.kinds)))
+    return _Interest(scope, join_any(always), tests, [_HAS_CLAIMS] if is_about_nodes else [])
 
 
 def _create_rule_test(patterns: Sequence[str], checks: Checks) -> str:
@@ -270,7 +269,7 @@ def _create_rule_test(patterns: Sequence[str], checks: Checks) -> str:
     if all("/" in pattern or pattern in FAMILY_PATTERNS for pattern in patterns if not pattern.startswith("!")):
         return named
     of_names = (_HAS_DOMAIN if is_about_countable else NOTHING, _IS_MALFORMED if checks.well_formed_name else NOTHING)
-    return _and(_join(of_names), named)
+    return join_all((join_any(of_names), named))
 
 
 def _create_pattern_test(patterns: Sequence[str]) -> str:
@@ -278,8 +277,8 @@ def _create_pattern_test(patterns: Sequence[str]) -> str:
     included = [pattern for pattern in patterns if not pattern.startswith("!")]
     excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!") and pattern[1:] not in FAMILY_PATTERNS]
     families = [_HAS_DOMAIN] if FAMILY_PATTERNS.keys() & set(included) else []
-    test = _join([*families, *_format_globs("n", [glob for glob in included if glob not in FAMILY_PATTERNS])])
-    return _and(test, f"!({_join(_format_globs('n', excluded))})") if excluded else test
+    test = join_any([*families, *format_globs("n", [glob for glob in included if glob not in FAMILY_PATTERNS])])
+    return join_all((test, f"!({join_any(format_globs('n', excluded))})")) if excluded else test
 
 
 def _find_cap_interest(cap: NamespaceCap, *, gives_devices: bool) -> _Interest:
@@ -298,73 +297,11 @@ def _find_cap_interest(cap: NamespaceCap, *, gives_devices: bool) -> _Interest:
     elif gives_devices:
         always.append(_MAKES_PODS)
     # a class may map any of its names to the one that the cap counts
-    of_classes = _HAS_DOMAIN if has_classes else f"n.startsWith({_quote(DEVICE_CLASS_PREFIX)})"
-    tests = [*_format_globs("n", sorted(names)), of_classes] if names or has_classes else []
+    of_classes = _HAS_DOMAIN if has_classes else f"n.startsWith({quote(DEVICE_CLASS_PREFIX)})"
+    tests = [*format_globs("n", sorted(names)), of_classes] if names or has_classes else []
     pods = [_HAS_CLAIMS, *([_HAS_GPU_ANNOTATIONS] if reads_annotations else [])]
-    return _Interest(_format_namespaces(cap.namespaces), _join(always), tests, pods)
-
-
-def _format_namespaces(selector: NamespaceSelector | None) -> str:
-    """Return the condition of namespaces by name; an object in no namespace is in none that a policy selects."""
-    if selector is None:
-        return EVERYTHING
-    included = _join(_format_globs(_NAMESPACE, selector.include)) if selector.include else EVERYTHING
-    excluded = f"!({_join(_format_globs(_NAMESPACE, selector.exclude))})" if selector.exclude else EVERYTHING
-    return _and(included, excluded)
+    return _Interest(format_namespaces(cap.namespaces), join_any(always), tests, pods)
 
 
 def _format_kinds(kinds: Collection[str] | None) -> str:
-    return EVERYTHING if kinds is None else f"{_KIND} in {json.dumps(sorted(kinds))}"
-
-
-def _format_globs(text: str, globs: Iterable[str]) -> Iterator[str]:
-    """Yield conditions of which one is true if a glob matches a text: names by one look-up, and each other glob."""
-    globs = tuple(dict.fromkeys(globs))
-    if "*" in globs:
-        yield EVERYTHING
-        return
-    names = [glob for glob in globs if is_literal(glob)]
-    if len(names) == 1:
-        yield f"{text} == {_quote(names[0])}"
-    elif names:
-        yield f"{text} in [{', '.join(map(_quote, names))}]"
-    for glob in globs:
-        if is_literal(glob):
-            continue
-        prefix = glob.removesuffix("*")
-        if is_literal(prefix):
-            yield f"{text}.startsWith({_quote(prefix)})"
-        else:
-            yield f"{text}.matches({_quote(_create_expression(glob))})"
-
-
-def _create_expression(glob: str) -> str:
-    """Return a glob as a regular expression of RE2; no name in a policy has a character that needs more than a set."""
-    return f"^{''.join(map(_create_step, glob))}$"
-
-
-def _create_step(character: str) -> str:
-    if character in WILDCARDS:
-        return "(?s:.*)" if character == "*" else "(?s:.)"
-    return character if character.isalnum() else f"[{character}]"
-
-
-def _quote(text: str) -> str:
-    """Return a string of CEL: names and globs of policies have neither quotes nor backslashes."""
-    return f"'{text}'"
-
-
-def _join(terms: Iterable[str]) -> str:
-    """Return the disjunction of conditions."""
-    distinct = [term for term in dict.fromkeys(terms) if term != NOTHING]
-    if EVERYTHING in distinct:
-        return EVERYTHING
-    return f"({' || '.join(distinct)})" if len(distinct) > 1 else distinct[0] if distinct else NOTHING
-
-
-def _and(*terms: str) -> str:
-    """Return the conjunction of conditions."""
-    distinct = [term for term in dict.fromkeys(terms) if term != EVERYTHING]
-    if NOTHING in distinct:
-        return NOTHING
-    return f"({' && '.join(distinct)})" if len(distinct) > 1 else distinct[0] if distinct else EVERYTHING
+    return EVERYTHING if kinds is None else f"{KIND} in {json.dumps(sorted(kinds))}"
