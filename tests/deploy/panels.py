@@ -47,6 +47,20 @@ ROWS: Final = (
                 {"{{reason}}": "sum by (reason) (rate(tallygate_admission_failures_total[5m]))"},
                 "reqps",
             ),
+            Panel(
+                "Share of created pods that were reviewed",
+                "Of the pods that the watch delivers. Dry runs and pods that others reject count as reviewed.",
+                {
+                    "share": 'sum(rate(tallygate_admission_requests_total{phase="validate",operation="CREATE",'
+                    'kind="Pod",verdict="allow"}[5m])) / max(rate(tallygate_watch_added_total{resource="pods"}[5m]))'
+                },
+                "percentunit",
+            ),
+            Panel(
+                "Policies, by what is asked about for them",
+                "every-pod: each pod of their namespaces. waiting: not registered yet.",
+                {"{{reach}}": "max by (reach) (tallygate_asked_policies)"},
+            ),
         ),
     ),
     Row(

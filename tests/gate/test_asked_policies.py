@@ -2,7 +2,7 @@
 
 import math
 
-from tallygate.admission.match_conditions import compute_digest
+from tallygate.admission.match_conditions import compute_digest, concerns_every_pod
 from tallygate.gate.asked_policies import PROPAGATION_SECONDS, AskedPolicies
 from tallygate.gate.leader_election import Standalone
 from tests.admission.case import parse_policies
@@ -55,3 +55,14 @@ def test_a_replica_without_others_waits_for_the_registration() -> None:
     assert Standalone(times.get).get_loaded_everywhere_since("gpus-1") == 110
     assert Standalone(times.get).get_loaded_everywhere_since("licences-2") is None
     assert Standalone().get_loaded_everywhere_since("gpus-1") == -math.inf
+
+
+def test_policies_are_counted_by_what_is_asked_about_for_them() -> None:
+    policies = parse_policies(CAP + "---\n" + CAP.replace("gpus", "pods").replace("nvidia.com/gpu", "pods"))
+    asked = AskedPolicies(lambda: policies, Clock().read)
+    named, wide = policies.caps
+    assert concerns_every_pod(wide)
+    asked.update({compute_digest(wide): 1})
+    assert asked.count_by_reach() == {"every-pod": 1, "named": 0, "waiting": 1}
+    asked.update({compute_digest(policy): 1 for policy in (named, wide)})
+    assert asked.count_by_reach() == {"every-pod": 1, "named": 1, "waiting": 0}

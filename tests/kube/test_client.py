@@ -65,7 +65,9 @@ def test_a_list_and_a_watch_are_read_as_they_were_sent(tmp_path: Path) -> None:
         run.close()
     assert (
         received
-        == [Replaced([record("a", 3)], 7), Changed(record("ä-\N{BANANA}", 8), 8), Bookmark(20)][: len(received)]
+        == [Replaced([record("a", 3)], 7), Changed(record("ä-\N{BANANA}", 8), 8, is_new=True), Bookmark(20)][
+            : len(received)
+        ]
     )
     assert server.requests[0].startswith(b"GET /api/v1/things?limit=500 HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Bearer t0ken\r\n" in server.requests[0]
@@ -76,7 +78,7 @@ def test_a_list_and_a_watch_are_read_as_they_were_sent(tmp_path: Path) -> None:
 def test_a_chunk_may_end_inside_a_character(tmp_path: Path, size: int) -> None:
     pieces = [chunk(LINE[start : start + size]) for start in range(0, len(LINE), size)]
     received, _ = collect_events(tmp_path, [LIST, [HEAD, *pieces, END], [HEAD]], 2)
-    assert received[1] == Changed(record("ä-\N{BANANA}", 8), 8)
+    assert received[1] == Changed(record("ä-\N{BANANA}", 8), 8, is_new=True)
 
 
 @pytest.mark.parametrize(
@@ -93,13 +95,13 @@ def test_a_cut_watch_continues_after_its_last_complete_event(
     tmp_path: Path, broken: Sequence[Part], reason: ApiErrorReason
 ) -> None:
     received, restarts = collect_events(tmp_path, [LIST, broken, NEXT_WATCH], 3)
-    assert received[1:] == [Changed(record("ä-\N{BANANA}", 8), 8), Changed(record("z", 9), 9)]
+    assert received[1:] == [Changed(record("ä-\N{BANANA}", 8), 8, is_new=True), Changed(record("z", 9), 9, is_new=True)]
     assert restarts == {reason: 1}
 
 
 def test_a_reset_watch_is_restarted(tmp_path: Path) -> None:
     received, restarts = collect_events(tmp_path, [LIST, [HEAD, reset], NEXT_WATCH], 2)
-    assert received[1] == Changed(record("z", 9), 9)
+    assert received[1] == Changed(record("z", 9), 9, is_new=True)
     assert restarts == {ApiErrorReason.RESET: 1}
 
 

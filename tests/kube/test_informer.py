@@ -36,16 +36,17 @@ def test_an_informer_fills_the_store_reports_its_status_and_stops_within_a_secon
     with raw_server([]) as server:
         server.responses = [
             [full_response(list_page(7, thing("a", 3)).body)],
-            [HEAD, chunk(event_line("ADDED", thing("b", 8))), server.stall],
+            [HEAD, chunk(event_line("ADDED", thing("b", 8)) + event_line("MODIFIED", thing("a", 9))), server.stall],
         ]
         informer = create_informer(server, tmp_path, store)
         assert informer.get_status().stale == "namespaces: not listed yet"
         informer.start()
-        wait_until(lambda: store.revision == 8)
+        wait_until(lambda: store.revision == 9)
         status = informer.get_status()
         assert (status.name, status.objects, status.revision, status.stale, status.lists, status.crash) == (
-            "namespaces", 2, 8, None, 1, None,
+            "namespaces", 2, 9, None, 1, None,
         )  # fmt: skip
+        assert status.added == 1
         assert status.age is not None
         assert status.age < 5
         started_at = time.monotonic()

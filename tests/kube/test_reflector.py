@@ -48,7 +48,7 @@ def test_events_are_delivered_in_order_with_their_revisions() -> None:
     )
     assert [f.next() for _ in range(5)] == [
         Replaced([], 7),
-        Changed(record("a", 8), 8),
+        Changed(record("a", 8), 8, is_new=True),
         Changed(record("a", 9), 9),
         Bookmark(11),
         Deleted(record("a", 12), 12),
@@ -66,7 +66,9 @@ def test_the_ends_of_chunks_make_no_difference(data: st.DataObject) -> None:
     chunks = [content[a:b] for a, b in zip([0, *cuts], [*cuts, len(content)], strict=True)]
     f = create_reflector(list_page(7), [*chunks, SILENCE], current_revision=11)
     f.next()
-    assert [f.next() for _ in range(4)] == [Changed(record(f"ä-{n}-\N{BANANA}", n), n) for n in range(8, 12)]
+    assert [f.next() for _ in range(4)] == [
+        Changed(record(f"ä-{n}-\N{BANANA}", n), n, is_new=True) for n in range(8, 12)
+    ]
 
 
 def test_a_stopped_reflector_closes_the_stream() -> None:

@@ -28,9 +28,9 @@ def test_a_watch_that_ends_in_time_is_restarted_at_once_from_its_last_revision()
     )
     assert [f.next() for _ in range(4)] == [
         Replaced([], 7),
-        Changed(record("a", 8), 8),
+        Changed(record("a", 8), 8, is_new=True),
         Bookmark(20),
-        Changed(record("b", 21), 21),
+        Changed(record("b", 21), 21, is_new=True),
     ]
     assert f.server.queries[-1]["resourceVersion"] == "20"
     assert f.clock.sleeps == []
@@ -63,7 +63,11 @@ def test_a_watch_that_ends_in_time_is_restarted_at_once_from_its_last_revision()
 )
 def test_a_broken_watch_is_restarted_after_its_last_complete_event(broken: Reply, reason: ApiErrorReason) -> None:
     f = create_reflector(list_page(7), broken, [event_line("ADDED", thing("b", 9)), SILENCE], current_revision=9)
-    assert [f.next() for _ in range(3)] == [Replaced([], 7), Changed(record("a", 8), 8), Changed(record("b", 9), 9)]
+    assert [f.next() for _ in range(3)] == [
+        Replaced([], 7),
+        Changed(record("a", 8), 8, is_new=True),
+        Changed(record("b", 9), 9, is_new=True),
+    ]
     assert f.server.queries[-1]["resourceVersion"] == "8"
     assert count_restarts(f) == {reason: 1}
     assert f.clock.sleeps == [0.625]

@@ -10,7 +10,7 @@ from tallygate.cli.serve.certificate_controller import CertificateMetrics
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.informer import InformerStatus
 from tallygate.server.events.event_recorder import EventRecorder
-from tallygate.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from tallygate.server.telemetry.controller_metrics import AskedMetrics, AuditMetrics, LedgerControllerMetrics
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import ServerMetrics
 from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
@@ -43,6 +43,7 @@ def create_registry() -> CollectorRegistry:
         metrics.registry, lambda: [pods], cap_metrics.observed_ledgers, lambda: True
     )
     EventRecorder(lambda _: True, lambda _namespace, _owner: True, "one", metrics.registry, log)
+    AskedMetrics(metrics.registry, lambda: {"every-pod": 1})
     AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = create_last_audit()
     CertificateMetrics(metrics.registry)
     NodeResourceMetrics(metrics.registry, lambda: True)

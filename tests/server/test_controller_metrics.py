@@ -7,7 +7,7 @@ from tallygate.kube.informer import InformerStatus
 from tallygate.server.telemetry.controller_metrics import LedgerControllerMetrics
 from tallygate.server.telemetry.ledger_metrics import ObservedLedgers
 
-PODS = InformerStatus("pods", 7, 100, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)
+PODS = InformerStatus("pods", 7, 100, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None, 12)
 UNLISTED = InformerStatus("nodes", 0, None, None, "not listed yet", {}, 0, None)
 
 
@@ -29,6 +29,7 @@ def test_watches_are_reported_by_resource() -> None:
         'tallygate_watch_objects{resource="pods"} 7.0',
         'tallygate_watch_age_seconds{resource="pods"} 2.5',
         'tallygate_watch_restarts_total{reason="reset",resource="pods"} 3.0',
+        'tallygate_watch_added_total{resource="pods"} 12.0',
         'tallygate_watch_objects{resource="nodes"} 0.0',
     } <= lines
     assert not any("age" in line and "nodes" in line for line in lines)

@@ -418,3 +418,22 @@ def test_quotas_and_opaque_names_are_read_of_the_cluster(tmp_path: Path) -> None
     assert "1 pods ask for opaque resources" in names
     assert "; team-a/p; " in names
     assert "quota few of team-a allows 2 of nvidia.com/gpu, cap gpus 4" in results["quotas"]["reason"]
+
+
+def test_the_share_of_the_present_pods_is_read_from_the_cluster(cluster: GateCluster, kubeconfig: Path) -> None:
+    """Count pods that have not ended, those alike together; kube-system is excluded."""
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    phases = (("default", "Running"), ("default", "Pending"), ("default", "Failed"), ("kube-system", "Running"))
+    cluster.responses["/api/v1/pods"] = list_response(
+        *(
+            {
+                "metadata": {"name": f"pod-{number}", "namespace": namespace, "labels": {"number": f"{number}"}},
+                "spec": {"containers": [container]},
+                "status": {"phase": phase},
+            }
+            for number, (namespace, phase) in enumerate(phases)
+        )
+    )
+    assert read_results(kubeconfig)["asked"]["reason"] == (
+        "about every pod and workload: no condition of a policy is registered. Of 3 present pods that is 2, 67%"
+    )

@@ -10,11 +10,20 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tallygate.admission.match_conditions import MatchConditions, compute_digest, list_policies
+from tallygate.admission.match_conditions import (
+    AskingPolicy,
+    MatchConditions,
+    compute_digest,
+    concerns_every_pod,
+    list_policies,
+)
 from tallygate.policy.model import NamespaceCap, PolicySet
 
 PROPAGATION_SECONDS: Final = 10.0
 """The longest time from the write of a webhook configuration until every API server has it: its watch is that late."""
+
+REACHES: Final = ("every-pod", "named", "waiting")
+"""The kinds of policies by what API servers ask about for them."""
 
 _EVERYTHING = ("", 0)
 """The key of a registration that asks about everything."""
@@ -63,13 +72,25 @@ class AskedPolicies:
 
     def list_waiting(self) -> tuple[str, ...]:
         """Return the names of the loaded policies that the stored registration does not ask about, sorted."""
+        return tuple(sorted(policy.name for policy in self._find_waiting()))
+
+    def _find_waiting(self) -> list[AskingPolicy]:
         since = self._since
         if _EVERYTHING in since:
-            return ()
+            return []
         listed = {digest for digest, _ in since}
-        return tuple(
-            sorted(policy.name for policy in list_policies(self._load()) if compute_digest(policy) not in listed)
-        )
+        return [policy for policy in list_policies(self._load()) if compute_digest(policy) not in listed]
+
+    def count_by_reach(self) -> dict[str, int]:
+        """Return the number of loaded policies for each of `REACHES`.
+
+        `every-pod` have something to say about each pod of their namespaces, `named` only about pods with a resource
+        that they name, or with claims; `waiting` are those that the stored registration does not ask about.
+        """
+        policies, waiting = list_policies(self._load()), self._find_waiting()
+        wide = sum(concerns_every_pod(policy) for policy in policies if policy not in waiting)
+        counts = wide, len(policies) - len(waiting) - wide, len(waiting)
+        return dict(zip(REACHES, counts, strict=True))
 
     def set_reader(self, reader: Callable[[], None]) -> None:
         """Set the function that reads the stored registration and calls `update`; it may raise TallygateError."""

@@ -12,7 +12,7 @@ import msgspec
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.reflector import Reflector, WatchTimeouts
-from tallygate.kube.resource_codec import ResourceCodec, ResourceRecord, WatchEvent
+from tallygate.kube.resource_codec import Changed, ResourceCodec, ResourceRecord, WatchEvent
 
 W = TypeVar("W")
 R = TypeVar("R", bound=ResourceRecord)
@@ -42,7 +42,7 @@ class InformerStatus(msgspec.Struct, frozen=True):
 
     `age`: seconds since the store was last known to be current. `stale`: the reason why the store is stale, or None.
     `restarts`: restarted lists and watches by reason. `lists`: complete lists. `crash`: the last unexpected exception
-    of the thread, after which the informer relists.
+    of the thread, after which the informer relists. `added`: objects that were created, as the watch delivered them.
     """
 
     name: str
@@ -53,6 +53,7 @@ class InformerStatus(msgspec.Struct, frozen=True):
     restarts: Mapping[ApiErrorReason, int]
     lists: int
     crash: str | None
+    added: int = 0
 
 
 class Informer(Generic[W, R]):
@@ -73,6 +74,7 @@ class Informer(Generic[W, R]):
         random_float = random.SystemRandom().random
         self._reflector = Reflector(codec, self._client, RunningClock(self._stop_flag), random_float, timeouts)
         self._crash: str | None = None
+        self._added = 0
         self._thread = Thread(target=self._run, name=f"watch-{codec.name}", daemon=True)
 
     def start(self) -> None:
@@ -102,6 +104,7 @@ class Informer(Generic[W, R]):
             status.restarts,
             status.lists,
             self._crash,
+            self._added,
         )
 
     def _run(self) -> None:
@@ -120,5 +123,6 @@ class Informer(Generic[W, R]):
                     return
                 if event is not None:
                     self._apply(event)
+                    self._added += isinstance(event, Changed) and event.is_new
         finally:
             events.close()

@@ -48,10 +48,11 @@ class Replaced(NamedTuple, Generic[R_co]):
 
 
 class Changed(NamedTuple, Generic[R_co]):
-    """The creation or change of an object."""
+    """The creation or change of an object; `is_new` says which where a watch delivers it."""
 
     item: R_co
     revision: int
+    is_new: bool = False
 
 
 class Deleted(NamedTuple, Generic[R_co]):
@@ -173,7 +174,7 @@ class ResourceCodec(Generic[W, R]):
         except (ValueError, RecursionError) as error:
             raise ApiError(ApiErrorReason.UNREADABLE, f"a line that is no event of {self.name}: {error}") from None
         if event.type in ("ADDED", "MODIFIED"):
-            return Changed(record, record.revision)
+            return Changed(record, record.revision, event.type == "ADDED")
         if event.type == "DELETED":
             return Deleted(record, record.revision)
         raise ApiError(ApiErrorReason.UNREADABLE, f"an event of type {event.type[:40]!r}, which no watch has")

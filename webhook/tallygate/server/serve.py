@@ -23,6 +23,7 @@ from tallygate.server.interfaces import GateParts, Registration, RegistrationPar
 from tallygate.server.lifecycle import Lifecycle, ServeError
 from tallygate.server.policy_reloader import PolicyReloader
 from tallygate.server.settings.table import Settings
+from tallygate.server.telemetry.controller_metrics import AskedMetrics
 from tallygate.server.telemetry.json_log import FailureLog, Logger, forward_library_logs
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import Telemetry, start_telemetry
@@ -150,6 +151,7 @@ def _create_registration(  # noqa: PLR0913, PLR0917  # parts of one gate
         gives_devices=gate_parts.gives_devices,
         has_foreign_record=gate_parts.has_foreign_record,
     )
+    AskedMetrics(telemetry.metrics.registry, asked.count_by_reach)
     return create_registration(parts, telemetry.log)
 
 

@@ -131,6 +131,14 @@ class OpaqueNameUser(NamedTuple):
     resource: str
 
 
+class PodGroup(NamedTuple):
+    """Pods of a namespace that have not ended and request the same resources, and the JSON of one with amounts of 1."""
+
+    namespace: str
+    content: Mapping[str, Any]
+    pods: int
+
+
 class ServedKind(NamedTuple):
     """A known kind of another project in all its served versions, with whether its objects are in namespaces."""
 
@@ -200,6 +208,7 @@ class GateFacts:
     cap_limits: tuple[CapLimits, ...] | Unavailable
     policies: PolicySet | Unavailable
     opaque_name_users: tuple[OpaqueNameUser, ...] | Unavailable = field(default=())
+    pod_groups: tuple[PodGroup, ...] | Unavailable = ()
     device_classes: Mapping[str, str] | Unavailable = field(default_factory=dict)
     published_devices: int | Unavailable | None = None
     limit_records: LimitRecords | Unavailable = field(default_factory=dict)

@@ -8,6 +8,7 @@ templates by the schemas of CustomResourceDefinitions: a list `containers` whose
 any content that is called a template.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -45,7 +46,7 @@ from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.discovery import Discovery
 from tallygate.kube.pagination import list_raw_pages
 from tallygate.objects.admission_registration import WebhookConfiguration
-from tallygate.objects.core import PodSpec, ResourceQuota
+from tallygate.objects.core import Container, Pod, PodSpec, ResourceList, ResourceQuota, ResourceRequirements
 from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.limit_annotations import LimitRecords
@@ -56,6 +57,7 @@ from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import read_limit_records
 
+_ONE = msgspec.Raw(b'"1"')
 _SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
 _MAX_PODS = 50
 _LISTED_KINDS = ("Namespace", "ResourceQuota", "Node", "Pod", "DeviceClass")
@@ -104,6 +106,10 @@ class ClusterLists:
         """Return the nodes that advertise opaque names and the pods that request them and have not ended."""
         unavailable = self._unavailable.get(cluster_kinds.NODES) or self._unavailable.get(cluster_kinds.PODS)
         return unavailable or (*_list_nodes_with_opaque_names(self._state), *_list_pods_with_opaque_names(self._state))
+
+    def list_pod_groups(self) -> tuple[facts.PodGroup, ...] | facts.Unavailable:
+        """Return the pods that have not ended, in groups whose pods request the same."""
+        return self._unavailable.get(cluster_kinds.PODS) or tuple(_list_pod_groups(self._state))
 
     def list_device_classes(self) -> Mapping[str, str] | facts.Unavailable:
         """Return the extended resource of each class of devices, empty if it has none."""
@@ -178,6 +184,44 @@ def _list_pods_with_opaque_names(state: ClusterState) -> Iterator[facts.OpaqueNa
                 yield facts.OpaqueNameUser("Pod", namespace, pod.name, name)
 
 
+def _list_pod_groups(state: ClusterState) -> Iterator[facts.PodGroup]:
+    """Yield groups by what the conditions of policies read: the names of resources, claims, annotations for GPUs."""
+    contents: dict[ChargeGroup, bytes] = {}
+    for namespace in state.pods.list_namespaces():
+        counts = Counter[bytes]()
+        for pod in state.pods.list_all(namespace):
+            if pod.has_ended:
+                continue
+            if pod.group not in contents:
+                contents[pod.group] = _encode_requests(pod.group.to_pod())
+            counts[contents[pod.group]] += 1
+        for content, count in counts.items():
+            yield facts.PodGroup(namespace, msgspec.json.decode(content), count)
+
+
+def _encode_requests(pod: Pod) -> bytes:
+    annotations = (pod.metadata or ObjectMeta()).annotations
+    spec = pod.spec or PodSpec()
+    requests = PodSpec(
+        containers=[Container(resources=_drop_amounts(each.resources)) for each in spec.containers or ()],
+        init_containers=[Container(resources=_drop_amounts(each.resources)) for each in spec.init_containers or ()],
+        overhead=_set_to_one(spec.overhead),
+        resources=_drop_amounts(spec.resources),
+        resource_claims=spec.resource_claims,
+    )
+    return msgspec.json.encode(Pod(ObjectMeta(annotations=annotations), requests), order="deterministic")
+
+
+def _drop_amounts(resources: ResourceRequirements | None) -> ResourceRequirements | None:
+    if resources is None:
+        return None
+    return ResourceRequirements(requests=_set_to_one(resources.requests), limits=_set_to_one(resources.limits))
+
+
+def _set_to_one(amounts: ResourceList | None) -> ResourceList | None:
+    return None if amounts is None else dict.fromkeys(amounts, _ONE)
+
+
 def _select_opaque(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name.startswith(OPAQUE_PREFIX))
 
@@ -238,7 +282,6 @@ class _Gatherer:
             self._request.cluster_options,
             _find_service_account(self._deployment),
         )
-        definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
         lease = self._api.get_object(
             f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}",
             api_types.LeaderLease,
@@ -267,11 +310,12 @@ class _Gatherer:
             pods=pods,
             replicas=self._probe_replicas(pods),
             permissions=self._review_rights(location.service_account, list_permissions(known)),
-            ledger_definition=self._api.get_object(definition, api_types.CustomResourceDefinition),
+            ledger_definition=self._api.get_object(_LEDGER_DEFINITION, api_types.CustomResourceDefinition),
             lease=lease,
             quotas=self._lists.list_quotas(),
             cap_limits=self._lists.list_cap_limits(caps, namespaces),
             opaque_name_users=self._lists.list_opaque_name_users(),
+            pod_groups=self._lists.list_pod_groups(),
             device_classes=self._lists.list_device_classes(),
             policies=policies,
             published_devices=self._lists.count_published_devices(caps),
@@ -356,6 +400,7 @@ def _fetch_served_certificate(
 
 
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_LEDGER_DEFINITION: Final = f"{_DEFINITIONS}/{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
 _PAGE_SIZE: Final = 20  # a definition with pod templates has up to a megabyte
 _STATUS: Final = "status"
 _TEMPLATE: Final = "template"

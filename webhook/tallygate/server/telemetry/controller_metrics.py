@@ -1,7 +1,7 @@
 """Metrics of the controllers: watches, reconciliations of ledgers, and audits."""
 
 from collections import Counter as Sums
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,7 +61,11 @@ class LedgerControllerMetrics(Collector):
         restarts = CounterMetricFamily(
             "tallygate_watch_restarts", "Restarts of lists and watches, by reason.", labels=["resource", "reason"]
         )
+        added = CounterMetricFamily(
+            "tallygate_watch_added", "Objects that were created, as their watch delivered them.", labels=["resource"]
+        )
         for status in self._list_statuses():
+            added.add_metric([status.name], status.added)
             objects.add_metric([status.name], status.objects)
             if status.age is not None:
                 age.add_metric([status.name], status.age)
@@ -69,7 +73,24 @@ class LedgerControllerMetrics(Collector):
                 restarts.add_metric([status.name, reason], count)
         leader = GaugeMetricFamily("tallygate_leader", "1 while this replica is the leader.")
         leader.add_metric([], self._is_leader())
-        yield from (objects, age, restarts, leader)
+        yield from (objects, age, restarts, added, leader)
+
+
+class AskedMetrics(Collector):
+    """The policies by what API servers ask about for them; `count_by_reach` returns the number at each collection."""
+
+    def __init__(self, registry: CollectorRegistry, count_by_reach: Callable[[], Mapping[str, int]]) -> None:
+        self._count_by_reach = count_by_reach
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the number of policies."""
+        policies = GaugeMetricFamily(
+            "tallygate_asked_policies", "Active policies, by what API servers ask about for them.", labels=["reach"]
+        )
+        for reach, count in self._count_by_reach().items():
+            policies.add_metric([reach], count)
+        yield policies
 
 
 MAX_POLICIES: Final = 200

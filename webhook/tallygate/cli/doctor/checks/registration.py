@@ -9,10 +9,11 @@ from tallygate.admission.match_conditions import MatchConditions, compute_digest
 from tallygate.admission.request import Phase
 from tallygate.admission.self_registration import RegistrationState, is_left_to_gate, read_asked
 from tallygate.admission.webhook_configuration import POLICY_CONDITION
-from tallygate.cli.doctor import check_result, webhook_match
+from tallygate.cli.doctor import asked_pods, check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateNetworkPolicy
 from tallygate.cli.doctor.facts import MUTATING, VALIDATING, DryRun, GateFacts, Unavailable, is_unregistered
 from tallygate.objects.admission_registration import MatchCondition, Webhook, WebhookConfiguration
+from tallygate.policy.model import PolicySet
 
 MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10
 """The harmless range of a webhook's timeout in seconds. A write of a ledger in a busy cluster can take 2 s, and a
@@ -174,7 +175,10 @@ def _format_unexpected(
     "WARN: it is not asked about a policy yet",
 )
 def check_asked(facts: GateFacts) -> check_result.CheckResult:
-    """Check that the registration has the conditions of all policies, and name those that concern every pod."""
+    """Check that the registration has the conditions of all policies, and name those that concern every pod.
+
+    Of the present pods, the reason has the share about which the API server would ask.
+    """
     if facts.registration_problem:
         return check_result.create_unknown(facts.registration_problem)
     listed = [
@@ -183,7 +187,7 @@ def check_asked(facts: GateFacts) -> check_result.CheckResult:
         if is_left_to_gate(configuration) and (asked := read_asked(configuration)) is not None
     ]
     if not listed:
-        return check_result.create_pass("about every pod and workload: no condition of a policy is registered")
+        return _report_share(facts, "about every pod and workload: no condition of a policy is registered")
     if isinstance(facts.policies, Unavailable):
         return check_result.create_unknown(f"the policies cannot be read: {facts.policies.reason}")
     policies, digests = list_policies(facts.policies), frozenset.intersection(*map(frozenset, listed))
@@ -193,10 +197,24 @@ def check_asked(facts: GateFacts) -> check_result.CheckResult:
         return check_result.create_warning(reason, _format_register(facts))
     wide = sorted(policy.name for policy in policies if concerns_every_pod(policy))
     if not wide:
-        return check_result.create_pass("of pods, about those with a resource that a policy names, or with claims")
-    return check_result.create_pass(
-        f"about every pod in the namespaces of {check_result.format_names(wide)}: whatever a pod requests matters there"
-    )
+        return _report_share(facts, "of pods, about those with a resource that a policy names, or with claims")
+    names = check_result.format_names(wide)
+    return _report_share(facts, f"about every pod in the namespaces of {names}: whatever a pod requests matters there")
+
+
+def _report_share(facts: GateFacts, reason: str) -> check_result.CheckResult:
+    """Return PASS with the reason, and the share of the pods that the registration concerns, if that is known."""
+    if isinstance(facts.pod_groups, Unavailable) or not isinstance(facts.validating, WebhookConfiguration):
+        return check_result.create_pass(reason)
+    policies = PolicySet() if isinstance(facts.policies, Unavailable) else facts.policies
+    share = asked_pods.compute_share(facts, facts.validating, facts.pod_groups, policies)
+    if not share.pods:
+        return check_result.create_pass(reason)
+    text = f"{reason}. Of {share.pods} present pods that is {share.asked}, {share.asked / share.pods:.0%}"
+    if share.policies:
+        counts = check_result.format_names([f"{name} {count}" for name, count in share.policies.items()])
+        text += f": {'at least ' if share.is_sampled else ''}{counts}"
+    return check_result.create_pass(text)
 
 
 @check_result.check(
