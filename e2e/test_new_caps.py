@@ -20,6 +20,8 @@ from e2e.rolling import run_two_gates, wait_for_leader
 from e2e.service import Service
 from e2e.stress.replicas import Replicas
 from e2e.waiting import until
+from tallygate.gate.cap_activation import RECORD_LEASE
+from tallygate.state.kubernetes.lease_store import CAPS_ANNOTATION
 
 _HARD = 4
 _WITHIN = 60.0  # seconds
@@ -63,9 +65,12 @@ def gates(site: Site, own: str, old_namespace: str, tmp_path_factory: pytest.Tem
 def _write_cap(gates: Replicas, namespaces: str, limits: str = "hard", hard: int = _HARD) -> str:
     """Write a cap of a new name beside the shipped policies, and return the name."""
     name = f"new-{uuid4().hex[:6]}"
-    text = _CAP.format(name=name, namespaces=namespaces, limits=limits, dongle=DONGLE, hard=hard)
-    gates.write_policies(SHIPPED_FILES | {"new.yaml": text})
+    gates.write_policies(SHIPPED_FILES | {"new.yaml": _format_cap(name, namespaces, limits, hard)})
     return name
+
+
+def _format_cap(name: str, namespaces: str, limits: str = "hard", hard: int = _HARD) -> str:
+    return _CAP.format(name=name, namespaces=namespaces, limits=limits, dongle=DONGLE, hard=hard)
 
 
 def _create(site: Site, namespace: str, dongles: int = 1, **query: str) -> Answer:
@@ -122,14 +127,40 @@ def test_a_cap_with_a_soft_limit_alone_never_rejects(site: Site, gates: Replicas
     assert _create_some(site, old_namespace, 5) == [_CREATED] * 5
 
 
+def test_a_cap_that_is_removed_and_restored_is_new(site: Site, gates: Replicas, own: str) -> None:
+    """Store a pod beyond the limit while the cap is away: its former ledger would not be trusted with it."""
+    with new_namespace(site.cluster) as namespace:
+        name = _write_cap(gates, f"include: [{namespace}]")
+        large = pod(site, "large", str(_HARD + 1))
+        until_cap_is_active(site.cluster, namespace, large)
+        assert _create_some(site, namespace, _HARD + 1) == [_CREATED] * _HARD + [_FORBIDDEN]
+        gates.write_policies(SHIPPED_FILES)
+        until("the record has lost the cap", lambda: name not in _read_record(site, own), _WITHIN)
+        until("a pod is stored without the cap", lambda: _create(site, namespace).status == _CREATED, _WITHIN)
+        gates.write_policies(SHIPPED_FILES | {"new.yaml": _format_cap(name, f"include: [{namespace}]")})
+        seen = partial(_create, site, namespace, dryRun="All")
+        until("the cap counts first", lambda: f"cap {name} is new" in " ".join(seen().warnings), _WITHIN)
+        until_cap_is_active(site.cluster, namespace, large)
+        assert name in _read_record(site, own)
+        assert _create(site, namespace).status == _FORBIDDEN
+
+
+def _read_record(site: Site, own: str) -> str:
+    """Return the caps that were active, as the Lease in the gates' namespace lists them."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{own}/leases/{RECORD_LEASE}"
+    annotation: str = api(site.cluster.kubeconfig).get(path)["metadata"]["annotations"][CAPS_ANNOTATION]
+    return annotation
+
+
 def test_the_first_pod_of_a_value_that_no_namespace_had_is_decided_at_once(
     site: Site, gates: Replicas, old_namespace: str
 ) -> None:
     _write_cap(gates, "}\n  groupBy: {label: case-team")  # ends the empty selector of namespaces
     value = uuid4().hex[:8]
+    label(site.cluster, old_namespace, {"case-team": f"old-{value}"})
+    until_cap_is_active(site.cluster, old_namespace, pod(site, "large", str(_HARD + 1)))
     with new_namespace(site.cluster) as name:
         label(site.cluster, name, {"case-team": value})
-        label(site.cluster, old_namespace, {"case-team": f"old-{value}"})
         seen = partial(_create, site, name, _HARD + 1, dryRun="All")
         until("the label is seen", lambda: seen().status == _FORBIDDEN, _SHOWN_SECONDS)
         assert _create_some(site, name, _HARD + 1) == [_CREATED] * _HARD + [_FORBIDDEN]

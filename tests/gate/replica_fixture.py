@@ -242,13 +242,17 @@ class ReplicaFixture(GateFixture):
 
     def reconcile_slowly(self, seconds: float) -> None:
         """Reconcile every ledger, where each transaction takes the given seconds."""
+        self.take_time(seconds)
+        self.reconcile()
+        self.take_time(0)
+
+    def take_time(self, seconds: float) -> None:
+        """Let each transaction take the given seconds from now on."""
 
         def wait() -> None:
             self.now += seconds
 
         self._deletable.after_transaction = wait
-        self.reconcile()
-        self._deletable.after_transaction = None
 
     def delete_ledger(self, key: LedgerKey) -> None:
         """Delete a ledger as a user would."""

@@ -1,5 +1,7 @@
 """Leader election: one of several replicas leads, and all publish their caps; each has its own clock."""
 
+from collections.abc import Collection
+
 import pytest
 
 from tallygate.gate.cap_activation import READY_SECONDS, RECORD_LEASE
@@ -26,7 +28,12 @@ class Replica:
         self.unasked: set[str] = set()
         self.refreshes = 0
         self.at_refresh: set[str] = set()
-        self.elector = LeaderElector(leases, name, self._list_caps, lambda: self.now, BOUND, self._refresh)
+        self.unprepared: set[str] = set()
+        self.prepared_caps: set[str] = set()
+        self.calls: list[set[str]] = []
+        self.error: StoreUnavailableError | None = None
+        ports = self._list_caps, lambda: self.now, BOUND, self._refresh, self._prepare
+        self.elector = LeaderElector(leases, name, *ports)
         self.lease_name = REPLICA_LEASE_PREFIX + hash_cap_key(name)
 
     def _list_caps(self) -> dict[str, bool]:
@@ -35,6 +42,13 @@ class Replica:
     def _refresh(self) -> None:
         self.refreshes += 1
         self.unasked |= self.at_refresh
+
+    def _prepare(self, caps: Collection[str]) -> Collection[str]:
+        self.prepared_caps = set(caps)
+        self.calls.append(self.prepared_caps)
+        if caps and self.error is not None:
+            raise self.error
+        return self.prepared_caps - self.unprepared
 
     def advance(self, seconds: float) -> None:
         """Let seconds pass for this replica alone, without a run."""
@@ -322,4 +336,51 @@ def test_every_cap_counts_as_recorded_where_leases_are_unavailable() -> None:
     assert not one.elector.is_recorded("gpus-1")
     leases.is_down = True
     one.advance(LEASE_DURATION_SECONDS)
+    assert one.elector.is_recorded("gpus-1")
+
+
+def test_a_cap_is_recorded_only_when_none_of_its_ledgers_is_active() -> None:
+    leases, one, _ = create_pair("gpus-1", "licences-2")
+    one.unprepared = {"gpus-1"}
+    run_for(2 * BOUND, one)
+    assert read_record(leases) == {"licences-2"}
+    one.unprepared.clear()
+    run_for(RETRY_PERIOD_SECONDS, one)
+    assert read_record(leases) == {"gpus-1", "licences-2"}
+
+
+def test_a_changed_definition_of_a_recorded_cap_is_recorded_after_the_bound_alone() -> None:
+    leases, one, _ = create_pair("gpus-1")
+    run_for(2 * BOUND, one)
+    one.caps[:] = ["gpus-2"]
+    run_for(BOUND + 2 * RETRY_PERIOD_SECONDS, one)
+    assert read_record(leases) == {"gpus-2"}
+
+
+def test_a_replica_that_leads_again_forgets_which_ledgers_it_had_read() -> None:
+    """Let another replica lead in between: it may have recorded the cap, and lost it."""
+    _, one, two = create_pair("gpus-1")
+    one.unprepared = two.unprepared = {"gpus-1"}
+    run_for(RETRY_PERIOD_SECONDS, one, two)
+    assert one.prepared_caps == {"gpus-1"}
+    one.elector.release()
+    run_for(RETRY_PERIOD_SECONDS, two)
+    two.elector.release()
+    one.advance(RETRY_PERIOD_SECONDS)
+    one.calls.clear()
+    one.run_once()
+    assert one.calls == [set(), {"gpus-1"}]
+
+
+def test_an_error_before_a_cap_is_recorded_leaves_the_leases_renewed() -> None:
+    _, one, _ = create_pair("gpus-1")
+    one.error = StoreUnavailableError("no answer")
+    for _ in range(30):
+        one.advance(RETRY_PERIOD_SECONDS)
+        with pytest.raises(StoreUnavailableError, match="no answer"):
+            one.run_once()
+    assert one.elector.is_leader()
+    assert not one.elector.is_recorded("gpus-1")
+    one.error = None
+    run_for(RETRY_PERIOD_SECONDS, one)
     assert one.elector.is_recorded("gpus-1")

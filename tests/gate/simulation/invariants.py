@@ -236,6 +236,12 @@ class Invariants:
             if get_policy_key(key.cap) in self.binding and key not in reserved:
                 self._record(f"unasked: {uid} is stored without a charge in {_name(key)}, and its cap is active")
 
+    def end_excuses(self, caps: Collection[str]) -> None:
+        """Excuse nothing that is stored now under these caps: their ledgers become active by a count that has it."""
+        kept = {each: foreign for each, foreign in self._foreign.items() if get_policy_key(each[0].cap) not in caps}
+        self._foreign = kept
+        self._has_foreign = {key for key in self._has_foreign if get_policy_key(key.cap) not in caps}
+
     def excuse_returned(self, namespace: str, cap: str) -> None:
         """Excuse the pods of a namespace that has just returned to a cap."""
         consumers: list[Pod | Claim] = [*self._truth.pods.values(), *self._truth.claims.values()]

@@ -1,10 +1,11 @@
 """The registration of the gate, by which API servers ask about a cap, and replicas that wait for it (rule 14)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tallygate.admission.cap_index import CapIndex, get_policy_key
+from tallygate.gate.restored_caps import RestoredCaps
 from tests.gate.simulation.counts import CountRecorder
 from tests.gate.simulation.device_policies import PolicyVersion, list_ledger_caps
 from tests.gate.simulation.ground_truth import GroundTruth
@@ -115,8 +116,18 @@ class RegisteredReplica(Replica):
         self.asked = AskedCaps(lambda: truth.now)
         self.asked.read(registration.covered)
         self._loaded_at: dict[str, float] = {}
+        self.prepared: set[str] = set()
+        """The caps without active ledgers, of those that the record lacks."""
         self._lacked_since: dict[str, float] = {}
         super().__init__(number, truth, recorder, store, policy)
+        self._restored = RestoredCaps(
+            caps=lambda: self.policy.caps,
+            usage_lister=self._usage_lister,
+            ledgers=self._ledgers,
+            activation=self._cap_activation,
+            nonce=self.create_nonce,
+            monotonic=self.clock,
+        )
 
     def load(self, policy: PolicyVersion) -> None:
         """Load a version of the policies; its caps are active once the API servers ask about them."""
@@ -128,6 +139,19 @@ class RegisteredReplica(Replica):
         self._loaded_at = {cap: self._loaded_at.get(cap, now) for cap in keys}
         self._registration.binding.intersection_update(keys)
         self.refresh()
+
+    def prepare(self) -> None:
+        """Let the ledgers of caps that the record lacks count first, unless the record changes meanwhile."""
+        recorded = frozenset(self._truth.recorded)
+        found = self._restored.prepare({cap.key for cap in self.policy.caps.list_caps()} - recorded)
+        if recorded == self._truth.recorded:
+            self.prepared.update(found)
+
+    def forget(self, caps: Collection[str]) -> None:
+        """Forget that caps have no active ledgers, since the record has changed."""
+        if caps:
+            self.prepared.difference_update(caps)
+            self._restored.prepare(())
 
     def refresh(self) -> None:
         """Activate what is asked about as of now; an active cap is active since the revision of the cluster then."""

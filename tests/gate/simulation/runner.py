@@ -120,7 +120,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "registrations": _SLOW
     | {
         "create": 6, "call": 40, "store": 3, "tick": 18, "record_listed": 10, "load": 9, "publish": 0.4, "watch": 14,
-        "register": 8, "read_registration": 12, "request_progress": 12, "bookmark": 3,
+        "register": 8, "read_registration": 12, "prepare": 6, "request_progress": 12, "bookmark": 3,
         "delete": 4, "run": 60, "proceed": 20, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0,
         "delete_namespace": 0, "crash": 0.2, "freeze": 0.1, "lead": 0.3,
     },

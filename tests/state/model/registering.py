@@ -4,8 +4,8 @@ The leader writes the registration. One API server has it at once, the other one
 server that does not ask, pods are stored without the gate, and so they are by a replica in which the cap is not active.
 Replicas load the cap one after the other, restart, and may unload it and load it again. The cap allows one pod.
 
-The record and a ledger have numbers here: a cap that is recorded again has another entry in the record, and an active
-ledger has that of the entry under which it was activated.
+A cap that no replica has any more leaves the record, and its ledger remains. When the cap is restored, the leader makes
+the ledger one that counts first, before it records the cap again.
 """
 
 from collections.abc import Iterator
@@ -23,14 +23,13 @@ _SERVERS = (0, 1)
 
 
 class Ledger(NamedTuple):
-    """A ledger: counting as of a new cap, closed as a lost one, or active, by the entry `entry` of the record."""
+    """A ledger: counting as of a new cap, closed as a lost one, or active."""
 
     phase: str  # counting, closed, active
     since: int
     used: tuple[int, ...] = ()
     reservations: tuple[int, ...] = ()
     counted_at: int = 0
-    entry: int = 0
 
 
 class Registration(NamedTuple):
@@ -64,19 +63,19 @@ class Replica(NamedTuple):
 class Pod(NamedTuple):
     """The progress of a creation: idle, reading, allowed, stored, dropped or rejected.
 
-    `entry` is that of the record as the attempt read it, or 0; `active_at` is the time since which its replica has had
-    the cap active; `is_bound` is whether the cap was enforced before the attempt began.
+    `is_recorded` is whether the record had the cap as the attempt read it; `active_at` is the time since which its
+    replica has had the cap active; `is_bound` is whether the cap was enforced before the attempt began.
     """
 
     phase: str = "idle"
     arrived_at: int = 0
-    entry: int = 0
+    is_recorded: bool = False
     active_at: int = 0
     is_bound: bool = False
 
 
 class State(NamedTuple):
-    """The state of the world; `entry` is that of the record, or 0, and `entries` is their number.
+    """The state of the world; `is_recorded` is whether the record has the cap.
 
     `is_enforced` is whether no attempt may exceed the cap: from its record on, until a replica unloads it.
     """
@@ -86,8 +85,7 @@ class State(NamedTuple):
     registration: Registration = Registration()
     replicas: tuple[Replica, ...] = (Replica(), Replica())
     leader: int = 0
-    entry: int = 0
-    entries: int = 0
+    is_recorded: bool = False
     is_enforced: bool = False
     pods: tuple[Pod, ...] = ()
     removals: int = 0
@@ -117,7 +115,7 @@ class Registering:
             return State(pods=pods, replicas=(Replica(is_loaded=True, loaded_at=0), Replica()))
         replicas = Replica(asked_at=-9, widening=1), Replica(is_loaded=True, loaded_at=-9, asked_at=-9, widening=1)
         registration = Registration(covers=True, widenings=1, asks=True)
-        return State(0, Ledger("active", -9, entry=1), registration, replicas, entry=1, entries=1, pods=pods)
+        return State(0, Ledger("active", -9), registration, replicas, is_recorded=True, pods=pods)
 
     def find_violation(self, state: State) -> str:
         """Return the invariant that does not hold.
@@ -230,23 +228,22 @@ class Registering:
                 line = f"replica {replica} allows pod {number} without the cap"
                 yield line, self._allow_uncharged(state, number)
                 continue
-            reading = Pod("reading", state.now, state.entry, 0 if self.is_new else active_at, state.is_enforced)
+            reading = Pod("reading", state.now, state.is_recorded, 0 if self.is_new else active_at, state.is_enforced)
             yield f"replica {replica} reads the record for pod {number}", _put_pod(state, number, reading)
 
     def _allow_uncharged(self, state: State, number: int) -> State:
         after = self._allow(state, number, Pod("idle", state.now, is_bound=state.is_enforced), state.ledger)
-        if state.entry and all(each.is_loaded for each in state.replicas):
+        if state.is_recorded and all(each.is_loaded for each in state.replicas):
             after = after._replace(violation="unasked: a pod is not charged, and every replica has the recorded cap")
         return after
 
     def _reserve(self, state: State, number: int, pod: Pod) -> Step:
         """Write the ledger: compared and swapped, so that it is the one that is stored at this moment."""
-        ledger = state.ledger or Ledger("closed" if pod.entry else "counting", state.now)
-        if ledger.phase == "counting" and not pod.entry:
+        ledger = state.ledger or Ledger("closed" if pod.is_recorded else "counting", state.now)
+        if ledger.phase == "counting" and not pod.is_recorded:
             line = f"pod {number} is admitted while the cap counts"
             return line, self._allow(state, number, pod, _add(ledger, number))
-        is_trusted = not pod.entry or ledger.entry == pod.entry or "keeps_ledger" in self.mutants
-        if ledger.phase == "active" and is_trusted:
+        if ledger.phase == "active":
             if ledger.counted_at <= pod.active_at:
                 ledger = _count(state, ledger)
             if len({*ledger.used, *ledger.reservations, number}) <= _HARD:
@@ -254,7 +251,7 @@ class Registering:
             rejected = _put_pod(state._replace(ledger=ledger), number, Pod("rejected"))
             return f"pod {number} is rejected", rejected
         after = _put_pod(state._replace(ledger=ledger), number, Pod())
-        if not state.entry and not pod.entry:
+        if not state.is_recorded and not pod.is_recorded:
             after = after._replace(violation="refused: a pod waits for a cap that is not recorded")
         return f"pod {number} waits for the ledger", after
 
@@ -276,7 +273,7 @@ class Registering:
         if leader.is_loaded and not registration.covers:
             widened = registration._replace(covers=True, widenings=registration.widenings + 1)
             yield "the leader widens the registration", _register(state, widened)
-        may_narrow = not state.entry or "narrows_at_once" in self.mutants
+        may_narrow = not state.is_recorded or "narrows_at_once" in self.mutants
         if not leader.is_loaded and registration.covers and may_narrow and registration.narrowing is None:
             if self.leads:  # the write may arrive under another leader
                 sent = registration._replace(narrowing=(state.now, registration.widenings))
@@ -299,23 +296,30 @@ class Registering:
                 yield "server 1 asks from now on", state._replace(registration=seen)
 
     def _list_record_steps(self, state: State) -> Iterator[Step]:
-        """Record the cap once every replica has listed it for the bound, then activate; forget a removed cap."""
+        """Record the cap once every replica has listed it for the bound, then activate; forget a removed cap.
+
+        Before that, the leader makes the ledger of a restored cap one that counts first.
+        """
         ledger, leader = state.ledger, state.replicas[state.leader]
-        is_due = self._is_due(state)
+        is_due, has_cap = self._is_due(state), self._find_active_at(state, state.leader) is not None
         is_same = leader.widening == state.registration.widenings or "misses_narrowing" in self.mutants
         is_read = is_same and state.registration.covers
-        if is_due and not state.entry and (is_read or self.mutants & {"records_unread", "enforces_before_asked"}):
-            entry = state.entries + 1
-            yield "the leader records the cap", state._replace(entry=entry, entries=entry, is_enforced=True)
-        if state.entry and not any(each.is_loaded for each in state.replicas):
-            yield "the record loses the cap", state._replace(entry=0)
-        if ledger is None and self._find_active_at(state, state.leader) is not None:
-            phase = "closed" if state.entry else "counting"
+        is_kept = ledger is not None and ledger.phase != "counting" and "keeps_ledger" not in self.mutants
+        if ledger is not None and has_cap and is_kept and not state.is_recorded:
+            counting = ledger._replace(phase="counting", since=state.now)
+            yield "the leader lets the ledger count first", state._replace(ledger=counting)
+        may_record = (is_read or self.mutants & {"records_unread", "enforces_before_asked"}) and not is_kept
+        if is_due and not state.is_recorded and may_record:
+            yield "the leader records the cap", state._replace(is_recorded=True, is_enforced=True)
+        if state.is_recorded and not any(each.is_loaded for each in state.replicas):
+            yield "the record loses the cap", state._replace(is_recorded=False)
+        if ledger is None and has_cap:
+            phase = "closed" if state.is_recorded else "counting"
             yield "the leader creates the ledger", state._replace(ledger=Ledger(phase, state.now))
-        if ledger is None or not is_due or not state.entry or state.now < ledger.since + BOUND:
+        if ledger is None or not is_due or not state.is_recorded or state.now < ledger.since + BOUND:
             return
-        if ledger.phase != "active" or (ledger.entry != state.entry and "keeps_ledger" not in self.mutants):
-            active = _count(state, ledger)._replace(phase="active", entry=state.entry)
+        if ledger.phase != "active":
+            active = _count(state, ledger)._replace(phase="active")
             yield "the ledger is activated", state._replace(ledger=active)
 
     def _is_due(self, state: State) -> bool:

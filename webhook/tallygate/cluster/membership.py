@@ -5,7 +5,7 @@ enters another, as by the selector of a cap (docs/design/caps.md, rule 5).
 """
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -64,6 +64,16 @@ class MembershipFinder:
             return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, namespace.revision)
         name = key.namespace
         return Membership(frozenset({name}), _hash_single_name(name), revision, unchanged_since, namespace.revision)
+
+    def list_members_by_cap(self, cap: ActiveCap) -> Sequence[tuple[ActiveCap, Collection[str]]] | None:
+        """Return a cap, or each of its groups, with its member namespaces; None before namespaces are listed."""
+        if not cap.definition.group_by:
+            members = self._list_members(cap)
+            return None if members is None else [(cap, members.names)]
+        groups = self._namespaces.list_groups(cap.policy_key, cap.find_group_value)
+        if groups is None:
+            return None
+        return [(cap.create_group(value), names) for value, names in groups.names_by_group.items()]
 
     def _list_members(self, cap: ActiveCap) -> MemberNamespaces | None:
         if cap.group_value is None:

@@ -242,6 +242,13 @@ class UsageLister:
         """Return the member namespaces of a ledger; None before namespaces are listed."""
         return self._memberships.find(cap, key)
 
+    def list_ledger_keys(self, cap: ActiveCap) -> Collection[LedgerKey] | None:
+        """Return the keys of the ledgers with members, of all groups of a cap; None before namespaces are listed."""
+        members = self._memberships.list_members_by_cap(cap)
+        if members is None:
+            return None
+        return {get_ledger_key(each, name) for each, names in members for name in names}
+
     def list_groups_of(self, caps: CapIndex, namespace: str) -> Iterator[ActiveCap]:
         """Return an iterator over the caps of groups that count a namespace by its labels."""
         labels = self._namespaces.labels(namespace)

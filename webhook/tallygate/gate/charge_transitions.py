@@ -156,13 +156,14 @@ class ReserveTransition(msgspec.Struct):
         """Return the ledger as replicas share it.
 
         A missing ledger may have been lost, and then its reservations are unknown (rule 7). Only if the namespace is
-        new and no replica has seen the ledger, the ledger never existed. That of a new cap counts first.
+        new and no replica has seen the ledger, the ledger never existed. That of a new cap counts first, whatever the
+        namespace.
         """
         if stored is not None:
             return stored
         is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.charge.cap, self.key)
         cap = self.charge.cap
-        if is_new:
+        if is_new and self.is_cap_new is False:
             return Ledger(cap.hard, surge=Surge(cap.surge))
         was_active = self.usage_lister is not None and self.usage_lister.was_active(self.key)
         activation = Activation(self.is_cap_new is not False and not was_active, self.expected_at)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tallygate.admission.cap_index import get_cap_name
+from tallygate.errors import TallygateError
 from tallygate.gate.cap_activation import READY_SECONDS, RECORD_LEASE
 from tallygate.state.ports import Lease, LeaseStore
 
@@ -98,8 +99,9 @@ class LeaderElector:
 
     `identity` is unique to this replica. `caps` returns the keys of the caps that are active here, each with whether
     every API server asks about it: the lease lists those (rule 14). `refresh` reads again what they ask about, before a
-    cap is recorded; it raises TallygateError. `monotonic` is in seconds, and so is `in_flight_bound`. The leader also
-    writes the record of the caps that were active (rule 7).
+    cap is recorded. `prepare` gets all caps that the record lacks, and returns those of which no ledger is active: only
+    these are recorded. It gets none when this replica begins to lead. Both raise TallygateError. `monotonic` is in
+    seconds, and so is `in_flight_bound`. The leader also writes the record of the caps that were active (rule 7).
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  # ports, each by its name
@@ -110,9 +112,11 @@ class LeaderElector:
         monotonic: Callable[[], float],
         in_flight_bound: float = 0.0,
         refresh: Callable[[], None] = lambda: None,
+        prepare: Callable[[Collection[str]], Collection[str]] = lambda caps: caps,
     ) -> None:
         self._store = store
         self._refresh = refresh
+        self._prepare = prepare
         self._in_flight_bound = in_flight_bound
         self._recorded: frozenset[str] = frozenset()
         self._identity = identity
@@ -159,6 +163,7 @@ class LeaderElector:
 
         Raises:
             RetryLaterError, StoreUnavailableError: if leases are unavailable; the next run may succeed.
+            TallygateError: if what a new cap waits for cannot be read; all else is done.
         """
         caps, started_at = self._caps(), self._monotonic()
         self._observe(self._store.list_leases(), started_at)
@@ -167,10 +172,12 @@ class LeaderElector:
         self._renew(self._observed.get(self._lease_name), own)
         self._acquire_or_renew(self._observed.get(LEADER_LEASE), started_at)
         self._update_loaded(asked, started_at)
-        self._update_record(caps.keys(), started_at)
+        error = self._update_record(caps.keys(), started_at)
         self._count_lost(started_at)
         self._remove_expired(started_at)
         self._last_contact = started_at
+        if error is not None:
+            raise error
 
     def release(self) -> None:
         """Release the leader's lease, and remove the own one, so that another replica leads at once.
@@ -212,6 +219,8 @@ class LeaderElector:
         if observed is not None and observed.lease.holder != self._identity and observed.is_live(started_at):
             self._leader_until = -1.0
             return
+        if observed is None or observed.lease.holder != self._identity:
+            self._prepare(())  # another replica may have recorded caps meanwhile
         sent_at = self._monotonic()
         if self._renew(observed, Lease(LEADER_LEASE, self._identity, LEASE_DURATION_SECONDS)):
             self._leader_until = sent_at + _RENEW_DEADLINE_SECONDS
@@ -227,31 +236,51 @@ class LeaderElector:
         loaded = [cap for cap in caps if all(hash_cap_key(cap) in loaded_caps for loaded_caps in other_caps)]
         self._loaded_since = {cap: self._loaded_since.get(cap, started_at) for cap in loaded}
 
-    def _update_record(self, caps: Collection[str], started_at: float) -> None:
+    def _update_record(self, caps: Collection[str], started_at: float) -> TallygateError | None:
         """Read the record of the caps that were active; on the leader, also write it.
 
         A cap is recorded once its ledgers can be activated: it was loaded everywhere for the in-flight bound. It is
-        removed when no live replica still has it, unless another definition of it is about to take its place.
+        removed when no live replica still has it, unless another definition of it is about to take its place. Return
+        the error for which no cap is recorded now.
         """
         observed = self._observed.get(RECORD_LEASE)
         stored = (observed.lease.caps if observed is not None else None) or frozenset()
         if not self._monotonic() < self._leader_until:
             self._recorded = stored
-            return
-        due_since = started_at - self._in_flight_bound - READY_SECONDS
-        due = {cap for cap, since in self._loaded_since.items() if since <= due_since}
-        if due - stored - self._recorded:
-            # Another leader may have narrowed the registration since this replica read it.
-            self._refresh()
-            asked = self._caps()
-            due = {cap for cap in due if asked.get(cap)}
+            return None
         known = stored | self._recorded  # this replica saw it, if a user has deleted the record
+        due, error = self._find_due(frozenset(caps) - known, known, started_at)
         record = frozenset(due | {cap for cap in known if self._is_in_use(cap, caps, known | due, started_at)})
         if record != stored:
             sent = Lease(RECORD_LEASE, self._identity, LEASE_DURATION_SECONDS, caps=record)
             if not self._renew(observed, sent):
-                return
+                return error
         self._recorded = record
+        return error
+
+    def _find_due(
+        self, unrecorded: Collection[str], known: Collection[str], started_at: float
+    ) -> tuple[frozenset[str], TallygateError | None]:
+        """Return the caps to be recorded now, of those that the record lacks, and the error for which there are none.
+
+        The ledgers of a new cap admit until the record. Those of a cap that is `known` by another definition wait for
+        it, so that it comes a little earlier.
+        """
+        names = {get_cap_name(cap) for cap in known}
+        waits = {
+            cap: self._in_flight_bound + (0 if get_cap_name(cap) in names else READY_SECONDS) for cap in unrecorded
+        }
+        due = {cap for cap, seconds in waits.items() if self._loaded_since.get(cap, math.inf) <= started_at - seconds}
+        try:
+            prepared = self._prepare(unrecorded)
+            if not due:
+                return frozenset(), None
+            # Another leader may have narrowed the registration since this replica read it.
+            self._refresh()
+        except TallygateError as error:
+            return frozenset(), error
+        asked = self._caps()
+        return frozenset(cap for cap in due if cap in prepared and asked.get(cap)), None
 
     def _is_in_use(self, cap: str, caps: Collection[str], recorded: Collection[str], started_at: float) -> bool:
         """Return whether a live replica has a recorded cap, or this one another definition that is not recorded yet."""

@@ -15,6 +15,7 @@ from tallygate.gate.gate import Gate
 from tallygate.gate.leader_election import LeaderElector, Standalone
 from tallygate.gate.ledger_reconciler import LedgerReconciler
 from tallygate.gate.limit_admissions import LimitAdmissions
+from tallygate.gate.restored_caps import RestoredCaps
 from tallygate.gate.top_consumers import TopConsumers
 from tallygate.kube.client import ClientConfig
 from tallygate.review.advertised_names import may_be_advertised
@@ -78,7 +79,8 @@ def create_cluster_gate(
         activation=activation,
         limit_admissions=admissions,
     )
-    elector = _create_elector(client_config, settings, gate, bound, asked)
+    restored = _create_restored_caps(gate, informers, ledgers, activation, nonce_source)
+    elector = _create_elector(client_config, settings, gate, bound, asked, restored)
     reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector, activation, asked)
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
     ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
@@ -250,8 +252,26 @@ def _create_lease_store(client_config: ClientConfig, settings: Settings) -> Kube
     return KubernetesLeaseStore(client_config, settings.namespace, lambda: datetime.now(UTC))
 
 
-def _create_elector(
-    client_config: ClientConfig, settings: Settings, gate: Gate, in_flight_bound: float, asked: AskedPolicies
+def _create_restored_caps(
+    gate: Gate, informers: GateInformers, ledgers: Ledgers, activation: CapActivation, nonce: Callable[[], str]
+) -> RestoredCaps:
+    return RestoredCaps(
+        caps=gate.get_active_caps,
+        usage_lister=informers.state.usage_lister,
+        ledgers=ledgers,
+        activation=activation,
+        nonce=nonce,
+        monotonic=time.monotonic,
+    )
+
+
+def _create_elector(  # noqa: PLR0913, PLR0917  # what a cap waits for before it is recorded
+    client_config: ClientConfig,
+    settings: Settings,
+    gate: Gate,
+    in_flight_bound: float,
+    asked: AskedPolicies,
+    restored: RestoredCaps,
 ) -> LeaderElector | None:
     """Return the leader elector of the replicas, or None with ledgers in memory, which have one replica only."""
     if settings.ledgers == "memory":
@@ -265,6 +285,7 @@ def _create_elector(
         time.monotonic,
         in_flight_bound,
         asked.read_again,
+        restored.prepare,
     )
 
 

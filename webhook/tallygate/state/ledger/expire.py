@@ -17,7 +17,7 @@ from msgspec import structs
 
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.state.ledger.gangs import give_back
-from tallygate.state.ledger.ledger import NO_ACTIVATION, Ledger
+from tallygate.state.ledger.ledger import NO_ACTIVATION, Activation, Ledger
 from tallygate.state.ledger.recount import StaleSnapshot, UsageSnapshot, confirm_names, recount
 from tallygate.state.ledger.surges import end_surge
 
@@ -193,6 +193,16 @@ def activate(
     if isinstance(recounted, StaleSnapshot):
         return recounted
     return structs.replace(recounted, initializer="", activation=NO_ACTIVATION)
+
+
+def count_first(ledger: Ledger, initializer: str, activation: Activation) -> Ledger:
+    """Return an active ledger as one that is counted before it reserves again, as `activation` says (rule 7).
+
+    So is a lost ledger whose cap is new. Its reservations remain. `initializer` is a nonce.
+    """
+    if ledger.initializer and (ledger.activation.is_new or not activation.is_new):
+        return ledger
+    return structs.replace(ledger, initializer=initializer, activation=activation)
 
 
 def confirm_mappings(ledger: Ledger, ages: ReservationAges, listed_at: float) -> Ledger:
