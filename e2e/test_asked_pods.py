@@ -8,6 +8,7 @@ import pytest
 
 from e2e.api import Object, api
 from e2e.gates.process import GateProcess
+from e2e.namespaces import label, new_namespace
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Site
 from e2e.registering import CONFIGURATIONS
@@ -23,6 +24,7 @@ spec:
   hard: {%s: %s}
 """
 _DONGLE = "example.com/dongle"
+_BY_LABEL = "labels-1.validate.tallygate.dev"
 _WITHIN = 120.0
 
 
@@ -91,10 +93,36 @@ def test_a_cap_decides_once_it_is_asked_about(site: Site, namespace: str, quiet_
     assert "waitingPolicies" not in read_registration(quiet_gate)
 
 
-def _count_calls(site: Site) -> int:
-    """Return the calls of the gate for new objects, as the API server counts them."""
+def test_a_cap_by_label_is_asked_about_where_the_label_is(site: Site, namespace: str, quiet_gate: GateProcess) -> None:
+    """Label one of two namespaces, then the other one: the API server asks where the label is, and nowhere else."""
+    tier = {"example.com/tier": namespace}
+    cap = _CAP.replace('include: ["%s"]', "selector: {matchLabels: {example.com/tier: %s}}")
+    with new_namespace(site.cluster) as other:
+        label(site.cluster, namespace, tier)
+        quiet_gate.write_policies(SHIPPED_FILES | {"tier.yaml": cap % ("tier", namespace, "pods", 1)})
+        assert _create(site, namespace, "first", {"cpu": "1m"})[0] == 201
+        _until_rejected(site, namespace, {"cpu": "1m"}, "TG201", quiet_gate)
+        by_name, by_label = _count_calls(site), _count_calls(site, _BY_LABEL)
+        status, text = _create(site, namespace, "second", {"cpu": "1m"})
+        assert (status, f'webhook \\"{_BY_LABEL}\\" denied' in text) == (403, True), text
+        for number in range(20):
+            assert _create(site, other, f"plain-{number}", {"cpu": "1m"})[0] == 201
+        assert (_count_calls(site), _count_calls(site, _BY_LABEL)) == (by_name, by_label + 1)
+        assert _create(site, namespace, "dongle", {_DONGLE: "1"})[0] == 403
+        assert (_count_calls(site), _count_calls(site, _BY_LABEL)) == (by_name + 1, by_label + 1)
+        quiet_gate.kill()
+        assert _create(site, other, "plain-20", {"cpu": "1m"})[0] == 201
+        assert _create(site, namespace, "third", {"cpu": "1m"})[0] == 500
+        label(site.cluster, namespace, dict.fromkeys(tier))
+        until("it is not asked", lambda: _create(site, namespace, "third", {"cpu": "1m"})[0] == 201, _WITHIN)
+        label(site.cluster, other, tier)
+        until("it is asked", lambda: _create(site, other, "x", {"cpu": "1m"}, dry_run=True)[0] == 500, _WITHIN)
+
+
+def _count_calls(site: Site, name: str = "validate.tallygate.dev") -> int:
+    """Return the calls of a webhook for new objects, as the API server counts them."""
     lines = api(site.cluster.kubeconfig).ask("GET", "/metrics").body.splitlines()
-    prefix, webhook, create = "apiserver_admission_webhook_request_total{", 'name="validate.tallygate.dev"', "CREATE"
+    prefix, webhook, create = "apiserver_admission_webhook_request_total{", f'name="{name}"', "CREATE"
     found = [line for line in lines if line.startswith(prefix) and webhook in line and create in line]
     return sum(int(float(line.rpartition(" ")[2])) for line in found)
 

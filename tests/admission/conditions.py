@@ -1,8 +1,13 @@
-"""Match conditions of webhooks, evaluated as an API server does, by this project's own CEL."""
+"""Match conditions and namespace selectors of webhooks, evaluated as an API server does.
 
-from collections.abc import Mapping
+The conditions are evaluated by this project's own CEL.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from tallygate.accounting.cel import cel_types
 from tallygate.accounting.cel.evaluator import plan_program
@@ -10,6 +15,10 @@ from tallygate.accounting.cel.expression_parser import parse_expression
 from tallygate.accounting.cel.loops import Run, Step
 from tallygate.accounting.cel.runtime_values import CelMap
 from tallygate.accounting.cel.type_checker import check_types
+from tallygate.accounting.selectors import parse_selector
+from tallygate.admission.webhook_configuration import POLICY_CONDITIONS
+from tallygate.objects.admission_registration import WebhookConfiguration, WebhookRule
+from tallygate.objects.meta import LabelSelector
 
 MAX_COST = 1_000_000
 """The cost of one expression (PerCallLimit in k8s.io/apiserver pkg/apis/cel, v1.36)."""
@@ -34,6 +43,38 @@ def evaluate_condition(expression: str, request: Mapping[str, Any]) -> tuple[boo
     run.check()
     assert type(value) is bool, value
     return value, run.cost
+
+
+class AskedWebhook(NamedTuple):
+    """The selector of namespaces and the conditions of the policies of one webhook."""
+
+    selector: Mapping[str, Any]
+    conditions: Sequence[str]
+
+    def is_called(self, request: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+        """Return whether an API server sends a request, whose namespace has these labels, if a rule matches it."""
+        is_selected = parse_selector(msgspec.convert(self.selector, LabelSelector)).matches(labels)
+        return (is_selected or not request.get("namespace")) and all(
+            evaluate_condition(expression, request)[0] for expression in self.conditions
+        )
+
+
+def list_asked(configuration: WebhookConfiguration, request: Mapping[str, Any]) -> Iterator[AskedWebhook]:
+    """Yield the webhooks with a rule for the kind and operation of a request, in a namespace or outside."""
+    for webhook in configuration.webhooks:
+        if any(_is_rule_for(rule, request) for rule in webhook.rules):
+            conditions = [each.expression for each in webhook.match_conditions if each.name in POLICY_CONDITIONS]
+            yield AskedWebhook(msgspec.to_builtins(webhook.namespace_selector), conditions)
+
+
+def _is_rule_for(rule: WebhookRule, request: Mapping[str, Any]) -> bool:
+    plural = "/".join(filter(None, (request["resource"], request.get("subResource", ""))))
+    return (
+        request["kind"]["group"] in rule.api_groups
+        and plural in rule.resources
+        and request["operation"] in rule.operations
+        and (rule.scope == "Namespaced") == bool(request.get("namespace"))
+    )
 
 
 def _convert(content: object) -> object:

@@ -7,16 +7,21 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tallygate.admission.match_conditions import MatchConditions, Part
+from tallygate.admission.kinds import BUILT_IN_TARGETS
+from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.request import Phase
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tallygate.policy.parse import parse
-from tests.admission.conditions import evaluate_condition
+from tests.admission.conditions import list_asked
 from tests.agreement.answers import write_stream
 from tests.agreement.asked import POLICIES, draw_objects
 from tests.effort import examples
 from tests.gate.gate_fixture import GateFixture, response
 
 _OF_POLICY = re.compile(r"\(TG\d{3}, (rule|cap|implied request) ")
+_LABELS = st.fixed_dictionaries(
+    {}, optional={"tier": st.sampled_from(["gold", "silver"]), "team": st.sampled_from(["vision", "speech"])}
+)
 _KINDS = ("Pod", "Deployment", "CronJob", "PodTemplate", "LimitRange", "ResourceQuota")
 
 
@@ -36,12 +41,15 @@ def test_the_gate_says_nothing_about_an_update_that_it_is_not_asked(
     )
     group = new["apiVersion"].rpartition("/")[0]
     request = {"kind": {"group": group, "kind": kind}, "namespace": "team-a", "operation": "UPDATE"}
-    phase = data.draw(st.sampled_from(Phase))
-    expression = MatchConditions(parsed.policies).create(phase, Part.NAMESPACED, ("object", "oldObject"))
-    is_asked, _ = evaluate_condition(expression, {**request, "object": new, "oldObject": old})
-    if is_asked:
+    phase, labels = data.draw(st.tuples(st.sampled_from(Phase), _LABELS))
+    configurations = create_webhook_configurations(ServiceTarget(), conditions=MatchConditions(parsed.policies))
+    asked = {**request, "resource": BUILT_IN_TARGETS[group, kind].plural, "object": new, "oldObject": old}
+    webhooks = list_asked(configurations[list(Phase).index(phase)], asked)
+    called = [webhook.is_called(asked, labels | {"kubernetes.io/metadata.name": "team-a"}) for webhook in webhooks]
+    assert sum(called) <= 1
+    if any(called):
         return
-    gate = GateFixture(text, labels={"team-a": {"tier": "gold"}})
+    gate = GateFixture(text, labels={"team-a": labels})
     answer = response(gate.admit(new, phase, oldObject=old, **request))
     assert answer["allowed"]
     assert "patch" not in answer

@@ -7,6 +7,11 @@ from hypothesis import strategies as st
 from tests.accounting.claims import CLASS
 from tests.agreement.drawn import CASES, GPU, LICENCE, DrawnCase, Object
 
+
+def _select(*requirements: Object) -> Object:
+    return {"selector": {"matchExpressions": list(requirements)}}
+
+
 _NAMESPACES = st.sampled_from(
     [
         None,
@@ -16,6 +21,16 @@ _NAMESPACES = st.sampled_from(
         {"exclude": ["team-a"]},
         {"selector": {"matchLabels": {"tier": "gold"}}},
         {"include": ["batch"], "selector": {"matchLabels": {"tier": "gold"}}},
+        {"selector": {"matchLabels": {"tier": "silver", "team": "vision"}}},
+        {"include": ["team-*"]} | _select({"key": "team", "operator": "Exists"}),
+        _select({"key": "tier", "operator": "NotIn", "values": ["gold"]}),
+        _select(
+            {"key": "team", "operator": "In", "values": ["vision", "speech"]},
+            {"key": "tier", "operator": "DoesNotExist"},
+        ),
+        _select(
+            {"key": "team", "operator": "Exists"}, {"key": "team", "operator": "NotIn", "values": ["speech", "other"]}
+        ),
     ]
 )
 _PATTERNS = st.sampled_from(
@@ -83,7 +98,14 @@ _CAP_FORMS: st.SearchStrategy[Object] = st.sampled_from(
     ]
 )
 _CAPS = st.builds(
-    lambda form, namespaces: {**form, "namespaces": namespaces or {}, "shared": False}, _CAP_FORMS, _NAMESPACES
+    lambda form, namespaces, group: {
+        **form,
+        "namespaces": namespaces or {},
+        **({"groupBy": {"label": group}} if group else {"shared": False}),
+    },
+    _CAP_FORMS,
+    _NAMESPACES,
+    st.sampled_from(["", "", "", "team"]),
 )
 _IMPLIED = st.builds(
     lambda namespaces: {"resource": "example.com/ip", "match": _drop_none({"namespaces": namespaces})}, _NAMESPACES
@@ -109,7 +131,7 @@ POLICIES = st.builds(
         *_name("ImpliedRequest", implied),
     ),
     st.lists(_RULES, max_size=2),
-    st.lists(_CAPS, max_size=2),
+    st.lists(_CAPS, max_size=2) | st.lists(_CAPS, min_size=3, max_size=5),
     st.lists(_IMPLIED, max_size=1) | st.just([]),
 ).filter(bool)
 

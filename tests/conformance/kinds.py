@@ -55,7 +55,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("pod", frozenset({"pod", "answer"})),
     ("node", frozenset({"node", "answer"})),
     ("resourcequota", frozenset({"quota", "answer"})),
-    ("match condition", frozenset({"condition", "request", "answer"})),
+    ("match condition", frozenset({"webhooks", "labels", "request", "answer"})),
     ("device selector", frozenset({"expression", "devices", "answer"})),
 )
 

@@ -42,6 +42,13 @@ metadata: {name: one-address-each}
 spec: {resource: example.com/ip}
 """
 
+_LABELLED = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gold}
+spec: {namespaces: {selector: {matchLabels: {tier: gold}}}, hard: {pods: 4}}
+"""
+
 CASES: Cases = {
     "the validating configuration is missing": (
         {"validating": None},
@@ -98,6 +105,10 @@ CASES: Cases = {
     ),
     "the gate is asked about its policies": (
         {"policies": parse_policies(_IMPLIED), **create_conditioned(parse_policies(_IMPLIED))},
+        {},
+    ),
+    "the gate is asked about caps in namespaces with some labels": (
+        {"policies": parse_policies(_LABELLED), **create_conditioned(parse_policies(_LABELLED))},
         {},
     ),
     "the gate is not asked about a policy yet": (

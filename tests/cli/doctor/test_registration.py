@@ -1,11 +1,20 @@
 """Variants of webhook configurations: missing ones, URLs in place of Services, and the failure policy Ignore."""
 
+import dataclasses
+
+from msgspec.structs import replace
+
+from tallygate.cli.doctor.api_types import LabelledNamespace
 from tallygate.cli.doctor.check_result import CheckStatus
 from tallygate.cli.doctor.facts import DryRun, ServedCertificate
+from tallygate.objects.admission_registration import WebhookConfiguration
+from tallygate.objects.meta import LabelSelector, SelectorRequirement
+from tests.admission.case import parse_policies
 from tests.cli.doctor.fact_changes import FAIL, UNKNOWN, create_unregistered
 from tests.cli.doctor.healthy_gate import (
     READY,
     Object,
+    create_conditioned,
     create_facts,
     create_registration,
     encode_pem,
@@ -66,3 +75,35 @@ def test_the_failure_policy_ignore_hides_whether_the_gate_was_called() -> None:
 
     facts = create_facts(**create_registration(ignore), dry_runs=(DryRun("p", "default", 201, ""),))
     assert run_check("reachable", facts).status is UNKNOWN
+
+
+_CAP = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: cap-%s}
+spec: {namespaces: {selector: {matchLabels: {tier: t%s}}}, hard: {example.com/r%s: 4}}
+"""
+
+
+def test_caps_with_too_many_selectors_are_named() -> None:
+    for count, expected in ((8, ""), (9, "; for cap-8 in namespaces with any labels: ")):
+        policies = parse_policies("---".join(_CAP % (number, number, number) for number in range(count)))
+        found = run_check("asked", create_facts(policies=policies, **create_conditioned(policies)))
+        assert found.status is CheckStatus.PASS
+        assert found.reason.startswith("of pods, about those with a resource that a policy names, or with claims")
+        assert expected in found.reason
+
+
+def test_a_webhook_for_labels_hides_no_excluded_namespace() -> None:
+    """Exclude a namespace in the webhook for all namespaces alone."""
+    policies = parse_policies(_CAP % (0, 0, 0))
+    facts = create_facts(policies=policies, **create_conditioned(policies))
+    assert isinstance(facts.validating, WebhookConfiguration)
+    first, *others = facts.validating.webhooks
+    requirement = SelectorRequirement("kubernetes.io/metadata.name", "NotIn", ["kube-system", "tallygate-system", "a"])
+    changed = replace(first, namespace_selector=LabelSelector(match_expressions=[requirement]))
+    namespaces = (LabelledNamespace("a", {"tier": "t0"}), LabelledNamespace("b", {}))
+    validating = replace(facts.validating, webhooks=(changed, *others))
+    found = run_check("excluded-namespaces", dataclasses.replace(facts, validating=validating, namespaces=namespaces))
+    assert "1 of 2 namespaces are excluded by namespaceSelector: a" in found.reason
+    assert len(found.fix_commands) == 1

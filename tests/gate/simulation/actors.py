@@ -7,6 +7,7 @@ from tallygate.state.ports import LedgerKey, RetryLaterError, StoreUnavailableEr
 from tests.gate.simulation.cluster_objects import CAP_NAMES, Claim, Pod
 from tests.gate.simulation.device_policies import ELSEWHERE
 from tests.gate.simulation.environment import OLD_NAMESPACES, Environment, StepFunction
+from tests.gate.simulation.registrations import LAG
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.requests import Request, RequestState
 from tests.gate.simulation.tasks import Task
@@ -151,23 +152,30 @@ class ApiServer:
             return ""
         if self._has_timed_out(request):
             return f"{request.uid} has timed out"
-        if request.task is None and not self._is_asked(request, b >> 8 & 1):
-            request.state, request.namespaces_revision = RequestState.ALLOWED, self._truth.revision
+        is_asked, labels_revision = self._is_asked(request, b >> 8 & 1)
+        if request.task is None and not is_asked:
+            request.state, request.namespaces_revision = RequestState.ALLOWED, labels_revision
             loaded = [{cap.key for cap in each.policy.caps.list_caps()} for each in self._environment.replicas]
-            self._environment.invariants.check_asked(request.namespace, request.uid, set.intersection(*loaded))
+            self._environment.invariants.check_asked(request, set.intersection(*loaded))
             return f"the API server {b >> 8 & 1} does not ask about {request.uid}"
         if (request.task is not None and b % 5) or not replica.knows_namespace(request.namespace):
             return ""
         task = request.task = self._environment.start_task(replica, lambda: self._attempt(task, request, replica))
         return f"replica {replica.number} is called for {request.uid}"
 
-    def _is_asked(self, request: Request, server: int) -> bool:
-        """Return whether the registration that an API server has covers a cap of the namespace of a request."""
+    def _is_asked(self, request: Request, server: int) -> tuple[bool, int]:
+        """Return whether the registration that an API server has covers a cap of the namespace of a request.
+
+        The second server has the labels of namespaces late, too. Return the revision of the labels that it has.
+        """
+        truth = self._truth
         if not self._environment.policies.are_registered:
-            return True
-        asked = self._environment.registration.list_asked(server, self._truth.now)
+            return True, truth.revision
+        asked = self._environment.registration.list_asked(server, truth.now)
         caps = {cap.key for cap in self._environment.policies.first.caps.list_caps()} & asked.keys()
-        return any(self._truth.is_member(LedgerKey(cap, request.namespace), request.namespace) for cap in caps)
+        keys = [LedgerKey(cap, request.namespace) for cap in caps]
+        found = [truth.is_member_before(key, request.namespace, LAG if server else 0.0) for key in keys]
+        return any(is_member for is_member, _ in found), min((seen for _, seen in found), default=truth.revision)
 
     def _has_timed_out(self, request: Request) -> bool:
         """Return whether the in-flight bound of a request is over, and remove the request then."""
@@ -267,7 +275,7 @@ class ApiServer:
 
     def _check_stored(self, request: Request) -> None:
         invariants = self._environment.invariants
-        invariants.check_binding_caps(request.namespace, request.uid, request.reserved)
+        invariants.check_binding_caps(request)
         invariants.check_stored(request.uid, request.reserved, request.namespaces_revision)
 
 

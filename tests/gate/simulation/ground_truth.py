@@ -33,7 +33,8 @@ class GroundTruth:
     """API server and etcd. While etcd stalls, transactions wait, and are committed in their order.
 
     `class_states` are those of the class of claims, the last one is that of now.
-    `entered` has the revision at which a namespace last returned to a cap by its labels, by the names of both.
+    `entered` has the revision at which a namespace last returned to a cap by its labels, by the names of both, and
+    `relabelled` the time and the revision of the last change of the label by which that cap selects it.
     `workloads` are the stored workloads whose pods start together, `pods_of_workloads` the UIDs of all pods that were
     ever stored for each, `rollouts` the controllers that roll, and others. `pods_of_claims` has the pod of each claim
     that the scheduler ever wanted to create, `published` every content of each device in any slice.
@@ -56,6 +57,7 @@ class GroundTruth:
     namespace_events: list[Namespace] = field(default_factory=list)
     memberships: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
     entered: dict[tuple[str, str], int] = field(default_factory=dict)
+    relabelled: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     ledgers: dict[LedgerKey, tuple[Ledger, int]] = field(default_factory=dict)
     recorded: set[str] = field(default_factory=set)
     """The keys of the caps in the record of those that were active (rule 7)."""
@@ -178,6 +180,7 @@ class GroundTruth:
         after = before._replace(revision=self.revision, caps=before.caps ^ {cap})
         self.namespaces[namespace] = after
         self._record_namespace(after)
+        self.relabelled[namespace, cap] = self.now, self.revision
         if cap in after.caps:
             self.entered[namespace, cap] = self.revision
         return cap in after.caps
@@ -203,6 +206,13 @@ class GroundTruth:
         self._record_namespace(after)
         self.entered[namespace, entered] = self.revision
         return entered
+
+    def is_member_before(self, key: LedgerKey, namespace: str, lag: float) -> tuple[bool, int]:
+        """Return whether a namespace is a member by labels that are late by `lag` seconds, and their revision."""
+        changed_at, revision = self.relabelled.get((namespace, name_cap(key.cap)), (-lag, 0))
+        if self.now < changed_at + lag:
+            return not self.is_member(key, namespace), revision - 1
+        return self.is_member(key, namespace), self.revision
 
     def is_member(self, key: LedgerKey, namespace: str) -> bool:
         """Return whether a namespace exists and its labels make it a member of the ledger's cap."""

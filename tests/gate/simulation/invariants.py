@@ -25,6 +25,7 @@ from tests.gate.simulation.device_policies import Policies, list_ledger_caps
 from tests.gate.simulation.entitlements import MEASURED, Sizes, compute_right, split_used
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.replica import SeenRevisions
+from tests.gate.simulation.requests import Request
 from tests.state.informers.pods import GPU
 
 LedgerCheck = Callable[[LedgerKey, Ledger], Iterator[str]]
@@ -224,17 +225,25 @@ class Invariants:
                 self._excuse(key, pod)
             self.check_ledger(key)
 
-    def check_asked(self, namespace: str, uid: str, loaded: Collection[str]) -> None:
+    def check_asked(self, request: Request, loaded: Collection[str]) -> None:
         """Check that no API server skips the gate for a cap that is recorded, and that every replica has loaded."""
-        for key in self._list_keys(namespace):
+        for key in self._list_seen_keys(request):
             if key.cap in self._truth.recorded and key.cap in loaded:
+                uid = request.uid
                 self._record(f"unasked: the gate is not asked about {uid} in {_name(key)}, and its cap is recorded")
 
-    def check_binding_caps(self, namespace: str, uid: str, reserved: Collection[LedgerKey]) -> None:
+    def check_binding_caps(self, request: Request) -> None:
         """Check that what has just been stored is charged under each cap that is recorded, and loaded since."""
-        for key in self._list_keys(namespace):
-            if get_policy_key(key.cap) in self.binding and key not in reserved:
-                self._record(f"unasked: {uid} is stored without a charge in {_name(key)}, and its cap is active")
+        for key in self._list_seen_keys(request):
+            if get_policy_key(key.cap) in self.binding and key not in request.reserved:
+                self._record(
+                    f"unasked: {request.uid} is stored without a charge in {_name(key)}, and its cap is active"
+                )
+
+    def _list_seen_keys(self, request: Request) -> list[LedgerKey]:
+        """Return the ledgers of the caps whose labels were known to who decided on a request: a server or a replica."""
+        keys = self._list_keys(request.namespace)
+        return [key for key in keys if self._find_entered(key, request.namespace) <= request.namespaces_revision]
 
     def end_excuses(self, caps: Collection[str]) -> None:
         """Excuse nothing that is stored now under these caps: their ledgers become active by a count that has it."""

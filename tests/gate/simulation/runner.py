@@ -47,6 +47,12 @@ _LATE = _SLOW | {
     "crash": 0.05, "stall": 0.2, "call": 24, "run": 70, "proceed": 30, "reconcile": 40, "tick": 9, "store": 4,
     "watch": 3, "lead": 0, "delete_empty_ledger": 0,
 }  # fmt: skip
+_REGISTRATIONS = _SLOW | {
+    "create": 6, "call": 40, "store": 3, "tick": 18, "record_listed": 10, "load": 9, "publish": 0.4, "watch": 14,
+    "register": 8, "read_registration": 12, "prepare": 6, "request_progress": 12, "bookmark": 3,
+    "delete": 4, "run": 60, "proceed": 20, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0,
+    "delete_namespace": 0, "crash": 0.2, "freeze": 0.1, "lead": 0.3,
+}  # fmt: skip
 MIXES: Mapping[str, Mapping[str, float]] = {
     "storms": _STORMS,
     "changes": _STORMS
@@ -117,13 +123,8 @@ MIXES: Mapping[str, Mapping[str, float]] = {
         "create": 5, "call": 20, "store": 6, "tick": 8, "record": 3, "load": 6, "publish": 0, "delete_ledger": 0.6,
         "watch": 14, "request_progress": 12, "bookmark": 3, "create_namespace": 0, "delete_namespace": 0, "crash": 0.1,
     },
-    "registrations": _SLOW
-    | {
-        "create": 6, "call": 40, "store": 3, "tick": 18, "record_listed": 10, "load": 9, "publish": 0.4, "watch": 14,
-        "register": 8, "read_registration": 12, "prepare": 6, "request_progress": 12, "bookmark": 3,
-        "delete": 4, "run": 60, "proceed": 20, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0,
-        "delete_namespace": 0, "crash": 0.2, "freeze": 0.1, "lead": 0.3,
-    },
+    "registrations": _REGISTRATIONS,
+    "registrations by label": _REGISTRATIONS | {"relabel": 3, "watch_namespaces": 12, "publish": 0.2, "watch": 20},
 }  # fmt: skip
 """The weights of the steps."""
 _CLAIMS = _STORMS | {
@@ -177,6 +178,7 @@ _POLICIES: Mapping[str, Policies] = {
     "groups": GROUPS,
     "new caps": NEW_CAPS,
     "registrations": REGISTERED,
+    "registrations by label": REGISTERED,
     "gangs": GANGS,
     "gangs whose pods come late": GANGS,
     "gangs of moving namespaces": GANG_GROUPS,

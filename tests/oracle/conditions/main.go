@@ -1,28 +1,36 @@
-// Command conditions evaluates match conditions of webhooks as an API server does: each line on standard input has
-// expressions and an admission request, and is answered with whether the webhook is called, the error that rejects the
-// request under `failurePolicy: Fail`, and the cost of the evaluation.
+// Command conditions decides on calls of webhooks as an API server does: each line on standard input has webhooks with
+// namespace selectors and match conditions, the labels of a namespace, and an admission request in it. It is answered for
+// each webhook with whether that is called, the error that rejects the request under `failurePolicy: Fail`, and the
+// largest cost of one of its conditions.
 package main
 
 import (
 	"context"
 
+	admissionregistration "k8s.io/api/admissionregistration/v1"
+	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"tallygate.dev/oracle/lines"
 )
 
 type question struct {
-	Condition string `json:"condition"`
-	Request   struct {
+	Webhooks []registered      `json:"webhooks"`
+	Labels   map[string]string `json:"labels"`
+	Request  struct {
 		Kind        metav1.GroupVersionKind `json:"kind"`
 		Resource    string                  `json:"resource"`
 		Subresource string                  `json:"subResource,omitempty"`
@@ -34,9 +42,14 @@ type question struct {
 	} `json:"request"`
 }
 
+type registered struct {
+	Selector   *metav1.LabelSelector `json:"namespaceSelector"`
+	Conditions []string              `json:"conditions"`
+}
+
 type answered struct {
 	question
-	Answer answer `json:"answer"`
+	Answer []answer `json:"answer"`
 }
 
 type answer struct {
@@ -66,6 +79,40 @@ func wrap(content map[string]any) runtime.Object {
 	return &unstructured.Unstructured{Object: content}
 }
 
+func selects(attributes admission.Attributes, asked question, selector *metav1.LabelSelector) (bool, error) {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	indexer.Add(&core.Namespace{ObjectMeta: metav1.ObjectMeta{Name: asked.Request.Namespace, Labels: asked.Labels}})
+	matcher := namespace.Matcher{NamespaceLister: listers.NewNamespaceLister(indexer)}
+	hook := &admissionregistration.ValidatingWebhook{NamespaceSelector: selector}
+	matches, err := matcher.MatchNamespaceSelector(webhook.NewValidatingWebhookAccessor("webhook", "oracle", hook), attributes)
+	if err != nil {
+		return false, err
+	}
+	return matches, nil
+}
+
+func call(versioned *admission.VersionedAttributes, asked question, hook registered) answer {
+	matches, err := selects(versioned.Attributes, asked, hook.Selector)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	result := answer{IsCalled: matches}
+	request := cel.CreateAdmissionRequest(versioned.Attributes, metav1.GroupVersionResource(versioned.GetResource()), metav1.GroupVersionKind(versioned.GetKind()))
+	for _, expression := range hook.Conditions {
+		evaluator := compile(expression)
+		matched := matchconditions.NewMatcher(evaluator, nil, "webhook", "validate", "oracle").Match(context.Background(), versioned, nil, nil)
+		result.IsCalled = result.IsCalled && matched.Matches
+		if matched.Error != nil {
+			result.Error = matched.Error.Error()
+		}
+		_, left, err := evaluator.ForInput(context.Background(), versioned, request, cel.OptionalVariableBindings{}, nil, celconfig.RuntimeCELCostBudgetMatchConditions)
+		if err == nil {
+			result.Cost = max(result.Cost, celconfig.RuntimeCELCostBudgetMatchConditions-left)
+		}
+	}
+	return result
+}
+
 func evaluate(asked question) any {
 	request := asked.Request
 	kind := schema.GroupVersionKind(request.Kind)
@@ -74,18 +121,11 @@ func evaluate(asked question) any {
 		kind.GroupVersion().WithResource(request.Resource), request.Subresource, request.Operation, nil, false,
 		&user.DefaultInfo{Name: "jane"})
 	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedObject: object, VersionedOldObject: old, VersionedKind: kind}
-	evaluator := compile(asked.Condition)
-	matched := matchconditions.NewMatcher(evaluator, nil, "webhook", "validate", "oracle").Match(context.Background(), versioned, nil, nil)
-	result := answer{IsCalled: matched.Matches}
-	if matched.Error != nil {
-		result.Error = matched.Error.Error()
+	answers := []answer{}
+	for _, hook := range asked.Webhooks {
+		answers = append(answers, call(versioned, asked, hook))
 	}
-	admissionRequest := cel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(attributes.GetKind()))
-	_, left, err := evaluator.ForInput(context.Background(), versioned, admissionRequest, cel.OptionalVariableBindings{}, nil, celconfig.RuntimeCELCostBudgetMatchConditions)
-	if err == nil {
-		result.Cost = celconfig.RuntimeCELCostBudgetMatchConditions - left
-	}
-	return answered{asked, result}
+	return answered{asked, answers}
 }
 
 func main() { lines.Answer(evaluate) }

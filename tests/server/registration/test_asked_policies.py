@@ -15,6 +15,8 @@ spec: {namespaces: {include: ["team-%s"]}, hard: {nvidia.com/gpu: 4}}
 """
 FIRST, SECOND = (parse_policies(CAP % (name, name)) for name in ("a", "b"))
 BOTH = parse_policies(CAP % ("a", "a") + "---" + CAP % ("b", "b"))
+BY_LABEL = CAP.replace('include: ["team-%s"]', "selector: {matchLabels: {tier: %s}}")
+LABELLED = parse_policies(BY_LABEL % ("gold", "gold"))
 VALIDATING = "ValidatingWebhookConfiguration"
 
 
@@ -104,6 +106,43 @@ def test_what_is_dropped_is_asked_about_for_two_minutes(gate: Gate, store: Memor
     gate.run(40)
     assert "team-a" not in read_condition(store)
     assert read_listed(store) == list_digests(SECOND)
+
+
+def test_a_selector_that_is_dropped_has_a_webhook_for_two_minutes(gate: Gate, store: MemoryRegistrationStore) -> None:
+    """Register a webhook for the labels of a cap, and go on by name only after that."""
+    gate.policies = LABELLED
+    gate.register()
+    assert "labels-1.validate.tallygate.dev" in store.list_names()[1]
+    assert read_condition(store) == "false"
+    bundles = {each["clientConfig"]["caBundle"] for each in store.stored[VALIDATING]["webhooks"]}
+    assert len(bundles) == 1
+    gate.policies = FIRST
+    for seconds in (5, 30, 60):
+        gate.run(seconds)
+        assert "labels-1.validate.tallygate.dev" in store.list_names()[1]
+        assert "team-a" in read_condition(store)
+    generation = store.stored[VALIDATING]["metadata"]["generation"]
+    gate.run(5)
+    assert store.stored[VALIDATING]["metadata"]["generation"] == generation
+    gate.run(40)
+    assert "labels-1.validate.tallygate.dev" not in store.list_names()[1]
+    assert read_listed(store) == list_digests(FIRST)
+
+
+def test_a_cap_whose_selector_changes_is_asked_about_again(gate: Gate) -> None:
+    """Take the cap for another one, so that it counts the other namespaces only after every API server asks."""
+    gate.policies = LABELLED
+    gate.register()
+    gate.run(5)
+    gate.run(10)
+    (cap,) = LABELLED.caps
+    assert gate.asked.is_asked(cap)
+    gate.policies = parse_policies(BY_LABEL % ("gold", "silver"))
+    (cap,) = gate.policies.caps
+    assert not gate.asked.is_asked(cap)
+    gate.run(5)
+    gate.run(5)
+    assert gate.asked.find_asked_since(cap) == gate.seconds + 10
 
 
 def test_a_dropped_cap_stays_while_the_record_has_it(gate: Gate, store: MemoryRegistrationStore) -> None:

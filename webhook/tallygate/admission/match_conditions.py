@@ -2,8 +2,13 @@
 
 A condition is false only for objects of which no policy could deny, warn of, charge or change anything, whatever else
 the cluster has; for others it may be true. Each policy contributes its namespaces by name, its kinds, and the names of
-resources that an object has to have. Labels of namespaces are unknown to the API server there, so a policy that selects
-namespaces by labels contributes all those that it selects by name.
+resources that an object has to have.
+
+Labels of namespaces are unknown in a condition, so policies that select by labels have webhooks of their own, each with
+a selector of namespaces. The selectors are disjoint, and the condition of these webhooks excludes what the webhook
+without a selector is called for: no object is sent twice in one phase. A policy that selects by name never depends on
+labels, which may change while an API server compares them. Policies with selectors beyond `MAX_LABEL_WEBHOOKS`
+contribute all namespaces that they select by name.
 
 An API server rejects a request for which a condition fails under `failurePolicy: Fail` (k8s.io/apiserver
 pkg/admission/plugin/webhook/matchconditions, v1.36). So no condition reads a field that may be absent, and long lists
@@ -13,8 +18,9 @@ and names make it true before their evaluation would reach the cost limit.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import reduce
 from typing import NamedTuple
 
 import msgspec
@@ -23,9 +29,19 @@ from tallygate.accounting.charge import PODS
 from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, KEYS, VENDOR
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, LIMITS_PREFIX
 from tallygate.admission.cel_texts import FALSE, KIND, TRUE, format_globs, format_namespaces, join_all, join_any, quote
+from tallygate.admission.namespace_sets import (
+    EVERY_NAMESPACE,
+    NamespaceSet,
+    create_namespace_set,
+    create_value_set,
+    find_only_values,
+    intersect,
+    subtract_all,
+)
 from tallygate.admission.request import Phase
 from tallygate.policy.matching import FAMILY_PATTERNS, matches_resource
 from tallygate.policy.model import CLAIM_KINDS, Checks, Equality, ImpliedRequest, NamespaceCap, PolicySet, ResourceRule
+from tallygate.policy.selectors import NamespaceSelector
 
 EVERYTHING = TRUE
 """The condition of a webhook that is asked about every object of its kinds."""
@@ -35,6 +51,13 @@ NOTHING = FALSE
 
 MAX_LENGTH = 10_000
 """The number of characters above which a condition is replaced by `EVERYTHING`."""
+
+MAX_LABEL_WEBHOOKS = 8
+"""The number of disjoint selectors of namespaces, each of which adds a webhook to each of up to four parts.
+
+An API server compares every request, of whatever kind, with the selector of every webhook: a third of a microsecond
+for each. A change of the registration compiles the conditions of all of them.
+"""
 
 # Names that Kubernetes has; hugepages and attachable volumes have rare ones, which make a condition true.
 _NATIVE_NAMES = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
@@ -100,13 +123,63 @@ class _Interest(NamedTuple):
     """The objects about which one policy has something to say, in its `scope` of kinds and namespaces.
 
     `always` is the condition of the objects about which it may have something to say whatever they request, `names` are
-    tests of names `n` of which an object has to request one, and `pods` tests of the pod or template `t`.
+    tests of names `n` of which an object has to request one, and `pods` tests of the pod or template `t`. `namespaces`
+    are those whose labels the policy selects.
     """
 
     scope: str
     always: str = NOTHING
-    names: Sequence[str] = ()
-    pods: Sequence[str] = ()
+    names: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    namespaces: NamespaceSet = EVERY_NAMESPACE
+
+
+class LabelCondition(NamedTuple):
+    """The condition of a webhook that is called for objects in some namespaces, which it selects by their labels."""
+
+    namespaces: NamespaceSet
+    expression: str
+
+
+class PartConditions(NamedTuple):
+    """The conditions of the webhooks of one part: `by_name` that of the one for all namespaces.
+
+    An object in the namespaces of one of `by_label`, which are disjoint, passes if it passes that one or `by_name`.
+    """
+
+    by_name: str
+    by_label: tuple[LabelCondition, ...] = ()
+
+    def widen(self, stored: "PartConditions") -> "PartConditions":
+        """Return conditions that every object passes which passes these or the stored ones.
+
+        Those that were widened by these before stay as they are. Stored selectors that are no longer used have webhooks
+        as long as there are few; beyond that, their conditions are those of all namespaces.
+        """
+        by_label = [
+            each._replace(expression=_join_stored(stored.by_label, each.namespaces, each.expression))
+            for each in self.by_label
+        ]
+        by_name = [stored.by_name]
+        for namespaces, expression in stored.by_label:
+            rest = subtract_all(namespaces, [each.namespaces for each in by_label])
+            if len(by_label) + len(rest) > MAX_LABEL_WEBHOOKS:
+                by_name.append(expression)
+            else:
+                by_label += [LabelCondition(part, expression) for part in rest]
+        return _create_part(reduce(join_conditions, [*by_name, self.by_name]), by_label)
+
+
+def _join_stored(stored: Iterable[LabelCondition], namespaces: NamespaceSet, expression: str) -> str:
+    """Return the condition of some namespaces, joined with the stored ones that may be those of objects in them."""
+    found = [each.expression for each in stored if intersect(each.namespaces, namespaces) is not None]
+    return reduce(join_conditions, [*found, expression])
+
+
+def _create_part(by_name: str, by_label: Iterable[LabelCondition]) -> PartConditions:
+    if by_name == EVERYTHING:
+        return PartConditions(by_name)
+    return PartConditions(by_name, tuple(each for each in by_label if each.expression not in {NOTHING, by_name}))
 
 
 class MatchConditions:
@@ -118,6 +191,7 @@ class MatchConditions:
     If it `asks_everything`, its conditions are true of all objects: for a registration that no gate keeps up to date.
 
     `digests` identify what each rule, implied request and cap has something to say about, and which one says it.
+    `unselected` are the names of policies that select namespaces by labels for which there are too many selectors.
     """
 
     def __init__(self, policies: PolicySet, *, gives_devices: bool = True, asks_everything: bool = False) -> None:
@@ -127,36 +201,127 @@ class MatchConditions:
         rules = [_find_rule_interest(rule, gives_devices=gives_devices) for rule in policies.rules]
         fills = [_find_rule_interest(_drop_nodes(rule), gives_devices=gives_devices) for rule in policies.rules]
         caps = [_find_cap_interest(cap, gives_devices=gives_devices) for cap in policies.caps]
-        self._caps_scope = join_any(interest.scope for interest in caps)
         self._node_rules = any(rule.match.namespaces is None and _includes(rule, "Node") for rule in policies.rules)
-        self._by_phase = {Phase.MUTATING: (*implied, *fills), Phase.VALIDATING: (*implied, *rules, *caps)}
-        self.digests = frozenset(map(compute_digest, list_policies(policies)))
+        by_phase = {Phase.MUTATING: (*implied, *fills), Phase.VALIDATING: (*implied, *rules, *caps)}
+        self._by_phase = {phase: _divide(interests) for phase, interests in by_phase.items()}
+        self._of_caps = _divide(caps)
+        listed = list_policies(policies)
+        self.digests = frozenset(map(compute_digest, listed))
+        self.unselected = frozenset(
+            policy.name
+            for phase, interests in by_phase.items()
+            for policy, interest in zip(listed, interests, strict=False)  # caps concern one phase
+            if interest in self._by_phase[phase].unselected
+        )
 
-    def create(self, phase: Phase, part: Part, subjects: Sequence[str] = ("object",)) -> str:
-        """Return the condition of a webhook; `EVERYTHING` if it has none, `NOTHING` if it need not exist.
+    def create(self, phase: Phase, part: Part, subjects: Sequence[str] = ("object",)) -> PartConditions:
+        """Return the conditions of webhooks; `EVERYTHING` if one has none, `NOTHING` if it need not exist.
 
         `subjects` are the variables with objects of which one has to pass: `object`, and `oldObject` of updates.
         """
-        interests = self._by_phase[phase]
         if self._asks_everything:
-            return EVERYTHING
+            return PartConditions(EVERYTHING)
         match part:
             case Part.NODES:
-                condition = EVERYTHING if self._node_rules else NOTHING
+                return PartConditions(EVERYTHING if self._node_rules else NOTHING)
             case Part.SCALES:
-                condition = self._caps_scope
+                return self._of_caps.create(_create_scope)
             case Part.WORKLOADS:
-                condition = join_any(interest.scope for interest in interests)
+                return self._by_phase[phase].create(_create_scope)
             case Part.NAMESPACED:
-                condition = _create_namespaced(interests, subjects)
-        return condition if len(condition) <= MAX_LENGTH else EVERYTHING
+                return self._by_phase[phase].create(lambda interests: _create_namespaced(interests, subjects))
+
+
+class _DividedInterests(NamedTuple):
+    """The interests of policies in all namespaces, and in those of disjoint selectors of labels.
+
+    `unselected` are those of policies that select by labels, and are among the first, since there are too many.
+    """
+
+    by_name: Sequence[_Interest]
+    by_label: Sequence[tuple[NamespaceSet, Sequence[_Interest]]]
+    unselected: frozenset[_Interest]
+
+    def create(self, create_condition: Callable[[Sequence[_Interest]], str]) -> PartConditions:
+        """Return the conditions that a function makes of interests."""
+        by_name = _limit(create_condition(self.by_name))
+        by_label = [
+            LabelCondition(namespaces, _limit(create_condition(interests))) for namespaces, interests in self.by_label
+        ]
+        return _create_part(by_name, by_label)
+
+
+def _divide(interests: Iterable[_Interest]) -> _DividedInterests:
+    """Divide the namespaces that policies select by labels into disjoint sets, those of the widest policies first.
+
+    A policy contributes to each set that has namespaces of its own. Sets of one label with the same policies but for
+    their names are one.
+    """
+    by_name: list[_Interest] = []
+    groups: dict[NamespaceSet, dict[_Interest, None]] = {}
+    for interest in interests:
+        if interest.namespaces == EVERY_NAMESPACE:
+            by_name.append(interest)
+        else:
+            groups.setdefault(interest.namespaces, {})[interest] = None
+    selected: list[tuple[NamespaceSet, Sequence[_Interest]]] = []
+    divided: list[NamespaceSet] = []
+    unselected: list[_Interest] = []
+    for namespaces, members in sorted(_unite_values(groups), key=_get_order):
+        parts = subtract_all(namespaces, [each for each, _ in selected])
+        if len(divided) + len(parts) > MAX_LABEL_WEBHOOKS:
+            unselected += members
+            continue
+        divided += parts
+        selected.append((namespaces, members))
+    by_label = [
+        (
+            part,
+            [each for namespaces, members in selected if intersect(part, namespaces) is not None for each in members],
+        )
+        for part in divided
+    ]
+    return _DividedInterests([*by_name, *unselected], by_label, frozenset(unselected))
+
+
+def _unite_values(
+    groups: Mapping[NamespaceSet, Iterable[_Interest]],
+) -> Iterator[tuple[NamespaceSet, Sequence[_Interest]]]:
+    """Yield the groups; those for values of one label, whose policies are alike but for these, are one group."""
+    united: dict[tuple[str, frozenset[_Interest]], tuple[set[str], list[_Interest]]] = {}
+    for namespaces, members in groups.items():
+        found = find_only_values(namespaces)
+        if found is None:
+            yield namespaces, tuple(members)
+            continue
+        key, values = found
+        alike = frozenset(member._replace(namespaces=EVERY_NAMESPACE) for member in members)
+        all_values, all_members = united.setdefault((key, alike), (set(), []))
+        all_values.update(values)
+        all_members.extend(members)
+    for (key, _), (all_values, all_members) in united.items():
+        yield create_value_set(key, all_values), tuple(all_members)
+
+
+def _get_order(group: tuple[NamespaceSet, Sequence[_Interest]]) -> tuple[bool, int, NamespaceSet]:
+    """Return the place of a group: what concerns every pod first, then selectors with few labels."""
+    namespaces, members = group
+    return not any(map(_is_about_every_pod, members)), len(namespaces), namespaces
+
+
+def _create_scope(interests: Iterable[_Interest]) -> str:
+    return join_any(interest.scope for interest in interests)
+
+
+def _limit(condition: str) -> str:
+    return condition if len(condition) <= MAX_LENGTH else EVERYTHING
 
 
 def join_conditions(first: str, second: str) -> str:
     """Return the condition that is true if one of both is; the first one itself if it was joined with the second."""
     is_joined = first.startswith(f"({second} || ") or first.endswith(f" || {second})")
     joined = first if is_joined else join_any((first, second))
-    return joined if len(joined) <= MAX_LENGTH else EVERYTHING
+    return _limit(joined) if 2 * estimate_cost(joined) <= _MAX_COST else EVERYTHING
 
 
 def compute_digest(policy: AskingPolicy) -> str:
@@ -167,7 +332,10 @@ def compute_digest(policy: AskingPolicy) -> str:
 
 def concerns_every_pod(policy: AskingPolicy) -> bool:
     """Return whether a policy has something to say about each pod of its namespaces, whatever that requests."""
-    interest = _find_interest(policy)
+    return _is_about_every_pod(_find_interest(policy))
+
+
+def _is_about_every_pod(interest: _Interest) -> bool:
     return _HAS_PODS in interest.always or EVERYTHING in interest.names
 
 
@@ -229,7 +397,7 @@ def _includes(rule: ResourceRule, kind: str) -> bool:
 
 
 def _find_implied_interest(request: ImpliedRequest) -> _Interest:
-    return _Interest(format_namespaces(request.match.namespaces), always=_HAS_PODS)
+    return _select(request.match.namespaces, _Interest(format_namespaces(request.match.namespaces), always=_HAS_PODS))
 
 
 def _drop_nodes(rule: ResourceRule) -> ResourceRule:
@@ -250,7 +418,8 @@ def _find_rule_interest(rule: ResourceRule, *, gives_devices: bool) -> _Interest
         always.append(_MAKES_PODS)
     tests = [] if names == NOTHING else [names, join_all((_IS_QUOTA, _HAS_DOMAIN))]
     scope = join_all((format_namespaces(rule.match.namespaces), _format_kinds(rule.match.kinds)))
-    return _Interest(scope, join_any(always), tests, [_HAS_CLAIMS] if is_about_nodes else [])
+    interest = _Interest(scope, join_any(always), tuple(tests), (_HAS_CLAIMS,) if is_about_nodes else ())
+    return _select(rule.match.namespaces, interest)
 
 
 def _create_rule_test(patterns: Sequence[str], checks: Checks) -> str:
@@ -298,9 +467,16 @@ def _find_cap_interest(cap: NamespaceCap, *, gives_devices: bool) -> _Interest:
         always.append(_MAKES_PODS)
     # a class may map any of its names to the one that the cap counts
     of_classes = _HAS_DOMAIN if has_classes else f"n.startsWith({quote(DEVICE_CLASS_PREFIX)})"
-    tests = [*format_globs("n", sorted(names)), of_classes] if names or has_classes else []
-    pods = [_HAS_CLAIMS, *([_HAS_GPU_ANNOTATIONS] if reads_annotations else [])]
-    return _Interest(format_namespaces(cap.namespaces), join_any(always), tests, pods)
+    tests = (*format_globs("n", sorted(names)), of_classes) if names or has_classes else ()
+    pods = (_HAS_CLAIMS, *((_HAS_GPU_ANNOTATIONS,) if reads_annotations else ()))
+    interest = _Interest(format_namespaces(cap.namespaces), join_any(always), tests, pods)
+    return _select(cap.namespaces, interest, cap.group_by)
+
+
+def _select(selector: NamespaceSelector | None, interest: _Interest, present: str = "") -> _Interest:
+    """Return the interest of a policy in the namespaces that it selects by their labels, which include `present`."""
+    namespaces = create_namespace_set(selector.selector if selector is not None else None, present)
+    return _Interest(NOTHING) if namespaces is None else interest._replace(namespaces=namespaces)
 
 
 def _format_kinds(kinds: Collection[str] | None) -> str:

@@ -19,7 +19,8 @@ from tallygate.admission.webhook_configuration import (
     UrlTarget,
     WebhookTarget,
     create_webhook_configurations,
-    widen_condition,
+    get_base_name,
+    widen_webhooks,
 )
 from tallygate.admission.workload_resources import WorkloadResource
 from tallygate.errors import TallygateError
@@ -138,13 +139,14 @@ def create_webhooks(  # noqa: PLR0913  # each is a part of the registration
         conditions=conditions,
     )
     (webhooks,) = (expected.webhooks for expected in created if expected.kind == configuration.kind)
-    stored_webhooks = {webhook.name: webhook for webhook in configuration.webhooks}
+    bundles = {webhook.name: webhook.client_config.ca_bundle for webhook in configuration.webhooks}
+    if keeps_stored:
+        webhooks = tuple(widen_webhooks(webhooks, configuration.webhooks))
     completed = []
     for webhook in webhooks:
-        stored = stored_webhooks.get(webhook.name)
-        bundle = choose_bundle(stored.client_config.ca_bundle if stored is not None else b"")
-        widened = widen_condition(webhook, stored) if keeps_stored and stored is not None else webhook
-        completed.append(replace(widened, client_config=replace(webhook.client_config, ca_bundle=bundle)))
+        stored_bundle = bundles.get(webhook.name) or bundles.get(get_base_name(webhook.name)) or b""
+        client_config = replace(webhook.client_config, ca_bundle=choose_bundle(stored_bundle))
+        completed.append(replace(webhook, client_config=client_config))
     return tuple(completed)
 
 

@@ -5,6 +5,7 @@ other projects are added if an API server serves them.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,7 +14,21 @@ from msgspec.structs import replace
 
 from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, KEYS
 from tallygate.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
-from tallygate.admission.match_conditions import EVERYTHING, EXTENDED_NAME, MatchConditions, Part, join_conditions
+from tallygate.admission.match_conditions import (
+    EVERYTHING,
+    EXTENDED_NAME,
+    NOTHING,
+    LabelCondition,
+    MatchConditions,
+    Part,
+    PartConditions,
+)
+from tallygate.admission.namespace_sets import (
+    EVERY_NAMESPACE,
+    NamespaceSet,
+    format_requirements,
+    read_namespace_set,
+)
 from tallygate.admission.request import CREATE, UPDATE, Phase
 from tallygate.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, WorkloadResource
 from tallygate.objects import admission_registration
@@ -40,6 +55,16 @@ LIMITS_WEBHOOK = f"limits.{Phase.VALIDATING}.{_DOMAIN}"
 POLICY_CONDITION = "a-policy-may-decide"
 """The name of the match condition that is made from the policies."""
 
+NOT_BY_NAME_CONDITION = "not-asked-by-name"
+"""The name of the match condition by which a webhook for labels leaves objects to the webhook for all namespaces."""
+
+POLICY_CONDITIONS = frozenset({POLICY_CONDITION, NOT_BY_NAME_CONDITION})
+"""The names of the match conditions that are made from the policies."""
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_END_OF_NAME = rf"(?=[a-z]+[.]{re.escape(_DOMAIN)}$)"
+_LABELS_PART = re.compile(rf"(?<![^.])labels-[0-9]+[.]{_END_OF_NAME}")  # of webhooks for namespaces with some labels
+_PLACE_OF_LABELS_PART = re.compile(rf"(?<![^.]){_END_OF_NAME}")
 _TIMEOUT_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits in the queue
 _ASKED: Mapping[str, tuple[Part, tuple[str, ...]]] = {
     "": (Part.NAMESPACED, ("object",)),
@@ -181,7 +206,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
         if workload_resources:
             created.append(_create_workload_webhook(phase, failure_policy, excluded, workload_resources))
         if conditions is not None:
-            created = [_add_condition(webhook, conditions, phase) for webhook in created]
+            created = [each for webhook in created for each in _add_conditions(webhook, conditions, phase)]
         return tuple(
             replace(
                 webhook,
@@ -204,21 +229,47 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     )
 
 
-def _add_condition(
+def _add_conditions(
     webhook: admission_registration.Webhook, conditions: MatchConditions, phase: Phase
-) -> admission_registration.Webhook:
-    """Return a webhook with the condition of the policies, if it is about objects that they concern."""
+) -> Iterator[admission_registration.Webhook]:
+    """Yield a webhook with the conditions of the policies, if it is about objects that they concern."""
     name = webhook.name.removesuffix(f"{phase}.{_DOMAIN}").removesuffix(".")
-    return _set_condition(webhook, conditions.create(phase, *_ASKED[name])) if name in _ASKED else webhook
+    if name in _ASKED:
+        yield from _set_conditions(webhook, conditions.create(phase, *_ASKED[name]))
+    else:
+        yield webhook
 
 
-def _set_condition(webhook: admission_registration.Webhook, expression: str) -> admission_registration.Webhook:
-    """Return the webhook with the match condition of the policies, or without one if that is true of everything."""
-    others = tuple(condition for condition in webhook.match_conditions if condition.name != POLICY_CONDITION)
-    if expression == EVERYTHING:
-        return replace(webhook, match_conditions=others)
-    condition = admission_registration.MatchCondition(POLICY_CONDITION, expression)
-    return replace(webhook, match_conditions=(*others, condition))
+def _set_conditions(
+    webhook: admission_registration.Webhook, conditions: PartConditions
+) -> Iterator[admission_registration.Webhook]:
+    """Yield the webhook for all namespaces, then those for namespaces with some labels.
+
+    An API server sends an object that is in no namespace to each webhook, whatever its selector is (k8s.io/apiserver
+    pkg/admission/plugin/webhook/predicates/namespace, v1.37). So these have the rules for objects in namespaces alone.
+    """
+    own = tuple(condition for condition in webhook.match_conditions if condition.name not in POLICY_CONDITIONS)
+    yield replace(webhook, match_conditions=(*own, *_list_conditions(POLICY_CONDITION, conditions.by_name)))
+    rules = tuple(rule for rule in webhook.rules if rule.scope == "Namespaced")
+    for number, (namespaces, expression) in enumerate(conditions.by_label if rules else (), 1):
+        requirements = [*(webhook.namespace_selector.match_expressions or ()), *format_requirements(namespaces)]
+        yield replace(
+            webhook,
+            name=_PLACE_OF_LABELS_PART.sub(f"labels-{number}.", webhook.name),
+            namespace_selector=LabelSelector(match_expressions=requirements),
+            match_conditions=(
+                *own,
+                *_list_conditions(POLICY_CONDITION, expression),
+                *_list_conditions(NOT_BY_NAME_CONDITION, f"!({conditions.by_name})"),
+            ),
+            rules=rules,
+        )
+
+
+def _list_conditions(name: str, expression: str) -> Iterator[admission_registration.MatchCondition]:
+    """Yield a condition of this name, unless it is true of everything."""
+    if expression not in {EVERYTHING, f"!({NOTHING})"}:
+        yield admission_registration.MatchCondition(name, expression)
 
 
 def _get_condition(webhook: admission_registration.Webhook) -> str:
@@ -226,11 +277,44 @@ def _get_condition(webhook: admission_registration.Webhook) -> str:
     return next((condition.expression for condition in found), EVERYTHING)
 
 
-def widen_condition(
-    webhook: admission_registration.Webhook, stored: admission_registration.Webhook
-) -> admission_registration.Webhook:
-    """Return a webhook that is called for what the stored one is called for by the policies, too."""
-    return _set_condition(webhook, join_conditions(_get_condition(stored), _get_condition(webhook)))
+def is_for_labels(webhook: admission_registration.Webhook) -> bool:
+    """Return whether a webhook is called beside another one, in namespaces that it selects by their labels."""
+    return get_base_name(webhook.name) != webhook.name
+
+
+def get_base_name(name: str) -> str:
+    """Return the name of the webhook for all namespaces of which a webhook is a part."""
+    return _LABELS_PART.sub("", name)
+
+
+def widen_webhooks(
+    webhooks: Sequence[admission_registration.Webhook], stored: Sequence[admission_registration.Webhook]
+) -> Iterator[admission_registration.Webhook]:
+    """Yield webhooks that are called for what the stored ones are called for by the policies, too."""
+    before = {webhook.name: conditions for webhook, conditions in _read_conditions(stored)}
+    for webhook, conditions in _read_conditions(webhooks):
+        yield from _set_conditions(webhook, conditions.widen(before.get(webhook.name, PartConditions(NOTHING))))
+
+
+def _read_conditions(
+    webhooks: Sequence[admission_registration.Webhook],
+) -> Iterator[tuple[admission_registration.Webhook, PartConditions]]:
+    """Yield each webhook for all namespaces, with the conditions of the policies in it and in those for labels."""
+    by_label: dict[str, list[LabelCondition]] = {}
+    for webhook in filter(is_for_labels, webhooks):
+        condition = LabelCondition(_read_selected(webhook.namespace_selector), _get_condition(webhook))
+        by_label.setdefault(get_base_name(webhook.name), []).append(condition)
+    for webhook in webhooks:
+        if not is_for_labels(webhook):
+            yield webhook, PartConditions(_get_condition(webhook), tuple(by_label.get(webhook.name, ())))
+
+
+def _read_selected(selector: LabelSelector) -> NamespaceSet:
+    """Return the namespaces that a stored webhook selects, besides the exclusion of some by their names."""
+    requirements = selector.match_expressions or []
+    excludes = requirements[:1] and (requirements[0].key, requirements[0].operator) == (_NAME_LABEL, "NotIn")
+    selected = replace(selector, match_expressions=requirements[1:] if excludes else requirements)
+    return read_namespace_set(selected) or EVERY_NAMESPACE
 
 
 def get_workload_webhook_name(phase: Phase) -> str:
@@ -277,7 +361,7 @@ def _create_update_webhook(
 
 
 def _exclude_namespaces(namespaces: Iterable[str]) -> LabelSelector:
-    requirement = SelectorRequirement("kubernetes.io/metadata.name", "NotIn", list(namespaces))
+    requirement = SelectorRequirement(_NAME_LABEL, "NotIn", list(namespaces))
     return LabelSelector(match_expressions=[requirement])
 
 

@@ -18,6 +18,7 @@ import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from tallygate.accounting.names import OPAQUE_PREFIX
+from tallygate.admission.webhook_configuration import is_for_labels
 from tallygate.cli.doctor import facts
 from tallygate.cli.doctor.api_types import GatePod, LabelledNamespace
 from tallygate.cli.doctor.doctor_client import ApiResponse, DoctorClient
@@ -151,7 +152,7 @@ def choose_namespace(
         webhook
         for configuration in configurations
         for webhook in configuration.webhooks
-        if is_called_for(webhook, CREATE_POD)
+        if is_called_for(webhook, CREATE_POD) and not is_for_labels(webhook)
     ]
     known_namespaces = () if isinstance(namespaces, facts.Unavailable) else namespaces
     candidates = sorted(known_namespaces, key=lambda each: (each.name != "default", each.name))

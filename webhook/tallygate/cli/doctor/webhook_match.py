@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tallygate.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
 from tallygate.admission.match_conditions import MatchConditions
-from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.admission.webhook_configuration import ServiceTarget, create_webhook_configurations, is_for_labels
 from tallygate.admission.workload_resources import WorkloadResource, read_registered, select_resources
 from tallygate.cli.doctor.api_types import LabelledNamespace
 from tallygate.cli.doctor.facts import MUTATING, VALIDATING, GateLocation
@@ -50,9 +50,16 @@ def is_called_for_pods(webhook: Webhook) -> bool:
     return is_called_for(webhook, CREATE_POD) or is_called_for(webhook, UPDATE_POD)
 
 
+def list_pod_webhooks(configuration: WebhookConfiguration) -> tuple[Webhook, ...]:
+    """Return the webhooks for pods, but for those beside them that select namespaces by their labels."""
+    return tuple(
+        webhook for webhook in configuration.webhooks if is_called_for_pods(webhook) and not is_for_labels(webhook)
+    )
+
+
 def has_webhook_for(configuration: WebhookConfiguration, request: RequestKind) -> bool:
-    """Return whether a webhook of the configuration is called for such a request."""
-    return any(is_called_for(webhook, request) for webhook in configuration.webhooks)
+    """Return whether a webhook of the configuration is called for such a request, whatever labels its namespace has."""
+    return any(is_called_for(webhook, request) and not is_for_labels(webhook) for webhook in configuration.webhooks)
 
 
 def is_namespace_selected(webhook: Webhook, namespace: LabelledNamespace) -> bool:

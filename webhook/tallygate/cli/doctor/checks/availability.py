@@ -575,7 +575,7 @@ def check_excluded_namespaces(facts: GateFacts) -> check_result.CheckResult:
             facts.registration_problem or "the gate's validating configuration cannot be seen"
         )
     configuration = facts.validating
-    pod_webhooks = [webhook for webhook in configuration.webhooks if webhook_match.is_called_for_pods(webhook)]
+    pod_webhooks = webhook_match.list_pod_webhooks(configuration)
     exempt = {namespace.name for namespace in _list_exempt_namespaces(facts)}
     other_namespaces = [namespace for namespace in facts.namespaces if namespace.name not in exempt]
     excluded = sorted(namespace.name for namespace in other_namespaces if not _is_evaluated(pod_webhooks, namespace))

@@ -5,10 +5,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tallygate.accounting.selectors import SelectorError, parse_selector
-from tallygate.admission.match_conditions import MatchConditions, compute_digest, concerns_every_pod, list_policies
+from tallygate.admission.match_conditions import (
+    MAX_LABEL_WEBHOOKS,
+    MatchConditions,
+    compute_digest,
+    concerns_every_pod,
+    list_policies,
+)
 from tallygate.admission.request import Phase
 from tallygate.admission.self_registration import RegistrationState, is_left_to_gate, read_asked
-from tallygate.admission.webhook_configuration import POLICY_CONDITION
+from tallygate.admission.webhook_configuration import POLICY_CONDITIONS
 from tallygate.cli.doctor import asked_pods, check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateNetworkPolicy
 from tallygate.cli.doctor.facts import MUTATING, VALIDATING, DryRun, GateFacts, Unavailable, is_unregistered
@@ -163,7 +169,7 @@ def _format_unexpected(
     configuration: WebhookConfiguration, expected: tuple[MatchCondition, ...], conditions: tuple[MatchCondition, ...]
 ) -> str:
     """Return the names of the conditions that the gate does not register; it keeps those of its policies itself."""
-    own = {POLICY_CONDITION} if is_left_to_gate(configuration) else set[str]()
+    own = POLICY_CONDITIONS if is_left_to_gate(configuration) else frozenset[str]()
     return check_result.format_names(
         [condition.name for condition in conditions if condition not in expected and condition.name not in own]
     )
@@ -175,9 +181,10 @@ def _format_unexpected(
     "WARN: it is not asked about a policy yet",
 )
 def check_asked(facts: GateFacts) -> check_result.CheckResult:
-    """Check that the registration has the conditions of all policies, and name those that concern every pod.
+    """Check that the registration has the conditions of all policies.
 
-    Of the present pods, the reason has the share about which the API server would ask.
+    Name those that concern every pod, and those whose selectors of labels have no webhooks. Of the present pods, the
+    reason has the share about which the API server would ask.
     """
     if facts.registration_problem:
         return check_result.create_unknown(facts.registration_problem)
@@ -196,10 +203,18 @@ def check_asked(facts: GateFacts) -> check_result.CheckResult:
         reason = f"it is not asked about {check_result.format_names(waiting)} yet: the leader registers it"
         return check_result.create_warning(reason, _format_register(facts))
     wide = sorted(policy.name for policy in policies if concerns_every_pod(policy))
-    if not wide:
-        return _report_share(facts, "of pods, about those with a resource that a policy names, or with claims")
-    names = check_result.format_names(wide)
-    return _report_share(facts, f"about every pod in the namespaces of {names}: whatever a pod requests matters there")
+    reasons = [
+        f"about every pod in the namespaces of {check_result.format_names(wide)}: whatever a pod requests matters there"
+        if wide
+        else "of pods, about those with a resource that a policy names, or with claims"
+    ]
+    unselected = sorted(MatchConditions(facts.policies).unselected)
+    if unselected:
+        reasons.append(
+            f"for {check_result.format_names(unselected)} in namespaces with any labels: the selectors of all policies "
+            f"need more than {MAX_LABEL_WEBHOOKS} webhooks"
+        )
+    return _report_share(facts, "; ".join(reasons))
 
 
 def _report_share(facts: GateFacts, reason: str) -> check_result.CheckResult:
@@ -372,7 +387,7 @@ def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:
         for webhook in configuration.webhooks
         if webhook_match.is_called_for(webhook, webhook_match.CREATE_POD)
         and webhook.failure_policy == "Fail"
-        and not any(condition.name == POLICY_CONDITION for condition in webhook.match_conditions)
+        and not any(condition.name in POLICY_CONDITIONS for condition in webhook.match_conditions)
     ]
     return dry_run.status == _CREATED and bool(failing_webhooks)
 
