@@ -1,6 +1,7 @@
 """Snapshots of the cluster for scheduling: known while its watches are current; the log reports once if not."""
 
 import json
+from collections.abc import Callable, Container, Sequence
 
 import pytest
 
@@ -21,6 +22,11 @@ def list_events(log: Log) -> list[tuple[str, str]]:
     return [(line["level"], line["event"]) for line in log.lines]
 
 
+def select(statuses: Sequence[InformerStatus]) -> Callable[[Container[str]], Sequence[InformerStatus]]:
+    """Return a function that returns those of these statuses that have the names in question."""
+    return lambda names: [status for status in statuses if status.name in names]
+
+
 def create_status(name: str, age: float, stale: str | None = None) -> InformerStatus:
     """Return the status of the informer of one resource."""
     return InformerStatus(name, 1, 7, age, stale, {}, 1, None)
@@ -36,7 +42,7 @@ def test_a_snapshot_is_as_old_as_the_oldest_store_that_is_needed() -> None:
         create_status("namespaces", 90.0),
         create_status("deviceclasses", 99.0),
     ]
-    provider = InformerSnapshotProvider(views.scheduler_cache, lambda: statuses, log.logger)
+    provider = InformerSnapshotProvider(views.scheduler_cache, select(statuses), log.logger)
     for pods, age in ((False, 3.0), (True, 8.0)):
         with provider.open_snapshot(pods=pods) as snapshot:
             assert snapshot is not None
@@ -48,7 +54,7 @@ def test_a_stale_store_is_not_used_and_that_is_logged_once() -> None:
     views, log = Views(), Log("info")
     statuses = [create_status("nodes", 3.0), create_status("pods", 200.0, "pods: not known to be current for 200 s")]
     statuses.append(create_status("deviceclasses", 1.0))
-    provider = InformerSnapshotProvider(views.scheduler_cache, lambda: statuses, log.logger)
+    provider = InformerSnapshotProvider(views.scheduler_cache, select(statuses), log.logger)
     for _ in range(2):
         with provider.open_snapshot(pods=True) as snapshot:
             assert snapshot is None
@@ -64,7 +70,7 @@ def test_a_stale_store_is_not_used_and_that_is_logged_once() -> None:
 def test_unknown_device_classes_do_not_prevent_a_snapshot(*, stale: str | None, known: bool) -> None:
     log = Log("info")
     statuses = [create_status("nodes", 3.0), create_status("deviceclasses", 1.0, stale)]
-    provider = InformerSnapshotProvider(Views().scheduler_cache, lambda: statuses, log.logger)
+    provider = InformerSnapshotProvider(Views().scheduler_cache, select(statuses), log.logger)
     with provider.open_snapshot(pods=False) as snapshot:
         assert snapshot is not None
         assert snapshot.has_devices is known
@@ -85,7 +91,7 @@ def test_pools_that_this_gate_may_not_read_count_as_known(
     log, stale = Log("info"), reason and "nodepools: not listed yet"
     pools = InformerStatus("nodepools", 0, None, None, stale, {reason: 3} if reason else {}, 0, None)
     statuses = [create_status(name, 1.0) for name in ("nodes", "deviceclasses", "nodeclaims")]
-    provider = InformerSnapshotProvider(Views().scheduler_cache, lambda: [*statuses, pools], log.logger)
+    provider = InformerSnapshotProvider(Views().scheduler_cache, select([*statuses, pools]), log.logger)
     with provider.open_snapshot(pods=False) as snapshot:
         assert snapshot is not None
         assert snapshot.has_pools is known
@@ -94,7 +100,7 @@ def test_pools_that_this_gate_may_not_read_count_as_known(
 
 def test_a_second_caller_gets_no_snapshot_instead_of_a_long_wait() -> None:
     views, log = Views(), Log("info")
-    provider = InformerSnapshotProvider(views.scheduler_cache, lambda: [create_status("nodes", 1.0)], log.logger)
+    provider = InformerSnapshotProvider(views.scheduler_cache, select([create_status("nodes", 1.0)]), log.logger)
     with provider.open_snapshot(pods=False) as first, provider.open_snapshot(pods=False) as second:
         assert first is not None
         assert second is None
@@ -119,7 +125,7 @@ def test_stale_taint_rules_leave_devices_unknown_where_the_scheduler_reads_them(
     resources = ("nodes", "pods", "deviceclasses", "resourceslices", "resourceclaims", "resourceclaimtemplates")
     statuses = [create_status(name, 1.0) for name in resources]
     statuses.append(create_status("devicetaintrules", 300.0, "devicetaintrules: forbidden"))
-    provider = InformerSnapshotProvider(views.scheduler_cache, lambda: statuses, log.logger, views.device_cache)
+    provider = InformerSnapshotProvider(views.scheduler_cache, select(statuses), log.logger, views.device_cache)
     provider.request_devices()
     with provider.open_snapshot(pods=True) as snapshot:
         assert snapshot is not None

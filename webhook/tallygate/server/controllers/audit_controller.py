@@ -122,7 +122,7 @@ class AuditController:
 
     def _evaluate(self) -> AuditResult:
         informers, policies = self._informers, self._schedule.policies()
-        has_pools = informers.snapshot_provider.has_pools(informers.list_statuses())
+        has_pools = informers.snapshot_provider.has_pools()
         nodes = (
             copy_nodes(informers.state, self._rest_if_due, has_pools=has_pools)
             if RuleIndex(policies).has_node_rules

@@ -6,7 +6,7 @@ user creates or applies them. The snapshots of nodes and pods serve rules that a
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -123,8 +123,13 @@ class ClusterInformers:
     def get_status(self, resource: str) -> InformerStatus:
         return self._informers[resource].get_status()
 
-    def list_statuses(self) -> tuple[InformerStatus, ...]:
-        return tuple(informer.get_status() for informer in self._informers.values())
+    def list_statuses(self, resources: Container[str] | None = None) -> tuple[InformerStatus, ...]:
+        """Return the statuses of the informers of these resources, or of all: each takes some microseconds."""
+        return tuple(
+            informer.get_status()
+            for resource, informer in self._informers.items()
+            if resources is None or resource in resources
+        )
 
 
 _NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
@@ -258,6 +263,9 @@ class InformerClaimTemplateLister:
         return claim
 
 
+_ListStatuses = Callable[[Container[str]], Sequence[InformerStatus]]
+"""A function that returns the statuses of the watches of these resources, as far as they are watched."""
+
 _SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # to wait for other threads that use the cache; no review waits longer
 
 
@@ -270,7 +278,7 @@ class InformerSnapshotProvider:
     def __init__(
         self,
         scheduler_cache: SchedulerCache,
-        list_statuses: Callable[[], Sequence[InformerStatus]],
+        list_statuses: _ListStatuses,
         log: Logger,
         device_cache: DeviceCache | None = None,
     ) -> None:
@@ -298,7 +306,7 @@ class InformerSnapshotProvider:
         """Read the devices of the cluster in the background, and log why a pod that needs them is not evaluated."""
         if self._device_cache is not None:
             self._device_cache.start_building()
-            problem = self._find_device_staleness(self._list_statuses()) or self._device_cache.problem
+            problem = self._find_device_staleness() or self._device_cache.problem
             self._claims_unevaluated_log.update(
                 problem and f"schedulable is not judged for pods with claims: {problem}"
             )
@@ -306,51 +314,51 @@ class InformerSnapshotProvider:
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """Yield the cluster, or None while it is stale, not synced, or used by other threads for more than 0.2 s."""
-        statuses = self._list_statuses()
-        stale, age = _find_staleness(statuses, pods=pods)
+        stale, age = _find_staleness(self._list_statuses(_NODES_AND_PODS if pods else _NODES))
         self._unsynced_logs[pods].update(stale and f"advertised and schedulable are not judged: {stale}")
         if stale:
             yield None
             return
-        has_devices, has_pools = self.has_device_classes(statuses), self.has_pools(statuses)
+        has_devices, has_pools = self.has_device_classes(), self.has_pools()
         with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
             if cluster is not None:
-                cluster.devices, cluster.now = self._find_devices(statuses), datetime.now(UTC)
+                cluster.devices, cluster.now = self._find_devices(), datetime.now(UTC)
             yield (
                 ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices, has_pools)
                 if cluster is not None
                 else None
             )
 
-    def has_pools(self, statuses: Sequence[InformerStatus]) -> bool:
+    def has_pools(self) -> bool:
         """Return whether the pools of Karpenter are synced, or this gate may not read them. A change is logged.
 
         Without the right, the nodes alone show which pools there are.
         """
-        stale = [status for status in statuses if status.name in _POOL_RESOURCES and status.stale]
+        statuses = self._list_statuses(_POOL_RESOURCES)
+        stale = [status for status in statuses if status.stale]
         self._pools_unread_log.update("; ".join(status.stale or "" for status in stale))
         return all(ApiErrorReason.FORBIDDEN in status.restarts for status in stale)
 
-    def _find_devices(self, statuses: Sequence[InformerStatus]) -> DeviceIndex | None:
+    def _find_devices(self) -> DeviceIndex | None:
         """Return the devices of the cluster; None until a pod has needed them, and while they are stale."""
         devices = None if self._device_cache is None else self._device_cache.get_index()
-        if devices is None or self._find_device_staleness(statuses):
+        if devices is None or self._find_device_staleness():
             return None
         self._claims_unevaluated_log.update("")
         return devices
 
-    def _find_device_staleness(self, statuses: Sequence[InformerStatus]) -> str:
+    def _find_device_staleness(self) -> str:
         """Return why the objects about devices are stale; empty if they are not."""
         has_rules = self._scheduler_cache.scheduler_version.applies_taint_rules
         resources = (*_DEVICE_RESOURCES, DEVICE_TAINT_RULE_CODEC.name) if has_rules else _DEVICE_RESOURCES
-        known = {status.name: status for status in statuses}
+        known = {status.name: status for status in self._list_statuses(resources)}
         missing = [name for name in resources if name not in known]
         stale = [each.stale for name in resources if (each := known.get(name)) is not None and each.stale]
         return "; ".join((*(f"{name} are not watched" for name in missing), *stale))
 
-    def has_device_classes(self, statuses: Sequence[InformerStatus]) -> bool:
+    def has_device_classes(self) -> bool:
         """Return whether the store of device classes is synced; an empty one may be. A change is logged."""
-        stale = _describe_staleness(statuses, DEVICE_CLASS_CODEC.name)
+        stale = _describe_staleness(self._list_statuses, DEVICE_CLASS_CODEC.name)
         self._devices_unsynced_log.update(stale and f"names that no node has are not evaluated: {stale}")
         return not stale
 
@@ -379,30 +387,30 @@ class InformerDeviceLister:
 
     def list_classes(self) -> Collection[str] | None:
         """Return the names of all device classes; None while they are stale."""
-        if not self._snapshot_provider.has_device_classes(self._list_statuses()):
+        if not self._snapshot_provider.has_device_classes():
             return None
         return self._class_store.get_resources_by_class()
 
     def start_review(self) -> LeastAmountsReview | None:
         """Return the published devices for one review; None while the slices are stale."""
-        stale = _describe_staleness(self._list_statuses(), RESOURCE_SLICE_CODEC.name)
+        stale = _describe_staleness(self._list_statuses, RESOURCE_SLICE_CODEC.name)
         self._slices_unsynced_log.update(stale and f"claims are not compared with published devices: {stale}")
         return None if stale else self._least_amounts.start_review()
 
 
-def _describe_staleness(statuses: Sequence[InformerStatus], name: str) -> str:
+def _describe_staleness(list_statuses: _ListStatuses, name: str) -> str:
     """Return why the objects of a resource are stale, an empty text if they are not."""
-    return next((status.stale or "" for status in statuses if status.name == name), "they are not watched")
+    return next((status.stale or "" for status in list_statuses((name,))), "they are not watched")
 
 
-def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[str, float]:
-    """Return why nodes, and pods if asked for, are stale ("" if they are not), and their largest age in seconds."""
-    resources = {"nodes", "pods"} if pods else {"nodes"}
-    needed_statuses = [status for status in statuses if status.name in resources]
-    age = max((status.age for status in needed_statuses if status.age is not None), default=0.0)
-    return "; ".join(status.stale for status in needed_statuses if status.stale), age
+def _find_staleness(statuses: Sequence[InformerStatus]) -> tuple[str, float]:
+    """Return why one of these resources is stale ("" if none is), and their largest age in seconds."""
+    age = max((status.age for status in statuses if status.age is not None), default=0.0)
+    return "; ".join(status.stale for status in statuses if status.stale), age
 
 
+_NODES: Final = frozenset({kinds.NODES})
+_NODES_AND_PODS: Final = frozenset({kinds.NODES, kinds.PODS})
 _POOL_RESOURCES: Final = frozenset({NODE_POOL_CODEC.name, NODE_CLAIM_CODEC.name})
 _DEVICE_RESOURCES: Final = ("resourceslices", "resourceclaims", "resourceclaimtemplates", DEVICE_CLASS_CODEC.name)
 
@@ -480,8 +488,7 @@ class GateInformers:
         """Return whether the nodes or their pools are not listed yet, and no attempt to list them has failed."""
         return any(
             status.revision is None and not status.restarts and not status.crash
-            for status in self.list_statuses()
-            if status.name in {kinds.NODES, *_POOL_RESOURCES}
+            for status in self.list_statuses({kinds.NODES, *_POOL_RESOURCES})
         )
 
     def _get_synced_at(self, resources: Collection[str] = _CAP_RESOURCES) -> float | None:
@@ -490,7 +497,7 @@ class GateInformers:
         Return None while the age of a part is unknown. Ages go on while the machine sleeps, this clock may not: then
         the returned time is too early, which is safe.
         """
-        ages = [status.age for status in self._informers.list_statuses() if status.name in resources]
+        ages = [status.age for status in self._informers.list_statuses(resources)]
         known_ages = [age for age in ages if age is not None]
         return time.monotonic() - max(known_ages) if len(known_ages) == len(ages) else None
 
