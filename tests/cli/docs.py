@@ -63,12 +63,13 @@ tables and stderr are for people, and may change in every version.
 | `audit`, `doctor` | `AuditReport`, `DoctorReport` |
 | `usage`, `usage --explain`, `usage --verify` | `UsageList`, `ConsumerList`, `DriftList` |
 | `predict`, `headroom` | `PredictionList`, `HeadroomList` |
+| `compile --gaps`, `compile --check` | `GapList`, `DifferenceList` |
 | `advertise` | `AdvertisedResourceList` |
 | `explain`, `explain pod` | `CodeList`, `PodRequestList` |
 | `certs show`, `certs status` | `CertificateReport`, `CertificateStatus` |
 
-`-o github`, `-o sarif` and `-o junit` follow the formats of other programs. `snapshot` writes a `List` of Kubernetes
-objects.
+`-o github`, `-o sarif` and `-o junit` follow the formats of other programs. `snapshot` and
+`compile -o json` write a `List` of Kubernetes objects.
 """
 
 

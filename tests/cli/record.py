@@ -4,6 +4,7 @@ import sys
 
 from tests.cli.audit import CASES as AUDIT_CASES
 from tests.cli.check_case import FORMATS, list_cases
+from tests.cli.compile import CASES as COMPILE_CASES
 from tests.cli.predict import CASES as PREDICT_CASES
 from tests.cli.usage import command_case
 
@@ -22,6 +23,7 @@ def record(names: list[str]) -> None:
         *command_case.list_cases(),
         *command_case.list_cases(PREDICT_CASES),
         *command_case.list_cases(AUDIT_CASES),
+        *command_case.list_cases(COMPILE_CASES),
     ):
         if not names or command.name in names:
             command.expected.write_text(command.run())

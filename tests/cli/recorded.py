@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.admission.case import list_recorded as list_verdicts
 from tests.cli.audit import CASES as AUDIT_CASES
 from tests.cli.check_case import list_expectations as list_check_expectations
+from tests.cli.compile import CASES as COMPILE_CASES
 from tests.cli.predict import CASES as PREDICT_CASES
 from tests.cli.scenarios.scenario_case import list_expectations as list_scenario_expectations
 from tests.cli.usage.command_case import CASES as USAGE_CASES
@@ -20,6 +21,7 @@ _WHOLE = frozenset({
     "every_expectation_is_compared_with_the_result",
     "a_running_surge_has_its_time",
     "a_cluster_may_be_a_handwritten_file",
+    "caps_give_quotas_for_the_namespaces_that_are_known",
 })  # fmt: skip
 """The cases whose screens are compared to the letter."""
 _TEXTS = frozenset({"expected", *(f"expected.{name}" for name in ("table", "verbose", "json", "yaml", "junit"))})
@@ -48,6 +50,6 @@ def _find_wordings() -> Wordings:
 def _list_outputs() -> Iterator[Recorded]:
     outputs = [(case.folder, f"expected.{name}") for case, name in list_check_expectations()]
     outputs += [(case.folder, f"expected.{name}") for case, name in list_scenario_expectations()]
-    for commands in (USAGE_CASES, PREDICT_CASES, AUDIT_CASES):
+    for commands in (USAGE_CASES, PREDICT_CASES, AUDIT_CASES, COMPILE_CASES):
         outputs += [(command.folder, "expected") for command in list_cases(commands)]
     return (_read(folder, folder / name) for folder, name in outputs if name in _TEXTS)

@@ -69,7 +69,7 @@ def test_commands_that_read_files_work_without_any_extra(arguments: str) -> None
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
 
 
-@pytest.mark.parametrize("command", ["predict", "headroom", "usage", "audit", "snapshot", "doctor", "certs"])
+@pytest.mark.parametrize("command", ["predict", "headroom", "usage", "audit", "compile", "snapshot", "doctor", "certs"])
 def test_a_command_of_the_cluster_names_its_extra(command: str) -> None:
     done = run_without(_NO_CLUSTER, command, "--whatever", "it", "is")
     needed = rf"tallygate: `tallygate {command}` needs \w+ here, and it is not installed: "
@@ -77,7 +77,17 @@ def test_a_command_of_the_cluster_names_its_extra(command: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
-_CLUSTER_COMMANDS = ("predict", "headroom", "usage", "audit", "snapshot", "doctor", "certs publish", "certs status")
+_CLUSTER_COMMANDS = (
+    "predict",
+    "headroom",
+    "usage",
+    "audit",
+    "compile",
+    "snapshot",
+    "doctor",
+    "certs publish",
+    "certs status",
+)
 
 
 @pytest.mark.parametrize("command", _CLUSTER_COMMANDS)

@@ -257,12 +257,13 @@ def test_messages_about_connections_have_no_names_of_python(arguments: tuple[str
     assert "Errno" not in result.stderr
 
 
-@pytest.mark.parametrize("command", ["usage", "check", "predict", "headroom", "audit"])
+@pytest.mark.parametrize("command", ["usage", "check", "predict", "headroom", "audit", "compile"])
 def test_a_snapshot_may_be_compressed_or_come_from_stdin(command: str) -> None:
     arguments = {
         "usage": ("--policies", "policy.yaml"),
         "check": ("pod.yaml", "--policies", "policy.yaml"),
         "audit": ("--policies", "policy.yaml"),
+        "compile": ("policy.yaml",),
     }.get(command, ("pod.yaml",))
     content = Path("snapshot.json").read_bytes()
     Path("members.gz").write_bytes(gzip.compress(content[:100]) + gzip.compress(content[100:]))
@@ -317,6 +318,7 @@ def test_stdin_is_not_both_the_snapshot_and_the_manifests() -> None:
         (("usage", "--policies", "policy.yaml", "--snapshot", "snapshot.json"), "UsageList"),
         (("usage", "--policies", "policy.yaml", "--explain", "gpus", "--snapshot", "snapshot.json"), "ConsumerList"),
         (("audit", "--policies", "policy.yaml", "--snapshot", "snapshot.json"), "AuditReport"),
+        (("compile", "policy.yaml", "--gaps"), "GapList"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -71,6 +71,13 @@ def test_a_workload_over_the_free_quota_is_warned_how_many_pods_wait() -> None:
     assert list_warnings(create_fixture(gpus(8, 5)), workload(2, replicas=3)) == [f"3 6 {GPUS} hard=8 free=3 2 TG208"]
 
 
+def test_a_quota_that_is_compiled_from_a_cap_gives_no_second_warning() -> None:
+    compiled = gpus(4, 0, name="tallygate-gpus")
+    compiled["metadata"]["labels"] = {"tallygate.dev/compiled-from": "NamespaceCap", "tallygate.dev/policy": "gpus"}
+    (warning,) = list_warnings(create_fixture(compiled, text=CAP), workload(2, replicas=3))
+    assert "TG204" in warning
+
+
 def test_a_change_is_warned_only_about_its_growth() -> None:
     full = create_fixture(gpus(8, 8))
     old = workload(2, replicas=3)

@@ -54,9 +54,10 @@ def create_unregistered() -> WebhookConfiguration:
     return msgspec.convert({"metadata": metadata}, WebhookConfiguration)
 
 
-def quota(hard: dict[str, str], **spec: Any) -> ResourceQuota:
+def quota(hard: dict[str, str], *, labels: dict[str, str] | None = None, **spec: Any) -> ResourceQuota:
     """Return a ResourceQuota of team-a."""
-    whole = {"metadata": {"name": "team", "namespace": "team-a"}, "spec": {"hard": hard, **spec}}
+    metadata = {"name": "team", "namespace": "team-a", "labels": labels or {}}
+    whole = {"metadata": metadata, "spec": {"hard": hard, **spec}}
     return msgspec.json.decode(msgspec.json.encode(whole), type=ResourceQuota)
 
 

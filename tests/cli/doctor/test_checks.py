@@ -81,6 +81,12 @@ def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expecte
             "cap_limits": create_cap_limits(),
         },
         {"quotas": (quota({"requests.nvidia.com/gpu": "9"}),), "cap_limits": create_cap_limits(whole=False)},
+        {
+            "quotas": (
+                quota({"requests.nvidia.com/gpu": "9"}, labels={"tallygate.dev/compiled-from": "NamespaceCap"}),
+            ),
+            "cap_limits": create_cap_limits(),
+        },
         {"quotas": (quota({"limits.cpu": "2000m", "pods": "5"}),), "cap_limits": create_cap_limits()},
         {"other_configurations": (create_other_configuration("aa"), create_other_configuration("zz"))},
         {"device_classes": {"gpu": "nvidia.com/gpu", "nic": ""}, "policies": cluster_cases.parse_caps()},

@@ -5,12 +5,12 @@ An object is a tree of JSON values, as it is printed and applied.
 
 from typing import Any, Final
 
+from tallygate.policy.model import COMPILED_FROM_LABEL
+
 CompiledObject = dict[str, Any]
 """An object of Kubernetes as JSON values: apiVersion, kind, metadata and spec."""
 
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
-COMPILED_FROM_LABEL: Final = "tallygate.dev/compiled-from"
-"""The label that each compiled object has, and no other object: the kind of its policy."""
 POLICY_LABEL: Final = "tallygate.dev/policy"
 """The label with the name of the policy: at most 63 characters, by the rule for names of policies."""
 DIGEST_ANNOTATION: Final = "tallygate.dev/digest"

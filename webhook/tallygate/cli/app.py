@@ -68,6 +68,9 @@ def completion(ctx: click.Context, shell: str) -> None:
         "audit": framework.LazyCommand(
             "tallygate.cli.audit.command", "Evaluate the stored objects of a cluster.", _ADMINS
         ),
+        "compile": framework.LazyCommand(
+            "tallygate.cli.compile.command", "Print objects that enforce policies while no gate answers.", _ADMINS
+        ),
         "schema": framework.LazyCommand(
             "tallygate.cli.schema_files", "Print the JSON schema of policies, or of scenarios.", _ADMINS
         ),

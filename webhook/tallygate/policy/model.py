@@ -46,6 +46,9 @@ API_VERSION = f"{POLICY_GROUP}/v1alpha1"
 CLAIM_KINDS = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
 """The kinds with claims for devices."""
 
+COMPILED_FROM_LABEL = f"{POLICY_GROUP}/compiled-from"
+"""The label of each object that is compiled from a policy (`tallygate.backstop`), with the kind of the policy."""
+
 REASON_ANNOTATION = "tallygate.dev/why"
 """The annotation with the administrator's reason."""
 

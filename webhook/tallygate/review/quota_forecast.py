@@ -24,6 +24,7 @@ from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.rule_codes import CLAIMS_OVER_QUOTA, WORKLOAD_OVER_QUOTA
 from tallygate.objects import core
+from tallygate.policy.model import COMPILED_FROM_LABEL
 from tallygate.review import claim_forecast
 from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, multiply, sum_pod_sets
 from tallygate.review.cap_messages import CLAIMS_WAIT
@@ -71,8 +72,11 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
     is_advertised: Callable[[str], bool]
 
     def list_quotas(self, namespace: str) -> Sequence[core.ResourceQuota]:
-        """Return the quotas of a namespace; none if they are unknown."""
-        return self.quotas.list_quotas(namespace) or ()
+        """Return the quotas of a namespace without those that are compiled from caps; none if they are unknown.
+
+        The cap itself decides what its quota would, and rejects no less.
+        """
+        return [quota for quota in self.quotas.list_quotas(namespace) or () if not _is_compiled(quota)]
 
     def list_quotas_of_claims(self, pod: core.Pod, namespace: str) -> Sequence[core.ResourceQuota]:
         """Return the quotas that count the claims which controllers make for a pod, if a user creates it."""
@@ -290,6 +294,10 @@ def _read_amounts(quantities: core.ResourceList | None, read: Callable[[str, Qua
 
 def _describe_quota(quota: core.ResourceQuota) -> str:
     return f"quota {_get_name(quota)} of this namespace"
+
+
+def _is_compiled(quota: core.ResourceQuota) -> bool:
+    return COMPILED_FROM_LABEL in ((quota.metadata.labels if quota.metadata else None) or {})
 
 
 def _get_name(quota: core.ResourceQuota) -> str:

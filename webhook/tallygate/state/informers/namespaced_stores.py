@@ -88,7 +88,7 @@ class QuotaStore(NamespacedStore[ObjectRecord[bytes]]):
     """All quotas as of its revision."""
 
     def list_quotas(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        """Decode and return the quotas of a namespace: name, spec and status."""
+        """Decode and return the quotas of a namespace: name, labels, spec and status."""
         return tuple(_QUOTA_DECODER.decode(record.content) for record in self.list_records(namespace))
 
 
@@ -96,7 +96,7 @@ QUOTA_CODEC = create_codec(
     "/api/v1/resourcequotas",
     ResourceQuota,
     "quota",
-    lambda quota: _QUOTA_ENCODER.encode(keep_metadata(quota)),
+    lambda quota: _QUOTA_ENCODER.encode(keep_metadata(quota, "labels")),
     is_namespaced=True,
 )
 
