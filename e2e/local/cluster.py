@@ -1,16 +1,20 @@
 """The local control plane as a whole: started, waited for, used by kubectl, and stopped."""
 
+import json
 import os
+import signal
 import ssl
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
+from uuid import uuid4
 
 from e2e.api import api
 from e2e.local import launches
@@ -20,8 +24,35 @@ from e2e.local.credentials import Credentials
 from e2e.local.ports import free_ports
 from e2e.waiting import until
 
+_SECOND = "kube-apiserver-2"
 _READY_WITHIN = 120.0  # seconds; a busy machine with two cores needs ten
 _KUBECTL_WITHIN = 360.0  # seconds; some wait for minutes
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """An API server of a cluster, with the kubeconfig of an administrator for it."""
+
+    component: Component
+    kubeconfig: Path
+    _is_ready: Callable[[], bool]
+
+    def start(self) -> None:
+        """Start it again after it was ended, and wait until it is ready.
+
+        Raises:
+            ClusterError: if it is not ready in time.
+        """
+        self.component.start()
+        self.until_ready()
+
+    def until_ready(self) -> None:
+        """Wait until it is ready.
+
+        Raises:
+            ClusterError: if it ended, or is not ready in time.
+        """
+        until(f"{self.component.name} is ready", self._is_ready, _READY_WITHIN, self.component.log_end)
 
 
 class LocalCluster:
@@ -77,6 +108,36 @@ class LocalCluster:
         """Variables of kubectl beside the user's own."""
         return self._environment
 
+    @contextmanager
+    def run_second_server(self, etcd_proxy: Callable[[int], int] = lambda port: port) -> Iterator[ApiServer]:
+        """Run another API server with the same etcd for as long as the block runs, and yield it when it is ready.
+
+        No other component uses it. It may end, or stand still, in the block. `etcd_proxy` returns the port by which it
+        reaches the port of etcd.
+
+        Raises:
+            ClusterError: if it does not become ready in time.
+        """
+        folder = self.folder / f"{_SECOND}-{uuid4().hex[:8]}"
+        folder.mkdir()
+        ports = replace(self._ports, etcd=etcd_proxy(self._ports.etcd), apiserver=free_ports(1)[0])
+        arguments = (*self._apiserver_arguments, *self._feature_gates)
+        launch = launches.apiserver(self._programs, folder, ports, self._credentials, arguments)
+        content = json.loads(self.kubeconfig.read_text())
+        for each in content["clusters"]:
+            each["cluster"]["server"] = launches.server(ports)
+        kubeconfig = folder / "admin.kubeconfig"
+        kubeconfig.touch(mode=0o600)
+        kubeconfig.write_text(json.dumps(content))
+        component = Component(replace(launch, name=_SECOND), folder, {**self._environment, "KUBECONFIG": ""})
+        server = ApiServer(component, kubeconfig, partial(self._are_ready, (component,)))
+        try:
+            server.until_ready()
+            yield server
+        finally:
+            component.signal(signal.SIGCONT)
+            component.stop()
+
     def restart_api_server(self) -> None:
         """Kill the API server, start it again, and wait until all are ready.
 
@@ -115,8 +176,9 @@ class LocalCluster:
         )
 
     def _start(self, built: Programs, ends: ExitStack) -> None:
-        ports = launches.Ports(*free_ports(len(launches.Ports.__annotations__)))
-        credentials = Credentials(self.folder / "credentials", launches.server(ports))
+        self._programs = built
+        self._ports = ports = launches.Ports(*free_ports(len(launches.Ports.__annotations__)))
+        self._credentials = credentials = Credentials(self.folder / "credentials", launches.server(ports))
         self.kubeconfig = credentials.kubeconfig("admin.kubeconfig", "tallygate-admin", "system:masters")
         self.kubectl_program = self._link_kubectl(built)
         # Whatever a program keeps in its user's home goes with the cluster.

@@ -19,8 +19,13 @@ from tallygate.admission.match_conditions import (
 )
 from tallygate.policy.model import NamespaceCap, PolicySet
 
-PROPAGATION_SECONDS: Final = 10.0
-"""The longest time from the write of a webhook configuration until every API server has it: its watch is that late."""
+PROPAGATION_SECONDS: Final = 45.0
+"""The longest time from the write of a webhook configuration until every API server acts by it.
+
+It takes milliseconds as a rule. An API server has a connection to etcd of its own for each resource, and notices within
+40 s that one is silent: it sends a ping after 30 s, and waits for 10 s (keepaliveTime and keepaliveTimeout in
+k8s.io/apiserver pkg/storage/storagebackend/factory/etcd3.go, v1.37). The rest is for the next connection.
+"""
 
 REACHES: Final = ("every-pod", "named", "waiting")
 """The kinds of policies by what API servers ask about for them."""
