@@ -1,5 +1,8 @@
 """Cases around the gate: its permissions, the quotas of namespaces, and opaque resource names."""
 
+from tallygate.backstop.compilation import compile_policies
+from tallygate.backstop.compiled_objects import CompiledObject
+from tallygate.backstop.resource_quotas import ObservedCluster
 from tallygate.cli.doctor.api_types import LabelledNamespace
 from tallygate.cli.doctor.facts import OpaqueNameUser
 from tallygate.policy.model import PolicySet
@@ -11,18 +14,27 @@ from tests.cli.doctor.fact_changes import (
     WARN,
     Cases,
     change_first_replica,
+    change_webhook,
     create_cap_limits,
     exclude_permissions,
     quota,
 )
-from tests.cli.doctor.healthy_gate import list_namespaces, with_check
+from tests.cli.doctor.healthy_gate import NOW, list_namespaces, with_check
 
 
 def parse_caps(hard: str = "{nvidia.com/gpu: 4}", **spec: str) -> PolicySet:
     """Return the cap with this limit and other fields of its spec."""
     fields = "".join(f"  {name}: {text}\n" for name, text in spec.items())
     head = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: gpus}\nspec:\n"
-    return parse_policies(f"{head}  namespaces: {{include: [team-a]}}\n  hard: {hard}\n{fields}")
+    namespaces = "" if "namespaces" in spec else "  namespaces: {include: [team-a]}\n"
+    return parse_policies(f"{head}{namespaces}  hard: {hard}\n{fields}")
+
+
+def compile_caps(gpus: str, *namespaces: str) -> tuple[CompiledObject, ...]:
+    """Return the objects of a cap with this limit, in team-a and further namespaces, as they are stored."""
+    names = {name: dict[str, str]() for name in ("team-a", *namespaces)}
+    policies = parse_caps(f"{{nvidia.com/gpu: {gpus}}}", namespaces=f"{{include: [{', '.join(names)}]}}")
+    return tuple(compile_policies(policies, ObservedCluster(names), NOW).objects)
 
 
 PUBLISHED = parse_policies(
@@ -73,6 +85,19 @@ CASES: Cases = {
     "a quota above a cap": (
         {"quotas": (quota({"limits.cpu": "3"}),), "cap_limits": create_cap_limits()},
         {"quotas": WARN},
+    ),
+    "a compiled quota is missing, other or surplus": (
+        {"compiled_objects": (*compile_caps("3"), *compile_caps("4", "team-z")), "policies": parse_caps()},
+        {"backstop": WARN},
+    ),
+    "webhooks that fail open without compiled objects": (
+        {**change_webhook("validate", "validate.tallygate.dev", failurePolicy="Ignore"), "policies": parse_caps()},
+        {"failure-policy": WARN, "backstop": WARN},
+    ),
+    "compiled objects cannot be listed": ({"compiled_objects": UNAVAILABLE}, {"backstop": UNKNOWN}),
+    "compiled objects of unknown policies": (
+        {"compiled_objects": compile_caps("4"), "policies": UNAVAILABLE},
+        {"backstop": UNKNOWN, "workload-kinds": UNKNOWN},
     ),
     "quotas cannot be listed": ({"quotas": UNAVAILABLE}, {"quotas": UNKNOWN}),
     "caps are unknown": ({"cap_limits": UNAVAILABLE}, {"quotas": UNKNOWN}),

@@ -88,6 +88,7 @@ def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expecte
             "cap_limits": create_cap_limits(),
         },
         {"quotas": (quota({"limits.cpu": "2000m", "pods": "5"}),), "cap_limits": create_cap_limits()},
+        {"compiled_objects": cluster_cases.compile_caps("4"), "policies": cluster_cases.parse_caps()},
         {"other_configurations": (create_other_configuration("aa"), create_other_configuration("zz"))},
         {"device_classes": {"gpu": "nvidia.com/gpu", "nic": ""}, "policies": cluster_cases.parse_caps()},
         {"published_devices": 8, "policies": cluster_cases.BY_ALLOCATION},

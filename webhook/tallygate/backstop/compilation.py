@@ -49,6 +49,11 @@ class Difference:
     difference: DifferenceKind
     path: str = ""
 
+    @property
+    def is_surplus(self) -> bool:
+        """Whether the policies give no such object."""
+        return self.difference is DifferenceKind.SURPLUS
+
     def __str__(self) -> str:
         place = f" in {self.namespace}" if self.namespace else ""
         path = f": {self.path}" if self.path else ""

@@ -18,7 +18,7 @@ from tallygate.cli.sources.snapshot_file import create_no_namespaces_error, read
 from tallygate.cluster import kinds
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.state_builder import StateBuilder
-from tallygate.kube.api_errors import ApiError
+from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.kube.pagination import PAGE_SIZE, list_raw_pages
 from tallygate.objects.admission_registration import WebhookConfiguration
@@ -40,6 +40,22 @@ _COMPILED_LISTS: Final = {
     ),
 }
 """The API version and kind of the objects that may be compiled, which items of a list do not have, by its path."""
+
+
+class _StoredMeta(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _StoredObject(msgspec.Struct, frozen=True):
+    """The parts of a stored object that are compared."""
+
+    metadata: _StoredMeta
+    spec: dict[str, Any] = {}
+
+
+_DECODER: Final = msgspec.json.Decoder(_StoredObject)
 
 
 def read_observed_cluster(client_config: ClientConfig, excluded_namespaces: Iterable[str]) -> ObservedCluster:
@@ -115,9 +131,9 @@ def list_compiled_objects(client: ApiClient) -> list[CompiledObject]:
     for path, (api_version, kind) in _COMPILED_LISTS.items():
         try:
             for page in list_raw_pages(client.get, path, PAGE_SIZE, None, {"labelSelector": COMPILED_FROM_LABEL}):
-                for raw in page:
-                    content: dict[str, Any] = msgspec.json.decode(raw)
-                    objects.append({**content, "apiVersion": api_version, "kind": kind})
-        except ApiError as error:
+                stored = (msgspec.to_builtins(_DECODER.decode(raw)) for raw in page)
+                objects += ({"apiVersion": api_version, "kind": kind, **content} for content in stored)
+        except (ApiError, ValueError, RecursionError) as failure:
+            error = failure if isinstance(failure, ApiError) else ApiError(ApiErrorReason.UNREADABLE, str(failure))
             raise ListError(f"{path.rpartition('/')[2]} cannot be listed at {client.server}: {error}", error) from error
     return objects

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tallygate.accounting.amounts import Amounts
 from tallygate.admission.self_registration import is_left_to_gate
 from tallygate.admission.workload_resources import WorkloadResource, find_resource
+from tallygate.backstop.compiled_objects import CompiledObject
 from tallygate.cli.doctor import api_types
 from tallygate.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
 from tallygate.objects.admission_registration import WebhookConfiguration
@@ -183,7 +184,7 @@ class GateFacts:
     `policies` are the given ones, else those that the gate mounts.
     `device_classes` has the extended resource of each class of devices, empty if it has none. `published_devices` is
     the number of devices in ResourceSlices, None if no cap needs them. `limit_records` are the annotations that set
-    limits as gates admitted them.
+    limits as gates admitted them. `compiled_objects` are those of `tallygate compile` that were applied.
     """
 
     now: datetime
@@ -214,6 +215,7 @@ class GateFacts:
     limit_records: LimitRecords | Unavailable = field(default_factory=dict)
     network_policies: tuple[api_types.GateNetworkPolicy, ...] | Unavailable = ()
     workloads: WorkloadFacts = WorkloadFacts()
+    compiled_objects: tuple[CompiledObject, ...] | Unavailable = ()
 
     def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:
         """Yield the gate's configurations that exist, with the kind as kubectl names it."""

@@ -22,6 +22,8 @@ from tallygate.accounting.names import OPAQUE_PREFIX
 from tallygate.admission.cap_index import CapIndex, get_cap_name
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.admission.workload_resources import ServedResources
+from tallygate.backstop.compiled_objects import CompiledObject
+from tallygate.cli.compile.cluster_objects import list_compiled_objects
 from tallygate.cli.doctor import api_types, facts, probe
 from tallygate.cli.doctor.certificate_chain import fetch_served_certificate as shown_at
 from tallygate.cli.doctor.doctor_client import DoctorClient
@@ -282,10 +284,7 @@ class _Gatherer:
             self._request.cluster_options,
             _find_service_account(self._deployment),
         )
-        lease = self._api.get_object(
-            f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}",
-            api_types.LeaderLease,
-        )
+        lease = self._get_lease()
         policies = self._request.policies or read_mounted_policies(self._api, self._namespace, self._deployment)
         known = None if isinstance(policies, facts.Unavailable) else policies
         caps, kinds = (None, ()) if known is None else (CapIndex(known, datetime.now(UTC)), known.workload_kinds)
@@ -321,8 +320,13 @@ class _Gatherer:
             published_devices=self._lists.count_published_devices(caps),
             limit_records=self._read_limit_records(),
             network_policies=self._list_network_policies(),
+            compiled_objects=self._list_compiled_objects(),
             workloads=read_workload_facts(self._client, (*KNOWN_KINDS, *kinds)),
         )
+
+    def _get_lease(self) -> api_types.LeaderLease | facts.Unavailable | None:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}"
+        return self._api.get_object(path, api_types.LeaderLease)
 
     def _get_configuration(self, kind: str) -> WebhookConfiguration | facts.Unavailable | None:
         return self._api.get_object(f"{CONFIGURATIONS_PATH}/{kind}s/{self._request.name}", WebhookConfiguration)
@@ -331,6 +335,12 @@ class _Gatherer:
         try:
             return read_limit_records(self._client, self._namespace)
         except TallygateError as error:
+            return facts.Unavailable(str(error))
+
+    def _list_compiled_objects(self) -> tuple[CompiledObject, ...] | facts.Unavailable:
+        try:
+            return tuple(list_compiled_objects(self._client))
+        except ListError as error:
             return facts.Unavailable(str(error))
 
     def _list_other_configurations(self) -> tuple[WebhookConfiguration, ...] | facts.Unavailable:

@@ -13,7 +13,11 @@ from tallygate.admission.request import CREATE, UPDATE, Phase
 from tallygate.admission.self_registration import is_left_to_gate
 from tallygate.admission.webhook_configuration import get_workload_webhook_name
 from tallygate.admission.workload_resources import WorkloadResource
+from tallygate.backstop.compilation import Difference, compare_objects, compile_policies
+from tallygate.backstop.resource_quotas import ObservedCluster
+from tallygate.cli.compile.cluster_objects import ALWAYS_EXCLUDED, list_excluded_names
 from tallygate.cli.doctor import check_result
+from tallygate.cli.doctor.api_types import LabelledNamespace
 from tallygate.cli.doctor.facts import (
     MUTATING,
     VALIDATING,
@@ -23,11 +27,13 @@ from tallygate.cli.doctor.facts import (
     ServedKind,
     Unavailable,
 )
-from tallygate.cli.doctor.webhook_match import ExpectedConfigurations, RequestKind, has_webhook_for
+from tallygate.cli.doctor.webhook_match import ExpectedConfigurations, RequestKind, has_webhook_for, is_called_for_pods
 from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.objects.core import ResourceQuota
 from tallygate.policy import limit_annotations
 from tallygate.policy.model import COMPILED_FROM_LABEL, NamespaceCap
+
+_IGNORE = "Ignore"
 
 
 @check_result.check(
@@ -108,6 +114,58 @@ def _list_hard_limits(quota: ResourceQuota) -> Iterator[tuple[str, str, int]]:
             yield key, counted, round_down_to_unit(counted, Quantity.from_json(raw))
         except QuantityError:
             continue  # an API server stores no invalid quantity
+
+
+@check_result.check(
+    "backstop",
+    "The objects that are compiled from the policies are as these are",
+    "WARN: a compiled object is missing, other or surplus, or webhooks for pods have Ignore and no compiled object "
+    "exists; UNKNOWN: compiled objects, namespaces or policies cannot be read",
+)
+def check_backstop(facts: GateFacts) -> check_result.CheckResult:
+    applied = facts.compiled_objects
+    if isinstance(applied, Unavailable):
+        return check_result.create_unknown(f"compiled objects cannot be listed: {applied.reason}")
+    opens = [webhook for _, configuration in facts.list_configurations() for webhook in configuration.webhooks]
+    fails_open = any(is_called_for_pods(webhook) and webhook.failure_policy == _IGNORE for webhook in opens)
+    if not (applied or fails_open):
+        return check_result.create_pass("no object is compiled from the policies, and the webhooks fail closed")
+    if isinstance(facts.policies, Unavailable) or isinstance(facts.namespaces, Unavailable):
+        unknown = [facts.policies, facts.namespaces]
+        reasons = [each.reason for each in unknown if isinstance(each, Unavailable)]
+        return check_result.create_unknown(f"the objects to compile are unknown: {'; '.join(reasons)}")
+    compiled = compile_policies(facts.policies, _observe_cluster(facts, facts.namespaces), facts.now).objects
+    differences = compare_objects(compiled, applied)
+    if not differences:
+        return check_result.create_pass(f"{len(compiled)} compiled objects, and all are as the policies")
+    commands = [_format_compilation(facts)] if any(not each.is_surplus for each in differences) else []
+    commands += (_format_deletion(facts, difference) for difference in differences if difference.is_surplus)
+    if not applied:
+        reason = f"no object is compiled from the policies: {len(differences)} would enforce a part of them"
+        return check_result.create_warning(f"the webhooks have failurePolicy Ignore, and {reason}", *commands)
+    names = check_result.format_names(list(map(str, differences)))
+    return check_result.create_warning(f"compiled objects differ from the policies: {names}", *commands)
+
+
+def _observe_cluster(facts: GateFacts, namespaces: Iterable[LabelledNamespace]) -> ObservedCluster:
+    excluded = [*ALWAYS_EXCLUDED, facts.location.namespace]
+    if isinstance(facts.validating, WebhookConfiguration):
+        excluded += list_excluded_names(facts.validating)
+    return ObservedCluster(
+        {namespace.name: namespace.labels for namespace in namespaces},
+        None if isinstance(facts.device_classes, Unavailable) else facts.device_classes,
+        frozenset(excluded),
+    )
+
+
+def _format_compilation(facts: GateFacts) -> str:
+    command = check_result.format_tallygate(facts.location, "compile")
+    return f"{command} | {check_result.format_kubectl(facts.location, 'apply', '--filename=-')}"
+
+
+def _format_deletion(facts: GateFacts, difference: Difference) -> str:
+    options = [f"--namespace={difference.namespace}"] if difference.namespace else []
+    return check_result.format_kubectl(facts.location, "delete", difference.kind.lower(), difference.name, *options)
 
 
 @check_result.check(
