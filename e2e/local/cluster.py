@@ -109,11 +109,13 @@ class LocalCluster:
         return self._environment
 
     @contextmanager
-    def run_second_server(self, etcd_proxy: Callable[[int], int] = lambda port: port) -> Iterator[ApiServer]:
+    def run_second_server(
+        self, etcd_proxy: Callable[[int], int] = lambda port: port, arguments: Sequence[str] = ()
+    ) -> Iterator[ApiServer]:
         """Run another API server with the same etcd for as long as the block runs, and yield it when it is ready.
 
         No other component uses it. It may end, or stand still, in the block. `etcd_proxy` returns the port by which it
-        reaches the port of etcd.
+        reaches the port of etcd. `arguments` are further ones of this API server.
 
         Raises:
             ClusterError: if it does not become ready in time.
@@ -121,7 +123,7 @@ class LocalCluster:
         folder = self.folder / f"{_SECOND}-{uuid4().hex[:8]}"
         folder.mkdir()
         ports = replace(self._ports, etcd=etcd_proxy(self._ports.etcd), apiserver=free_ports(1)[0])
-        arguments = (*self._apiserver_arguments, *self._feature_gates)
+        arguments = (*self._apiserver_arguments, *self._feature_gates, *arguments)
         launch = launches.apiserver(self._programs, folder, ports, self._credentials, arguments)
         content = json.loads(self.kubeconfig.read_text())
         for each in content["clusters"]:

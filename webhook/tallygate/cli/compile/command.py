@@ -11,6 +11,7 @@ from tallygate.backstop.compilation import Compilation, Difference, compare_obje
 from tallygate.backstop.compiled_objects import CompiledObject
 from tallygate.backstop.gaps import Gap
 from tallygate.backstop.resource_quotas import ObservedCluster, list_assumed_resources
+from tallygate.backstop.static_manifests import create_registration_policy, create_static_manifests
 from tallygate.cli import framework
 from tallygate.cli.compile import cluster_objects
 from tallygate.cli.connection import Connection
@@ -26,6 +27,7 @@ from tallygate.policy.model import PolicySet
 from tallygate.policy.parse import MAX_FILE_BYTES
 
 _TABLE, _YAML, _JSON = framework.DATA_FORMATS[0], "yaml", "json"
+_GROUP_PREFIX = "group:"
 _GAPS = tables.Columns[Gap](
     tables.Column("POLICY", "policy", is_named_once=True),
     tables.Column("SUBJECT", "subject"),
@@ -49,11 +51,29 @@ _DIFFERENCES = tables.Columns[Difference](
         ("tallygate compile policies/", "without a cluster: for the namespaces that caps include by name"),
         ("tallygate compile policies/ --gaps", "what no object can enforce"),
         ("tallygate compile policies/ --check", "whether the cluster of your kubeconfig has them, as in CI"),
+        (
+            "tallygate compile policies/ --static --may-change-registration group:platform > tallygate.yaml",
+            "a file for the API server itself",
+        ),
     ),
 )
 @files_options("[FILE|FOLDER|-]...", "A policy file, a folder of them, or - for stdin.")
 @click.option("--check", is_flag=True, help="Compare with the objects in the cluster; exit code 1 when they differ.")
 @click.option("--gaps", is_flag=True, help="Print the gaps, and no objects.")
+@click.option(
+    "--static",
+    "is_static",
+    is_flag=True,
+    help="Print what an API server of Kubernetes 1.37 loads from files at its start: policies, and no ResourceQuotas.",
+)
+@click.option(
+    "--may-change-registration",
+    "registrars",
+    metavar="USER",
+    multiple=True,
+    help="With --static: add a policy that lets only this user, or with group: before the name this group, change or "
+    "delete the gate's webhook configurations; may be given several times. Name the gate's own ServiceAccount too.",
+)
 @click.option(
     "--exempt-namespace",
     "exempt_namespaces",
@@ -80,6 +100,8 @@ def compile(  # noqa: A001, PLR0913 -- the command's name; one argument for each
     *,
     check: bool,
     gaps: bool,
+    is_static: bool,
+    registrars: tuple[str, ...],
     exempt_namespaces: tuple[str, ...],
     connection: Connection,
     snapshot: Path | None,
@@ -101,8 +123,10 @@ def compile(  # noqa: A001, PLR0913 -- the command's name; one argument for each
     Exit codes: 0 printed, 1 --check found differences, 2 a usage error, or the cluster cannot be read.
     """
     require_one_source(connection, snapshot)
-    if check and (gaps or snapshot):
-        raise framework.UsageError("--check compares with a cluster; it takes neither --gaps nor --snapshot")
+    if check and (gaps or snapshot or is_static):
+        raise framework.UsageError("--check compares with a cluster; it takes neither --gaps, --static nor --snapshot")
+    if registrars and not is_static:
+        raise framework.UsageError("--may-change-registration needs --static: a policy of the API could be deleted too")
     if output == _TABLE and not (gaps or check):
         raise framework.UsageError("-o table needs --gaps or --check: objects are printed as yaml or json")
     policies = _load_policies(paths, filenames, connection, snapshot)
@@ -114,8 +138,9 @@ def compile(  # noqa: A001, PLR0913 -- the command's name; one argument for each
     if gaps:
         _GAPS.print_list("Gap", compilation.gaps, output or _TABLE)
         return
-    _print_objects(compilation.objects, output or _YAML)
-    for line in _describe_compilation(compilation, cluster):
+    objects = _create_manifests(compilation, policies, registrars) if is_static else compilation.objects
+    _print_objects(objects, output or _YAML)
+    for line in _describe_compilation(compilation, objects, cluster):
         click.echo(tables.escape_control(line), err=True)
 
 
@@ -190,15 +215,36 @@ def _print_objects(objects: Sequence[CompiledObject], output: str) -> None:
         tables.print_data(content, _YAML)
 
 
-def _describe_compilation(compilation: Compilation, cluster: ObservedCluster) -> Iterator[str]:
-    """Yield a line for each gap, the assumptions, and the numbers."""
+def _create_manifests(
+    compilation: Compilation, policies: PolicySet, registrars: Sequence[str]
+) -> Sequence[CompiledObject]:
+    """Return the static manifests, with the policy that protects the registration if users may change it.
+
+    Raises:
+        UsageError: if a user or group has no name.
+    """
+    groups = [name.removeprefix(_GROUP_PREFIX) for name in registrars if name.startswith(_GROUP_PREFIX)]
+    users = [name for name in registrars if not name.startswith(_GROUP_PREFIX)]
+    if not all((*groups, *users)):
+        raise framework.UsageError("--may-change-registration: write the name of a user, or group: and that of a group")
+    protection = create_registration_policy(users, groups, policies.digest) if registrars else []
+    return [*create_static_manifests(compilation.objects), *protection]
+
+
+def _describe_compilation(
+    compilation: Compilation, objects: Sequence[CompiledObject], cluster: ObservedCluster
+) -> Iterator[str]:
+    """Yield a line for each gap, the assumptions, and the numbers of the printed objects and of those left out."""
     for gap in compilation.gaps:
         extent = "enforced in part" if gap.is_looser else "not enforced"
         yield f"gap: {gap.policy}: {gap.subject}: {extent}: {gap.reason}"
-    if cluster.resources_by_class is None and (assumed := list_assumed_resources(compilation.objects)):
+    omitted = sum(content["kind"] == "ResourceQuota" for content in compilation.objects)
+    if omitted and not any(content["kind"] == "ResourceQuota" for content in objects):
+        yield f"note: {omitted} ResourceQuota{'s' * (omitted != 1)} left out: an API server loads none from files"
+    elif cluster.resources_by_class is None and (assumed := list_assumed_resources(objects)):
         yield (
             f"note: no DeviceClass was read; it is assumed that none has one of these extended resources: "
             f"{', '.join(assumed)}"
         )
-    objects, gaps = len(compilation.objects), len(compilation.gaps)
-    yield f"{objects} object{'s' * (objects != 1)}, {gaps} gap{'s' * (gaps != 1)}"
+    gap_count = len(compilation.gaps)
+    yield f"{len(objects)} object{'s' * (len(objects) != 1)}, {gap_count} gap{'s' * (gap_count != 1)}"
