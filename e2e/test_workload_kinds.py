@@ -23,6 +23,7 @@ from e2e.waiting import until
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _NAME = "jobsets.jobset.x-k8s.io"
 _RESOURCE = "jobsets.v1alpha2.jobset.x-k8s.io"
+_DONGLE = "example.com/dongle"
 _WITHIN = 120.0
 _MAX_SECONDS = 10.0  # seconds from a served kind to its evaluation (docs/operate/install.md)
 _REFUSED = "spec.replicatedJobs[0].template.spec.template.spec.containers[0].resources.requests[example.com/dongle]"
@@ -65,14 +66,14 @@ def _is_served(cluster: Cluster) -> bool:
     return api(cluster.kubeconfig).ask("GET", "/apis/jobset.x-k8s.io/v1alpha2/jobsets").is_done
 
 
-def _template(dongles: str) -> Object:
-    amounts = {"example.com/dongle": dongles}
+def _template(amount: str, resource: str) -> Object:
+    amounts = {resource: amount}
     container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
     return {"spec": {"containers": [container]}}
 
 
-def _job_set(dongles: str) -> Object:
-    template = {"spec": {"template": _template(dongles)}}
+def _job_set(amount: str, resource: str) -> Object:
+    template = {"spec": {"template": _template(amount, resource)}}
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -81,9 +82,9 @@ def _job_set(dongles: str) -> Object:
     }
 
 
-def _create(cluster: Cluster, namespace: str, dongles: str) -> Answer:
+def _create(cluster: Cluster, namespace: str, amount: str, resource: str = _DONGLE) -> Answer:
     path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets"
-    return api(cluster.kubeconfig).ask("POST", path, _job_set(dongles))
+    return api(cluster.kubeconfig).ask("POST", path, _job_set(amount, resource))
 
 
 def _rejects_fraction(cluster: Cluster, namespace: str) -> bool:
@@ -114,6 +115,19 @@ def test_a_kind_is_evaluated_soon_after_it_is_served_and_stops_nothing_when_it_i
 
 def _list_webhooks(cluster: Cluster) -> list[Object]:
     return [each for path in CONFIGURATIONS.values() for each in api(cluster.kubeconfig).get(path)["webhooks"]]
+
+
+def test_a_workload_without_devices_needs_no_gate(site: Site, registering_gate: GateProcess, namespace: str) -> None:
+    """Read the names in the text of the object: those of Kubernetes concern no shipped rule."""
+    cluster, gate = site.cluster, registering_gate
+    api(cluster.kubeconfig).create(_DEFINITIONS, _DEFINITION)
+    until("the kind is registered", lambda: "workloads" in read_registration(gate), _WITHIN, gate.log)
+    until("a fraction is rejected", partial(_rejects_fraction, cluster, namespace), _WITHIN, gate.log)
+    gate.stop()
+    plain = [_create(cluster, namespace, "1", name).is_done for name in ("cpu", "memory")]
+    asked = [_create(cluster, namespace, "1", name).is_done for name in (_DONGLE, "hugepages-2Mi")]
+    gate.start()
+    assert (plain, asked) == ([True, True], [False, False])
 
 
 def test_an_update_that_leaves_spec_and_labels_needs_no_gate(
@@ -147,7 +161,7 @@ def test_a_scale_request_is_evaluated_as_that_of_a_deployment(
     gate.write_policies({**SHIPPED_FILES, "cap.yaml": _CAP.format(namespace=namespace)})
     api(cluster.kubeconfig).create(_DEFINITIONS, _GROUPS)
     until("the kind is registered", lambda: "workloads" in read_registration(gate), _WITHIN, gate.log)
-    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": _template("1")}}
+    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": _template("1", _DONGLE)}}
     path = f"/apis/leaderworkerset.x-k8s.io/v1/namespaces/{namespace}/leaderworkersets"
     groups = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": {"name": "groups"}}
     api(cluster.kubeconfig).create(path, groups | {"spec": spec})

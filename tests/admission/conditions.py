@@ -1,8 +1,10 @@
 """Match conditions and namespace selectors of webhooks, evaluated as an API server does.
 
-The conditions are evaluated by this project's own CEL.
+The conditions are evaluated by this project's own CEL, which has no `format`: the text of an object is written here.
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -23,7 +25,9 @@ from tallygate.objects.meta import LabelSelector
 MAX_COST = 1_000_000
 """The cost of one expression (PerCallLimit in k8s.io/apiserver pkg/apis/cel, v1.36)."""
 
-_VARIABLES = ("object", "oldObject", "request")
+_VARIABLES = ("object", "oldObject", "request", "text")
+_TEXT = re.compile(r"'%s'\.format\(\[\[(?P<fields>.*?)\]\]\)")
+_FIELD = re.compile(r"(?P<object>object|oldObject)(?:\.\?(?P<name>\w+)|\[\?\"(?P<key>[^\"]+)\"\])\.orValue\(null\)")
 
 
 @lru_cache(maxsize=1024)
@@ -36,13 +40,32 @@ def _compile(expression: str) -> tuple[Step, int]:
 
 def evaluate_condition(expression: str, request: Mapping[str, Any]) -> tuple[bool, int]:
     """Return whether a condition is true for a request, and its cost; a failure is an error of the test."""
-    step, places = _compile(expression)
-    variables = map(_convert, (request["object"], request.get("oldObject"), request))
+    step, places = _compile(_TEXT.sub("text", expression))
+    found = _TEXT.search(expression)
+    text = _write_text(found["fields"], request) if found is not None else ""
+    variables = map(_convert, (request["object"], request.get("oldObject"), request, text))
     run = Run([*variables], places - len(_VARIABLES), MAX_COST)
     value = step(run)
     run.check()
     assert type(value) is bool, value
     return value, run.cost
+
+
+def _write_text(fields: str, request: Mapping[str, Any]) -> str:
+    """Return the text of the fields of objects, as `format` of cel-go writes them in a list."""
+    values = [
+        (request.get(field["object"]) or {}).get(field["name"] or field["key"]) for field in _FIELD.finditer(fields)
+    ]
+    return _format_value(values)
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, dict):
+        entries = sorted(f"{json.dumps(key, ensure_ascii=False)}:{_format_value(item)}" for key, item in value.items())
+        return f"{{{', '.join(entries)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_format_value, value))}]"
+    return f"{value:.6f}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
 class AskedWebhook(NamedTuple):

@@ -112,7 +112,8 @@ _IMPLIED = st.builds(
 )
 
 
-def _name(kind: str, specs: list[Object]) -> list[Object]:
+def name_policies(kind: str, specs: list[Object]) -> list[Object]:
+    """Return policies of a kind with these specs, each with a name."""
     return [
         {
             "apiVersion": "tallygate.dev/v1alpha1",
@@ -126,9 +127,9 @@ def _name(kind: str, specs: list[Object]) -> list[Object]:
 
 POLICIES = st.builds(
     lambda rules, caps, implied: (
-        *_name("ResourceRule", rules),
-        *_name("NamespaceCap", caps),
-        *_name("ImpliedRequest", implied),
+        *name_policies("ResourceRule", rules),
+        *name_policies("NamespaceCap", caps),
+        *name_policies("ImpliedRequest", implied),
     ),
     st.lists(_RULES, max_size=2),
     st.lists(_CAPS, max_size=2) | st.lists(_CAPS, min_size=3, max_size=5),
@@ -151,18 +152,19 @@ _NAMES = st.sampled_from(
         "pod.alpha.kubernetes.io/opaque-int-resource-bananas",
     ]
 )
-_AMOUNTS = st.dictionaries(_NAMES, st.sampled_from(["1", "2", "500m"]), max_size=2)
-_RESOURCES = st.fixed_dictionaries({}, optional={"requests": _AMOUNTS, "limits": _AMOUNTS})
+AMOUNTS = st.dictionaries(_NAMES, st.sampled_from(["1", "2", "500m"]), max_size=2)
+"""Amounts of resources."""
+_RESOURCES = st.fixed_dictionaries({}, optional={"requests": AMOUNTS, "limits": AMOUNTS})
 _CONTAINERS = st.lists(
     st.builds(lambda resources: {"name": "c", "image": "x:1", "resources": resources}, _RESOURCES), max_size=2
 ).map(lambda listed: [{**container, "name": f"c{number}"} for number, container in enumerate(listed)])
-_POD_SPECS = st.fixed_dictionaries(
+POD_SPECS = st.fixed_dictionaries(
     {"containers": _CONTAINERS.filter(bool)},
     optional={
         "initContainers": _CONTAINERS.map(
             lambda listed: [{**container, "name": f"i{number}"} for number, container in enumerate(listed)]
         ),
-        "overhead": _AMOUNTS,
+        "overhead": AMOUNTS,
         "resources": st.fixed_dictionaries({}, optional={"requests": st.just({"cpu": "1"})}),
         "priorityClassName": st.sampled_from(["high", "low"]),
         "resourceClaims": st.sampled_from(
@@ -173,12 +175,14 @@ _POD_SPECS = st.fixed_dictionaries(
         ),
     },
 )
+"""Specs of pods."""
 _QUOTA_AMOUNTS = st.dictionaries(
     st.sampled_from(["pods", "cpu", "requests.nvidia.com/gpu", "limits.cpu", "Bad_Name!", "count/jobs.batch"]),
     st.sampled_from(["1", "1500m"]),
     max_size=2,
 )
-_ANNOTATIONS = st.sampled_from([{}, {}, {"note": "x"}, {"gpu-fraction": "0.5"}, {"gpu-memory": "2000"}])
+ANNOTATIONS = st.sampled_from([{}, {}, {"note": "x"}, {"gpu-fraction": "0.5"}, {"gpu-memory": "2000"}])
+"""Annotations of pods."""
 
 
 def _create(version: str, kind: str, spec: Any, annotations: Object | None = None) -> Object:
@@ -211,11 +215,11 @@ def draw_objects(kind: str) -> st.SearchStrategy[Object]:
         case "LimitRange":
             return st.builds(
                 lambda amounts, field: _create("v1", kind, {"limits": [{"type": "Container", field: amounts}]}),
-                _AMOUNTS,
+                AMOUNTS,
                 st.sampled_from(["max", "min", "default"]),
             )
         case _:
-            return st.builds(_create_workload, st.just(kind), _POD_SPECS, _ANNOTATIONS, st.integers(0, 3))
+            return st.builds(_create_workload, st.just(kind), POD_SPECS, ANNOTATIONS, st.integers(0, 3))
 
 
 _KINDS = ("Deployment", "DaemonSet", "Job", "CronJob", "PodTemplate", "ReplicationController", "LimitRange")

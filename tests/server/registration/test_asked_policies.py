@@ -3,6 +3,7 @@
 from typing import Any
 
 from tallygate.admission.match_conditions import compute_digest
+from tallygate.gate.asked_policies import PROPAGATION_SECONDS
 from tallygate.policy.model import PolicySet
 from tests.admission.case import parse_policies
 from tests.server.registration.memory_registration import Gate, MemoryRegistrationStore
@@ -45,21 +46,21 @@ def test_a_new_installation_asks_about_the_policies(gate: Gate, store: MemoryReg
     assert read_listed(store) == list_digests(FIRST)
 
 
-def test_a_cap_is_asked_about_once_the_stored_registration_has_it_for_ten_seconds(
+def test_a_cap_is_asked_about_once_every_api_server_has_the_stored_registration(
     gate: Gate, store: MemoryRegistrationStore
 ) -> None:
     """Count from the first run that reads what the leader has written."""
     gate.policies = FIRST
     gate.register()
     gate.run(5)
-    gate.run(10)
+    gate.run(PROPAGATION_SECONDS)
     gate.policies = BOTH
     first, second = BOTH.caps
     for is_listed, is_asked in ((False, False), (False, False), (True, False), (True, False), (True, True)):
         assert gate.asked.is_asked(first)
         assert gate.asked.is_asked(second) is is_asked
         assert gate.asked.list_waiting() == (() if is_listed else ("b",))
-        gate.run(5)
+        gate.run(PROPAGATION_SECONDS / 2)
         assert "team-b" in read_condition(store)
 
 
@@ -68,7 +69,7 @@ def test_a_cap_that_was_dropped_and_added_again_begins_again(gate: Gate, store: 
     gate.policies = FIRST
     gate.register()
     gate.run(5)
-    gate.run(10)
+    gate.run(PROPAGATION_SECONDS)
     (cap,) = FIRST.caps
     assert gate.asked.is_asked(cap)
     for stored in store.stored.values():
@@ -77,7 +78,7 @@ def test_a_cap_that_was_dropped_and_added_again_begins_again(gate: Gate, store: 
         annotations["tallygate.dev/asked-policies"] = f"{digest}:{int(number) + 2}"
     gate.asked.read_again()
     assert not gate.asked.is_asked(cap)
-    gate.run(10)
+    gate.run(PROPAGATION_SECONDS)
     assert gate.asked.is_asked(cap)
 
 
@@ -134,7 +135,7 @@ def test_a_cap_whose_selector_changes_is_asked_about_again(gate: Gate) -> None:
     gate.policies = LABELLED
     gate.register()
     gate.run(5)
-    gate.run(10)
+    gate.run(PROPAGATION_SECONDS)
     (cap,) = LABELLED.caps
     assert gate.asked.is_asked(cap)
     gate.policies = parse_policies(BY_LABEL % ("gold", "silver"))
@@ -142,7 +143,7 @@ def test_a_cap_whose_selector_changes_is_asked_about_again(gate: Gate) -> None:
     assert not gate.asked.is_asked(cap)
     gate.run(5)
     gate.run(5)
-    assert gate.asked.find_asked_since(cap) == gate.seconds + 10
+    assert gate.asked.find_asked_since(cap) == gate.seconds + PROPAGATION_SECONDS
 
 
 def test_a_dropped_cap_stays_while_the_record_has_it(gate: Gate, store: MemoryRegistrationStore) -> None:

@@ -39,6 +39,15 @@ from tallygate.admission.namespace_sets import (
     subtract_all,
 )
 from tallygate.admission.request import Phase
+from tallygate.admission.workload_texts import (
+    CLAIMS,
+    GPU_ANNOTATIONS,
+    NATIVE_NAMES,
+    PATCHES,
+    create_name_tests,
+    create_text_condition,
+    estimate_text_cost,
+)
 from tallygate.policy.matching import FAMILY_PATTERNS, matches_resource
 from tallygate.policy.model import CLAIM_KINDS, Checks, Equality, ImpliedRequest, NamespaceCap, PolicySet, ResourceRule
 from tallygate.policy.selectors import NamespaceSelector
@@ -59,13 +68,11 @@ An API server compares every request, of whatever kind, with the selector of eve
 for each. A change of the registration compiles the conditions of all of them.
 """
 
-# Names that Kubernetes has; hugepages and attachable volumes have rare ones, which make a condition true.
-_NATIVE_NAMES = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
 _DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 EXTENDED_NAME = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
 """A pattern of the names of extended resources, and of some of Kubernetes with a domain."""
 _IS_MALFORMED = (
-    f"(!(n in {json.dumps(list(_NATIVE_NAMES))}) && (!n.matches('{EXTENDED_NAME}') || n.contains('kubernetes.io/')"
+    f"(!(n in {json.dumps(list(NATIVE_NAMES))}) && (!n.matches('{EXTENDED_NAME}') || n.contains('kubernetes.io/')"
     " || n.startsWith('requests.')))"
 )
 _HAS_DOMAIN = "n.contains('/')"
@@ -123,14 +130,17 @@ class _Interest(NamedTuple):
     """The objects about which one policy has something to say, in its `scope` of kinds and namespaces.
 
     `always` is the condition of the objects about which it may have something to say whatever they request, `names` are
-    tests of names `n` of which an object has to request one, and `pods` tests of the pod or template `t`. `namespaces`
-    are those whose labels the policy selects.
+    tests of names `n` of which an object has to request one, and `pods` tests of the pod or template `t`. `texts` are
+    tests of the text `s` of a workload of another project, and `text_names` of one with names that Kubernetes lacks.
+    `namespaces` are those whose labels the policy selects.
     """
 
     scope: str
     always: str = NOTHING
     names: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    text_names: tuple[str, ...] = ()
     namespaces: NamespaceSet = EVERY_NAMESPACE
 
 
@@ -217,7 +227,8 @@ class MatchConditions:
     def create(self, phase: Phase, part: Part, subjects: Sequence[str] = ("object",)) -> PartConditions:
         """Return the conditions of webhooks; `EVERYTHING` if one has none, `NOTHING` if it need not exist.
 
-        `subjects` are the variables with objects of which one has to pass: `object`, and `oldObject` of updates.
+        `subjects` are the variables with objects of which one has to pass: `object`, and `oldObject` of updates. For
+        workloads of other projects they are the selections of the fields with their pods.
         """
         if self._asks_everything:
             return PartConditions(EVERYTHING)
@@ -227,7 +238,7 @@ class MatchConditions:
             case Part.SCALES:
                 return self._of_caps.create(_create_scope)
             case Part.WORKLOADS:
-                return self._by_phase[phase].create(_create_scope)
+                return self._by_phase[phase].create(lambda interests: _create_workloads(interests, subjects))
             case Part.NAMESPACED:
                 return self._by_phase[phase].create(lambda interests: _create_namespaced(interests, subjects))
 
@@ -321,7 +332,8 @@ def join_conditions(first: str, second: str) -> str:
     """Return the condition that is true if one of both is; the first one itself if it was joined with the second."""
     is_joined = first.startswith(f"({second} || ") or first.endswith(f" || {second})")
     joined = first if is_joined else join_any((first, second))
-    return _limit(joined) if 2 * estimate_cost(joined) <= _MAX_COST else EVERYTHING
+    cost = 2 * estimate_cost(joined) + estimate_text_cost(joined)
+    return _limit(joined) if cost <= _MAX_COST else EVERYTHING
 
 
 def compute_digest(policy: AskingPolicy) -> str:
@@ -369,6 +381,18 @@ def _create_namespaced(interests: Sequence[_Interest], subjects: Sequence[str]) 
     return join_any((always, f"[{', '.join(subjects)}].exists(o, [{_TEMPLATE}].exists(t, {test}))"))
 
 
+def _create_workloads(interests: Sequence[_Interest], selections: Sequence[str]) -> str:
+    """Return the condition of workloads of other projects, by the text of the fields that the selections have."""
+    wide = _create_scope(interest for interest in interests if EVERYTHING in interest.texts)
+    others = [interest for interest in interests if EVERYTHING not in interest.texts]
+    texts, names = (
+        [join_all((scope, test)) for test, scope in _group_scopes(others, list_tests)]
+        for list_tests in (lambda interest: interest.texts, lambda interest: interest.text_names)
+    )
+    condition = create_text_condition(selections, _create_scope(others), texts, join_any(names))
+    return join_any((wide, condition)) if estimate_text_cost(condition) <= _MAX_COST else _create_scope(interests)
+
+
 def estimate_cost(names: str) -> int:
     """Return the most that a test of the names of one object costs: a pattern is most of it.
 
@@ -397,7 +421,8 @@ def _includes(rule: ResourceRule, kind: str) -> bool:
 
 
 def _find_implied_interest(request: ImpliedRequest) -> _Interest:
-    return _select(request.match.namespaces, _Interest(format_namespaces(request.match.namespaces), always=_HAS_PODS))
+    interest = _Interest(format_namespaces(request.match.namespaces), always=_HAS_PODS, texts=(EVERYTHING,))
+    return _select(request.match.namespaces, interest)
 
 
 def _drop_nodes(rule: ResourceRule) -> ResourceRule:
@@ -418,7 +443,18 @@ def _find_rule_interest(rule: ResourceRule, *, gives_devices: bool) -> _Interest
         always.append(_MAKES_PODS)
     tests = [] if names == NOTHING else [names, join_all((_IS_QUOTA, _HAS_DOMAIN))]
     scope = join_all((format_namespaces(rule.match.namespaces), _format_kinds(rule.match.kinds)))
-    interest = _Interest(scope, join_any(always), tuple(tests), (_HAS_CLAIMS,) if is_about_nodes else ())
+    is_wide = {_HAS_PODS, _MAKES_PODS} & {*always} or (
+        names != NOTHING and _is_about_each_name(checks) and _matches_native_name(rule.resources)
+    )
+    texts = () if names == NOTHING else (PATCHES,)
+    interest = _Interest(
+        scope,
+        join_any(always),
+        tuple(tests),
+        pods=(_HAS_CLAIMS,) if is_about_nodes else (),
+        texts=(EVERYTHING,) if is_wide else (*texts, CLAIMS) if is_about_nodes else texts,
+        text_names=() if names == NOTHING else create_name_tests(rule.resources),
+    )
     return _select(rule.match.namespaces, interest)
 
 
@@ -428,17 +464,25 @@ def _create_rule_test(patterns: Sequence[str], checks: Checks) -> str:
     Its checks without a value are those of countable resources, which have a domain.
     """
     named = _create_pattern_test(patterns)
-    equality = checks.requests_equal_limits
-    demands = (checks.whole_quantity, checks.per_container, checks.per_pod, checks.advertised, checks.schedulable)
-    if any(demands) or equality not in {None, Equality.IGNORE}:
+    if _is_about_each_name(checks):
         return named
-    is_about_countable = checks.whole_quantity is None or equality is None
+    is_about_countable = checks.whole_quantity is None or checks.requests_equal_limits is None
     if not is_about_countable and not checks.well_formed_name:
         return NOTHING
     if all("/" in pattern or pattern in FAMILY_PATTERNS for pattern in patterns if not pattern.startswith("!")):
         return named
     of_names = (_HAS_DOMAIN if is_about_countable else NOTHING, _IS_MALFORMED if checks.well_formed_name else NOTHING)
     return join_all((join_any(of_names), named))
+
+
+def _is_about_each_name(checks: Checks) -> bool:
+    """Return whether checks concern every name that a rule has, not only those with a domain, or malformed ones."""
+    demands = (checks.whole_quantity, checks.per_container, checks.per_pod, checks.advertised, checks.schedulable)
+    return any(demands) or checks.requests_equal_limits not in {None, Equality.IGNORE}
+
+
+def _matches_native_name(patterns: tuple[str, ...]) -> bool:
+    return any(matches_resource(patterns, name) for name in NATIVE_NAMES)
 
 
 def _create_pattern_test(patterns: Sequence[str]) -> str:
@@ -469,7 +513,15 @@ def _find_cap_interest(cap: NamespaceCap, *, gives_devices: bool) -> _Interest:
     of_classes = _HAS_DOMAIN if has_classes else f"n.startsWith({quote(DEVICE_CLASS_PREFIX)})"
     tests = (*format_globs("n", sorted(names)), of_classes) if names or has_classes else ()
     pods = (_HAS_CLAIMS, *((_HAS_GPU_ANNOTATIONS,) if reads_annotations else ()))
-    interest = _Interest(format_namespaces(cap.namespaces), join_any(always), tests, pods)
+    is_wide = len(always) > 1
+    interest = _Interest(
+        format_namespaces(cap.namespaces),
+        join_any(always),
+        tests,
+        pods,
+        texts=(EVERYTHING,) if is_wide else (PATCHES, CLAIMS, *((GPU_ANNOTATIONS,) if reads_annotations else ())),
+        text_names=(EVERYTHING,) if has_classes else create_name_tests((*sorted(names), f"{DEVICE_CLASS_PREFIX}*")),
+    )
     return _select(cap.namespaces, interest, cap.group_by)
 
 

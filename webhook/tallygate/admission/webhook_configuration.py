@@ -71,7 +71,6 @@ _ASKED: Mapping[str, tuple[Part, tuple[str, ...]]] = {
     "updates": (Part.NAMESPACED, ("object", "oldObject")),
     "nodes": (Part.NODES, ()),
     "scales": (Part.SCALES, ()),
-    WORKLOAD_WEBHOOK: (Part.WORKLOADS, ()),
 }  # by the first part of a webhook's name; namespaces, and annotations that set limits, concern caps in other ways
 _CLUSTER_SCOPED = frozenset({("", "Node")})
 _NAMESPACED = frozenset(BUILT_IN_TARGETS) - _CLUSTER_SCOPED
@@ -206,7 +205,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
         if workload_resources:
             created.append(_create_workload_webhook(phase, failure_policy, excluded, workload_resources))
         if conditions is not None:
-            created = [each for webhook in created for each in _add_conditions(webhook, conditions, phase)]
+            created = [*_add_conditions(created, conditions, phase, workload_resources)]
         return tuple(
             replace(
                 webhook,
@@ -230,14 +229,19 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
 
 
 def _add_conditions(
-    webhook: admission_registration.Webhook, conditions: MatchConditions, phase: Phase
+    webhooks: Iterable[admission_registration.Webhook],
+    conditions: MatchConditions,
+    phase: Phase,
+    resources: Sequence[WorkloadResource],
 ) -> Iterator[admission_registration.Webhook]:
-    """Yield a webhook with the conditions of the policies, if it is about objects that they concern."""
-    name = webhook.name.removesuffix(f"{phase}.{_DOMAIN}").removesuffix(".")
-    if name in _ASKED:
-        yield from _set_conditions(webhook, conditions.create(phase, *_ASKED[name]))
-    else:
-        yield webhook
+    """Yield webhooks with the conditions of the policies, if they are about objects that these concern."""
+    parts = {**_ASKED, WORKLOAD_WEBHOOK: (Part.WORKLOADS, _list_selections(resources, of_pods=True))}
+    for webhook in webhooks:
+        name = webhook.name.removesuffix(f"{phase}.{_DOMAIN}").removesuffix(".")
+        if name in parts:
+            yield from _set_conditions(webhook, conditions.create(phase, *parts[name]))
+        else:
+            yield webhook
 
 
 def _set_conditions(
@@ -443,8 +447,7 @@ def _create_workload_webhook(
 
     Their controllers update them often, and some of these resources have no subresource for the status.
     """
-    selections = dict.fromkeys(_format_selection(field) for resource in resources for field in resource.fields)
-    changes = "".join(f" || object{selection} != oldObject{selection}" for selection in selections)
+    changes = "".join(f" || object{selection} != oldObject{selection}" for selection in _list_selections(resources))
     condition = f"request.operation != 'UPDATE'{changes} || {_LABELS_CHANGE}"
     return admission_registration.Webhook(
         get_workload_webhook_name(phase),
@@ -453,6 +456,12 @@ def _create_workload_webhook(
         match_conditions=(admission_registration.MatchCondition("changes-what-is-judged", condition),),
         rules=_list_workload_rules(resources),
     )
+
+
+def _list_selections(resources: Iterable[WorkloadResource], *, of_pods: bool = False) -> tuple[str, ...]:
+    """Return the selections in CEL of the fields of resources; those `of_pods` are not in the metadata."""
+    fields = dict.fromkeys(field for resource in resources for field in resource.fields)
+    return tuple(_format_selection(field) for field in fields if not (of_pods and field[0] == "metadata"))
 
 
 def _format_selection(field: TopField) -> str:
