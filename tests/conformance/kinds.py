@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from tests.conformance import (
+    admission_policy,
     claim,
     created_pod,
     device_selector,
@@ -22,6 +23,7 @@ from tests.conformance.case import Case, Outcome
 Compare = Callable[[Case], Outcome]
 
 KINDS: Mapping[str, Compare] = {
+    "admission policy": admission_policy.compare,
     "claim": claim.compare,
     "created pod": created_pod.compare,
     "device selector": device_selector.compare,
@@ -55,6 +57,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("pod", frozenset({"pod", "answer"})),
     ("node", frozenset({"node", "answer"})),
     ("resourcequota", frozenset({"quota", "answer"})),
+    ("admission policy", frozenset({"policies", "namespaceLabels", "request", "answer"})),
     ("match condition", frozenset({"webhooks", "labels", "request", "answer"})),
     ("device selector", frozenset({"expression", "devices", "answer"})),
 )

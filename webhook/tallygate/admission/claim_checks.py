@@ -33,12 +33,18 @@ from tallygate.policy.matching import matches_class_name, matches_device_class, 
 from tallygate.policy.model import AllocationMode, AmountBounds, DeviceChecks, ResourceRule
 from tallygate.policy.selectors import Subjects
 
-_CLAIM_CONTROLLERS = frozenset(
+CLAIM_CONTROLLERS = frozenset(
     {"system:serviceaccount:kube-system:resource-claim-controller", "system:kube-controller-manager"}
 )
 """The users of the controller that creates claims from templates, with and without credentials of its own."""
 
-_TEMPLATE_KIND = "ResourceClaimTemplate"
+TEMPLATE_KIND = "ResourceClaimTemplate"
+SELECTOR_ADVICE = (
+    "the request selects devices by their class alone: add a selector, as in "
+    """cel: {expression: 'device.driver == "gpu.example.com"'}"""
+)
+"""The sentence about a device request without a selector."""
+
 _MAX_SHOWN_LENGTH = 100
 _MAX_SHOWN_CLASSES = 3
 _NO_USERS = Subjects()
@@ -172,11 +178,7 @@ def _find_failures(
         message = f"{subject} request admin access to these devices: remove adminAccess"
         yield "adminAccess", _create_failure(ADMIN_ACCESS_NOT_ALLOWED, Reason.FORBIDDEN, "true", message)
     if checks.selectors and not alternative.request.selectors:
-        message = (
-            "the request selects devices by their class alone: add a selector, as in "
-            """cel: {expression: 'device.driver == "gpu.example.com"'}"""
-        )
-        yield "selectors", _create_failure(SELECTOR_MISSING, Reason.REQUIRED, "", message)
+        yield "selectors", _create_failure(SELECTOR_MISSING, Reason.REQUIRED, "", SELECTOR_ADVICE)
 
 
 def _is_admin_access_denied(rule: ResourceRule, checks: DeviceChecks, user: UserInfo) -> bool:
@@ -188,8 +190,8 @@ def _is_admin_access_denied(rule: ResourceRule, checks: DeviceChecks, user: User
         return False
     if checks.admin_access == _NO_USERS:
         return True
-    checks_templates = rule.match.kinds is None or _TEMPLATE_KIND in rule.match.kinds
-    return bool(user.name) and not (checks_templates and user.name in _CLAIM_CONTROLLERS)
+    checks_templates = rule.match.kinds is None or TEMPLATE_KIND in rule.match.kinds
+    return bool(user.name) and not (checks_templates and user.name in CLAIM_CONTROLLERS)
 
 
 def _check_amounts(

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.backstop.admission_policies import create_admission_policies
 from tallygate.backstop.compiled_objects import MANAGED_BY_LABEL, POLICY_LABEL, CompiledObject
 from tallygate.backstop.gaps import Gap
 from tallygate.backstop.resource_quotas import ObservedCluster, create_resource_quotas
@@ -66,7 +67,8 @@ def compile_policies(policies: PolicySet, cluster: ObservedCluster, now: datetim
     Overrides of caps that have ended at `now` give no limit (`create_resource_quotas`).
     """
     quotas, quota_gaps = create_resource_quotas(policies, cluster, now)
-    return Compilation(quotas, quota_gaps)
+    admission_policies, rule_gaps = create_admission_policies(policies, sorted(cluster.excluded_namespaces))
+    return Compilation([*quotas, *admission_policies], sorted((*quota_gaps, *rule_gaps)))
 
 
 def compare_objects(compiled: Iterable[CompiledObject], applied: Iterable[CompiledObject]) -> list[Difference]:

@@ -23,6 +23,8 @@ NAME_PREFIX: Final = "tallygate-"
 def create_metadata(name: str, policy_kind: str, policy_name: str, digest: str, namespace: str = "") -> CompiledObject:
     """Return the metadata of a compiled object; one without a namespace is of the cluster.
 
+    An object of several policies has no `policy_name`, and then no label with it.
+
     `policy_kind` is the kind of the document, such as `NamespaceCap`; `digest` is that of the policy set.
     """
     return {
@@ -31,7 +33,7 @@ def create_metadata(name: str, policy_kind: str, policy_name: str, digest: str, 
         "labels": {
             MANAGED_BY_LABEL: "tallygate",
             COMPILED_FROM_LABEL: policy_kind,
-            POLICY_LABEL: policy_name,
+            **({POLICY_LABEL: policy_name} if policy_name else {}),
         },
         "annotations": {DIGEST_ANNOTATION: digest},
     }

@@ -82,3 +82,46 @@ def encode_webhook(webhook: Webhook) -> dict[str, Any]:
     """Return a webhook as JSON values, without selectors and conditions that exclude nothing."""
     content = msgspec.json.decode(msgspec.json.encode(webhook))
     return {name: value for name, value in content.items() if name not in _OMITTED or value != _OMITTED[name]}
+
+
+class NamedExpression(msgspec.Struct, rename="camel", frozen=True):
+    """A variable or match condition of a ValidatingAdmissionPolicy: a CEL expression with a name."""
+
+    name: str
+    expression: str
+
+
+class Validation(msgspec.Struct, rename="camel", frozen=True):
+    """One validation: a request is denied if the `expression` is false, with the text of the message expression."""
+
+    expression: str
+    message: str = ""
+    message_expression: str = ""
+    reason: str = "Invalid"
+
+
+class MatchResources(msgspec.Struct, rename="camel", frozen=True):
+    """The requests that a policy or binding is about."""
+
+    namespace_selector: LabelSelector = LabelSelector()
+    object_selector: LabelSelector = LabelSelector()
+    resource_rules: tuple[WebhookRule, ...] = ()
+    match_policy: str = "Equivalent"
+
+
+class PolicySpec(msgspec.Struct, rename="camel", frozen=True):
+    """`spec` of a ValidatingAdmissionPolicy."""
+
+    match_constraints: MatchResources
+    variables: tuple[NamedExpression, ...]
+    validations: tuple[Validation, ...]
+    match_conditions: tuple[NamedExpression, ...] = ()
+    failure_policy: str = "Fail"
+
+
+class BindingSpec(msgspec.Struct, rename="camel", frozen=True):
+    """`spec` of a ValidatingAdmissionPolicyBinding."""
+
+    policy_name: str
+    validation_actions: tuple[str, ...]
+    match_resources: MatchResources = MatchResources()

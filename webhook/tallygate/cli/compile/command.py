@@ -109,16 +109,18 @@ def compile(  # noqa: A001, PLR0913 -- the command's name; one argument for each
 ) -> None:
     """Print objects of Kubernetes that enforce a part of the policies while no gate answers.
 
-    A cap gives a ResourceQuota for each of its namespaces. None of the objects denies what the gate allows. What they
-    cannot enforce, or only in part, is a gap: stderr has them with the reasons. All objects have the label
-    `tallygate.dev/compiled-from`, by which they are found and pruned.
+    A cap gives a ResourceQuota for each of its namespaces, and the rules of each enforcement give a
+    ValidatingAdmissionPolicy. None of the objects denies what the gate allows. What they cannot enforce, or only in
+    part, is a gap: stderr has them with the reasons. All objects have the label `tallygate.dev/compiled-from`, by which
+    they are found and pruned.
 
     Without files the policies are those of the gate in the cluster. The namespaces are those of the cluster if its
     policies are compiled, an option names it, or with --check, or those of the snapshot. Without both there are objects
     for the namespaces that a cap includes by name. Compile again when policies, namespaces, their labels or classes of
     devices change: --check shows that. Needed rights: list on namespaces and deviceclasses; get on the gate's
-    validating webhook configuration; with --check also list on resourcequotas. Without files also get on the gate's
-    webhook configurations, its Deployment and its ConfigMaps.
+    validating webhook configuration; with --check also list on resourcequotas, validatingadmissionpolicies and
+    validatingadmissionpolicybindings. Without files also get on the gate's webhook configurations, its Deployment and
+    its ConfigMaps.
 
     Exit codes: 0 printed, 1 --check found differences, 2 a usage error, or the cluster cannot be read.
     """
