@@ -30,7 +30,7 @@ class BoundCondition(NamedTuple):
 
 
 def list_bound_conditions(bounds: AmountBounds, m: str, is_exact: str) -> Iterator[BoundCondition]:
-    """Yield the bounds that can be said; `m` is an amount in thousandths, `is_exact` the condition that it is exact.
+    """Yield the bounds that can be written; `m` is an amount in thousandths, `is_exact` the condition that it is exact.
 
     An amount of zero violates none.
     """
@@ -49,16 +49,16 @@ def list_bound_conditions(bounds: AmountBounds, m: str, is_exact: str) -> Iterat
         )
 
 
-def find_unsaid_bounds(bounds: AmountBounds) -> Iterator[str]:
+def find_missing_bounds(bounds: AmountBounds) -> Iterator[str]:
     """Yield the bounds that no condition says: those beyond 64 bits, and multiples of a fraction of a thousandth."""
-    said = {name for name, _ in list_bound_conditions(bounds, "m", "true")}
+    written = {name for name, _ in list_bound_conditions(bounds, "m", "true")}
     given = {
         MIN: bounds.min is not None,
         MAX: bounds.max is not None,
         MULTIPLE_OF: bounds.multiple_of is not None,
         ONE_OF: bool(bounds.one_of),
     }
-    return (name for name, is_given in given.items() if is_given and name not in said)
+    return (name for name, is_given in given.items() if is_given and name not in written)
 
 
 def convert_to_milli(quantity: Quantity) -> int | None:
@@ -71,7 +71,7 @@ def format_nearest_multiples(unit: Quantity, m: str) -> str:
     """Return the text, in CEL, of the multiples of a unit below and above an amount in thousandths."""
     milli = convert_to_milli(unit)
     written = _UNIT.fullmatch(unit.canonical)
-    assert milli, unit  # noqa: S101  # the bound is said
+    assert milli, unit  # noqa: S101  # the bound is written
     assert written, unit  # noqa: S101  # a positive quantity
     number, suffix = int(written[1]), quote(written[2])
     below, above = f"string({m} / {milli} * {number}) + {suffix}", f"string(({m} / {milli} + 1) * {number}) + {suffix}"

@@ -179,10 +179,10 @@ VARIABLES: Final = {
 def format_total(lists: str, name: str) -> str:
     """Return the effective request of a pod for a name, in thousandths, by its lists.
 
-    It is 0 if it cannot be said: for a name of the pod level that only the containers request, where the pod level has
+    It is 0 if it has no form: for a name of the pod level that only the containers request, where the pod level has
     other amounts. Source: PodRequests in component-helpers resource/helpers.go, v1.36.
     """
-    amount = f"[quantity({_requested('h', name)})].map(q, {_AMOUNT})[0]"
+    amount = f"[quantity({_format_request('h', name)})].map(q, {_AMOUNT})[0]"
     sidecars = f"{lists}.filter(h, h.role == 'sidecar' && {_requests('h', name)})"
     running = f"{lists}.filter(h, h.role in ['container', 'sidecar'] && {_requests('h', name)}).map(h, {amount}).sum()"
     inits = f"{lists}.filter(h, h.role in ['init', 'sidecar'])"
@@ -213,7 +213,7 @@ def _requests(holder: str, name: str) -> str:
     return f"({name} in {holder}.requests || {name} in {holder}.limits)"
 
 
-def _requested(holder: str, name: str) -> str:
+def _format_request(holder: str, name: str) -> str:
     return f"{holder}.requests[?{name}].or({holder}.limits[?{name}]).orValue('0')"
 
 
@@ -225,7 +225,7 @@ def format_totals(condition: str) -> str:
     """
     total, old_total = format_total("variables.lists", "e.name"), format_total("variables.oldLists", "e.name")
     is_exact = (
-        f"variables.lists.all(h, !{_requests('h', 'e.name')} || [quantity({_requested('h', 'e.name')})]"
+        f"variables.lists.all(h, !{_requests('h', 'e.name')} || [quantity({_format_request('h', 'e.name')})]"
         f".all(q, [{_AMOUNT}].all(m, {_IS_EXACT})))"
     )
     is_first = f"variables.lists.filter(x, {_requests('x', 'e.name')})[0].place == h.place"

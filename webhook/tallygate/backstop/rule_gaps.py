@@ -1,10 +1,10 @@
-"""The parts of rules and implied requests that no admission policy says."""
+"""The parts of rules and implied requests that no admission policy has."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from tallygate.admission.kinds import BUILT_IN_TARGETS
-from tallygate.backstop.amount_bounds import MULTIPLE_OF, ONE_OF, find_unsaid_bounds
+from tallygate.backstop.amount_bounds import MULTIPLE_OF, ONE_OF, find_missing_bounds
 from tallygate.backstop.gaps import Gap
 from tallygate.backstop.object_variables import MAX_ENTRIES, MAX_LISTS, MAX_NAME_LENGTH
 from tallygate.backstop.rule_expressions import list_compiled_kinds
@@ -76,8 +76,8 @@ def _list_kind_gaps(rule: ResourceRule, subject: str) -> Iterator[Gap]:
 def _list_bound_gaps(subject: str, field: str, bounds: AmountBounds | None) -> Iterator[Gap]:
     if bounds is None:
         return
-    unsaid = sorted(find_unsaid_bounds(bounds))
-    for name in unsaid:
+    missing = sorted(find_missing_bounds(bounds))
+    for name in missing:
         reason = "An amount beyond 64 bits, or finer than a thousandth, cannot be compared in an expression."
         yield Gap(subject, f"checks.{field}.{name}", reason, is_looser=False)
     if field == "perClaim":
@@ -87,7 +87,7 @@ def _list_bound_gaps(subject: str, field: str, bounds: AmountBounds | None) -> I
         return
     given = {"min": bounds.min is not None, MULTIPLE_OF: bounds.multiple_of is not None, ONE_OF: bool(bounds.one_of)}
     for name, is_given in given.items():
-        if is_given and name not in unsaid:
+        if is_given and name not in missing:
             reason = "Amounts of 9e12 units or more, and fractions of amounts above 1e10, are not checked."
             yield Gap(subject, f"checks.{field}.{name}", reason, is_looser=True)
 
