@@ -49,13 +49,13 @@ def _read_name_and_pods(quota: ResourceQuota) -> tuple[str, int]:
     return quota.metadata.name, int(json.loads(bytes(quota.status.used["pods"])))
 
 
-def test_quotas_are_listed_by_namespace_with_spec_and_status() -> None:
+def test_quotas_are_listed_by_namespace_with_labels_spec_and_status() -> None:
     store = create_store(7, item("q", 3, 4), item("r", 5, 1), item("q", 6, 2, "b"))
     assert (count_pods(store), count_pods(store, "b"), count_pods(store, "c")) == ({"q": 4, "r": 1}, {"q": 2}, {})
     assert (store.revision, len(store)) == (7, 3)
     (quota,) = store.list_quotas("b")
     assert quota.spec is not None
-    assert (quota.spec.scopes, quota.metadata and quota.metadata.labels) == (["NotTerminating"], None)
+    assert (quota.spec.scopes, quota.metadata and quota.metadata.labels) == (["NotTerminating"], {"a": "b"})
 
 
 def test_quotas_follow_the_events_and_old_events_are_ignored() -> None:

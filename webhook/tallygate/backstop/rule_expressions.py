@@ -87,7 +87,7 @@ def list_compiled_kinds(rule: ResourceRule) -> list[str]:
 
 
 class RuleFindings(NamedTuple):
-    """The findings of a rule as a text of CEL, empty if there is none, and its highest cost, estimated."""
+    """The findings of a rule as a text of CEL, empty without any, and its highest cost, estimated."""
 
     text: str
     cost: int

@@ -76,7 +76,7 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
 
         The cap itself decides what its quota would, and rejects no less.
         """
-        return [quota for quota in self.quotas.list_quotas(namespace) or () if not _is_compiled(quota)]
+        return [quota for quota in self.quotas.list_quotas(namespace) or () if not is_compiled(quota)]
 
     def list_quotas_of_claims(self, pod: core.Pod, namespace: str) -> Sequence[core.ResourceQuota]:
         """Return the quotas that count the claims which controllers make for a pod, if a user creates it."""
@@ -283,6 +283,11 @@ def _is_surely_selected(
     return resource_quota.is_in_scope(spec, pod, is_across=is_across) is True
 
 
+def is_compiled(quota: core.ResourceQuota) -> bool:
+    """Return whether a quota is compiled from a cap, which decides the same while the gate answers."""
+    return COMPILED_FROM_LABEL in ((quota.metadata.labels if quota.metadata else None) or {})
+
+
 def _list_scopes(spec: core.ResourceQuotaSpec) -> frozenset[str | None]:
     expressions = (spec.scope_selector.match_expressions if spec.scope_selector else None) or ()
     return frozenset([*(spec.scopes or ()), *(expression.scope_name for expression in expressions)])
@@ -294,10 +299,6 @@ def _read_amounts(quantities: core.ResourceList | None, read: Callable[[str, Qua
 
 def _describe_quota(quota: core.ResourceQuota) -> str:
     return f"quota {_get_name(quota)} of this namespace"
-
-
-def _is_compiled(quota: core.ResourceQuota) -> bool:
-    return COMPILED_FROM_LABEL in ((quota.metadata.labels if quota.metadata else None) or {})
 
 
 def _get_name(quota: core.ResourceQuota) -> str:

@@ -63,7 +63,7 @@ def _convert(content: object) -> object:
 
 
 class AskedShare(NamedTuple):
-    """How many of all `pods` would be `asked` about, and how many of these by each policy alone.
+    """The number of `pods`, of those that would be `asked` about, and of these by each policy alone.
 
     `policies` has those that concern a pod, most first. They are counted in a part of the pods if `is_sampled`: there
     are very many policies and pods.

@@ -31,7 +31,8 @@ from tallygate.cli.doctor.webhook_match import ExpectedConfigurations, RequestKi
 from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.objects.core import ResourceQuota
 from tallygate.policy import limit_annotations
-from tallygate.policy.model import COMPILED_FROM_LABEL, NamespaceCap
+from tallygate.policy.model import NamespaceCap
+from tallygate.review.quota_forecast import is_compiled
 
 _IGNORE = "Ignore"
 
@@ -46,7 +47,7 @@ def check_quotas(facts: GateFacts) -> check_result.CheckResult:
         return check_result.create_unknown(f"ResourceQuotas cannot be listed: {facts.quotas.reason}")
     if isinstance(facts.cap_limits, Unavailable):
         return check_result.create_unknown(f"what caps allow cannot be seen: {facts.cap_limits.reason}")
-    unscoped = [quota for quota in facts.quotas if _is_unscoped(quota) and not _is_compiled(quota)]
+    unscoped = [quota for quota in facts.quotas if _is_unscoped(quota) and not is_compiled(quota)]
     results = [result for quota in unscoped for result in _compare_quota(facts, quota, facts.cap_limits)]
     return check_result.combine_results(
         results,
@@ -57,11 +58,6 @@ def check_quotas(facts: GateFacts) -> check_result.CheckResult:
 def _is_unscoped(quota: ResourceQuota) -> bool:
     """Return whether a quota has no scopes; with scopes it counts only some pods and cannot be compared."""
     return bool(quota.spec and not quota.spec.scopes and not quota.spec.scope_selector)
-
-
-def _is_compiled(quota: ResourceQuota) -> bool:
-    """Return whether a quota is compiled from a cap, to bound the same while no gate answers."""
-    return COMPILED_FROM_LABEL in ((quota.metadata.labels if quota.metadata else None) or {})
 
 
 def _compare_quota(
