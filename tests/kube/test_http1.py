@@ -1,14 +1,10 @@
 """Requests with a timeout of their own, as bytes on a real connection."""
 
-import socket
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from http.client import HTTPResponse
-from io import BytesIO
 from pathlib import Path
 from threading import Event
-from typing import cast
 
 import pytest
 
@@ -24,17 +20,6 @@ from tests.kube.raw_server import END, HEAD, Part, chunk, full_response, raw_ser
 
 SOON = 10.0
 PATH = "/api/v1/things/a"
-
-
-class _File:
-    """A socket that has received these bytes."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def makefile(self, _mode: str) -> BytesIO:
-        """Return the bytes as a file."""
-        return BytesIO(self._content)
 
 
 def failure(folder: Path, parts: Sequence[Part], timeout: float = SOON, max_bytes: int = 100) -> ApiError:
@@ -61,57 +46,6 @@ def test_a_request_is_sent_in_one_piece_and_its_response_has_the_headers_that_co
 def test_a_chunked_response_is_read(tmp_path: Path) -> None:
     with raw_server([HEAD, chunk(b"[1,"), chunk(b"2]"), END]) as server:
         assert ApiClient(load_config(server, tmp_path)).get(PATH, timeout=SOON) == Response(200, b"[1,2]")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[1]",
-        b"HTTP/1.1 200\r\ncontent-LENGTH:3 \r\netag:  a b\r\nVary: A\r\nVary: B\r\n\r\n[1]",
-        b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nConnection: Keep-Alive, Close\r\n\r\n{}{}",
-        b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n",
-        b"HTTP/1.1 304 Not Modified\r\nETag: a\r\nContent-Length: 3\r\n\r\n",
-        b"HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\n",
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
-        b"HTTP/1.0 200 OK\r\nDate: now\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}",
-        b"HTTP/1.1 200 OK\r\nA: b\nContent-Length: 2\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nA: b\r\n Content-Length: 3\r\nContent-Length: 2\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}}",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nA: " + b"a" * 30_000 + b"\r\nB: " + b"b" * 60_000 + b"\r\nContent-Length: 2\r\n\r\n{}",
-    ],
-)
-@pytest.mark.parametrize("size", [1_000_000, 7])
-def test_a_response_is_read_as_by_http_client(tmp_path: Path, content: bytes, size: int) -> None:
-    expected = HTTPResponse(cast("socket.socket", _File(content)))
-    expected.begin()
-    pieces = [content[start : start + size] for start in range(0, min(len(content), 700), size)]
-    with raw_server([*pieces, content[700:] if size < len(content) else b""]) as server:
-        response = ApiClient(load_config(server, tmp_path)).get(PATH, timeout=SOON)
-    headers = [expected.getheader(name) for name in ("Retry-After", "Date", "ETag")]
-    assert response == Response(
-        expected.status, expected.read(), float(headers[0]) if headers[0] else None, headers[1] or "", headers[2] or ""
-    )
-
-
-@pytest.mark.parametrize(("extra", "connections"), [(b"", 1), (b" ", 2)])
-def test_a_connection_is_used_again_if_nothing_follows_a_response(
-    tmp_path: Path, extra: bytes, connections: int
-) -> None:
-    answer, seen = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", set[int]()
-
-    def answer_next(connection: socket.socket) -> None:
-        seen.add(connection.fileno())
-        if connection.recv(65536):
-            connection.sendall(answer)
-
-    with raw_server([answer + extra, answer_next], [answer]) as server:
-        client = ApiClient(load_config(server, tmp_path))
-        for _ in range(2):
-            assert client.get(PATH, timeout=SOON) == Response(200, b"{}")
-        assert len(server.requests) == connections
-        client.close()
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,16 @@
 
 The write of a ledger is the longest part of a create under a cap. urllib3's pool takes three times as much time for a
 request as this module, and a ledger's write then takes a quarter longer (docs/design/performance.md). Each request
-leaves in one piece. A response with a length is read here, and any other one by http.client: that parses headers as
-those of a mail, which takes as long as all the rest of a request. The connections have the TLS configuration of the
-pool.
+leaves in one piece, and http.client reads the response. The connections have the TLS configuration of the pool.
 """
 
-import io
-import re
 import select
 import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 from weakref import finalize
 
@@ -27,13 +23,6 @@ from tallygate.kube.api_errors import ApiError, ApiErrorReason
 
 _MAX_IDLE_CONNECTIONS = 8  # connections; an idle one costs a socket here and in the API server
 _CHUNK_BYTES = 64 * 1024
-_RECORD_BYTES = 16 * 1024  # the most of a TLS record
-_MAX_HEAD_BYTES = 64 * 1024
-_HEAD_END = b"\r\n\r\n"
-_STATUS_LINE = re.compile(r"HTTP/1\.1 (?!204|304)([2-5][0-9]{2})(?: [^\r\n]*)?")  # without those that have no body
-_FIELD = re.compile(r"([-!#$%&'*+.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n]*)")  # RFC 9112, 5
-_LENGTH = re.compile(r"[0-9]{1,15}")
-_FRAMING = frozenset({"connection", "content-length", "transfer-encoding"})
 _TLS_ARGUMENTS = (
     "cert_reqs",
     "ca_certs",
@@ -94,7 +83,15 @@ class Http1Connections:
         try:
             polled.sock.settimeout(_compute_remaining(deadline))
             polled.sock.sendall(request)
-            result, is_reusable = _read_response(polled.sock, deadline, max_bytes)
+            response = HTTPResponse(polled.sock, method=method)
+            try:
+                response.begin()
+                content = _read_body(response, polled.sock, deadline, max_bytes)
+                is_reusable = not response.will_close
+                date, retry_after = response.getheader("Date"), response.getheader("Retry-After")
+                etag = response.getheader("ETag")
+            finally:
+                response.close()
         except TimeoutError as error:
             raise ApiError(
                 ApiErrorReason.TIMEOUT, f"the API server does not answer: {error}", detail=f"{error}"
@@ -104,7 +101,7 @@ class Http1Connections:
             raise ApiError(ApiErrorReason.RESET, message, detail=f"{error}") from None
         finally:
             self._release(polled, is_reusable=is_reusable)
-        return result
+        return Http1Result(response.status, content, retry_after, date, etag)
 
     def _encode_request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         target = f"{self._server.path}{target}"
@@ -158,118 +155,6 @@ def _compute_remaining(deadline: float) -> float:
     return max(deadline - time.monotonic(), 0.001)
 
 
-class _Head(NamedTuple):
-    """The head of a response with a length: its status and its headers, by their names in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    length: int
-
-
-class _ReadAhead(io.RawIOBase):
-    """The bytes of a response as a file: first those that were read before, then the rest from the socket."""
-
-    def __init__(self, received: bytes, sock: socket.socket) -> None:
-        super().__init__()
-        self._received = received
-        self._sock = sock
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        """Return the file that http.client reads, as a socket does."""
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # a writable buffer, as in io
-        """Read the next bytes into the buffer, and return their number; 0 at the end."""
-        if not self._received:
-            return self._sock.recv_into(buffer)
-        part = self._received[: len(buffer)]
-        self._received = self._received[len(part) :]
-        buffer[: len(part)] = part
-        return len(part)
-
-
-def _read_response(sock: socket.socket, deadline: float, max_bytes: int) -> tuple[Http1Result, bool]:
-    """Return a response, and whether the connection may be used again.
-
-    Raises:
-        OSError, HTTPException, ValueError: if it is incomplete, or not one of HTTP/1.
-        ApiError: if it is too large.
-    """
-    received = sock.recv(_RECORD_BYTES)
-    while _HEAD_END not in received and len(received) < _MAX_HEAD_BYTES:
-        sock.settimeout(_compute_remaining(deadline))
-        part = sock.recv(_RECORD_BYTES)
-        if not part:
-            break
-        received += part
-    text, _, content = received.partition(_HEAD_END)
-    head = _parse_head(text.decode("latin-1"))
-    if head is None:
-        return _read_other_response(_ReadAhead(received, sock), sock, deadline, max_bytes)
-    if head.length > max_bytes:
-        raise _create_size_error(max_bytes, head.status)
-    headers = head.headers
-    content += _read_rest(sock, deadline, head.length - len(content))
-    is_reusable = len(content) == head.length and "close" not in headers.get("connection", "").lower()
-    content = content[: head.length]
-    return Http1Result(
-        head.status, content, headers.get("retry-after"), headers.get("date"), headers.get("etag")
-    ), is_reusable
-
-
-def _read_rest(sock: socket.socket, deadline: float, missing: int) -> bytes:
-    chunks = list[bytes]()
-    while missing > 0:
-        sock.settimeout(_compute_remaining(deadline))
-        chunk = sock.recv(min(missing, _CHUNK_BYTES))
-        if not chunk:
-            raise ConnectionError("it was closed in the middle of an answer")
-        chunks.append(chunk)
-        missing -= len(chunk)
-    return b"".join(chunks)
-
-
-def _parse_head(text: str) -> _Head | None:
-    """Return the head of a response with a length; None of any other one."""
-    status_line, *lines = text.split("\r\n")
-    status = _STATUS_LINE.fullmatch(status_line)
-    if status is None:
-        return None
-    headers = dict[str, str]()
-    for line in lines:
-        field = _FIELD.fullmatch(line)
-        name = field[1].lower() if field else ""
-        if field is None or (name in _FRAMING and name in headers):
-            return None
-        headers.setdefault(name, field[2].rstrip(" \t"))
-    length = headers.get("content-length", "")
-    if "transfer-encoding" in headers or not _LENGTH.fullmatch(length):
-        return None
-    return _Head(int(status[1]), headers, int(length))
-
-
-def _read_other_response(
-    received: _ReadAhead, sock: socket.socket, deadline: float, max_bytes: int
-) -> tuple[Http1Result, bool]:
-    """Return a response by http.client, and whether the connection may be used again."""
-    response = HTTPResponse(cast("socket.socket", received))
-    try:
-        response.begin()
-        content = _read_body(response, sock, deadline, max_bytes)
-        headers = (response.getheader(name) for name in ("Retry-After", "Date", "ETag"))
-        return Http1Result(response.status, content, *headers), not response.will_close
-    finally:
-        response.close()
-
-
-def _create_size_error(max_bytes: int, status: int) -> ApiError:
-    return ApiError(ApiErrorReason.TOO_LARGE, f"an answer of more than {max_bytes} bytes", status=status)
-
-
 def _read_body(response: HTTPResponse, sock: socket.socket, deadline: float, max_bytes: int) -> bytes:
     chunks, length = list[bytes](), 0
     while True:
@@ -283,7 +168,9 @@ def _read_body(response: HTTPResponse, sock: socket.socket, deadline: float, max
         chunks.append(chunk)
         length += len(chunk)
         if length > max_bytes:
-            raise _create_size_error(max_bytes, response.status)
+            raise ApiError(
+                ApiErrorReason.TOO_LARGE, f"an answer of more than {max_bytes} bytes", status=response.status
+            )
     if response.length:
         raise ConnectionError("it was closed in the middle of an answer")
     return b"".join(chunks)
