@@ -31,8 +31,10 @@ def test_a_cap_is_asked_about_by_every_server_some_seconds_after_it_was_read() -
     asked = AskedPolicies(lambda: policies, clock.read)
     (cap,) = policies.caps
     assert asked.find_asked_since(cap) is None
+    assert asked.estimate_wait(cap) == PROPAGATION_SECONDS
     asked.update({compute_digest(cap): 1})
     clock.now += 3
+    assert asked.estimate_wait(cap) == PROPAGATION_SECONDS - 3
     asked.update({compute_digest(cap): 1})
     assert asked.find_asked_since(cap) == 100 + PROPAGATION_SECONDS
     assert not asked.is_asked(cap)

@@ -75,6 +75,11 @@ class AskedPolicies:
         digest = compute_digest(cap)
         return next((first + PROPAGATION_SECONDS for (listed, _), first in since.items() if listed == digest), None)
 
+    def estimate_wait(self, cap: NamespaceCap) -> float:
+        """Return the seconds until every API server asks about what a cap counts, also if it is not registered yet."""
+        now, since = self._monotonic(), self.find_asked_since(cap)
+        return PROPAGATION_SECONDS if since is None else max(since - now, 0.0)
+
     def list_waiting(self) -> tuple[str, ...]:
         """Return the names of the loaded policies that the stored registration does not ask about, sorted."""
         return tuple(sorted(policy.name for policy in self._find_waiting()))

@@ -58,15 +58,20 @@ class CapActivation:
     """The newness of caps, and the time at which ledgers that are not active are expected to be.
 
     `was_active` reads the record for the key of a cap. `unix_time` returns seconds of the Unix epoch, `in_flight_bound`
-    is B in seconds.
+    is B in seconds. `find_wait` returns the seconds until every API server asks about a cap, by its key (rule 14).
     """
 
     def __init__(
-        self, was_active: Callable[[str], bool], unix_time: Callable[[], float], in_flight_bound: float
+        self,
+        was_active: Callable[[str], bool],
+        unix_time: Callable[[], float],
+        in_flight_bound: float,
+        find_wait: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
         self._was_active = was_active
         self._unix_time = unix_time
         self._in_flight_bound = in_flight_bound
+        self._find_wait = find_wait
 
     def is_new(self, cap: str) -> bool:
         """Return whether a cap, by its key, was never active, by a read that begins now.
@@ -76,7 +81,10 @@ class CapActivation:
         """
         return not self._was_active(cap)
 
-    def estimate_time(self, waited_seconds: float = 0.0) -> int:
-        """Return the time at which a ledger is active that has waited for so long, in seconds of the Unix epoch."""
+    def estimate_time(self, cap: str, waited_seconds: float = 0.0) -> int:
+        """Return the time at which a ledger of a cap is active, in seconds of the Unix epoch.
+
+        It has waited for `waited_seconds` since every API server asks about the cap, by its key.
+        """
         remaining = max(self._in_flight_bound + READY_SECONDS - waited_seconds, 0.0) + _LEADER_SECONDS
-        return int(self._unix_time() + remaining)
+        return int(self._unix_time() + self._find_wait(cap) + remaining)

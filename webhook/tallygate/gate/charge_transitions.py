@@ -10,6 +10,7 @@ from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.cluster.membership import Membership
 from tallygate.cluster.usage_lister import CountedRevisions, UsageLister, get_ledger_key
+from tallygate.gate.cap_activation import CapActivation
 from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.state.ledger.ledger import Activation, Ledger, Operation, Surge
 from tallygate.state.ledger.recount import NO_POD, CountedPod, UsageSnapshot, recount
@@ -54,8 +55,8 @@ class ReserveTransition(msgspec.Struct):
     `is_standalone` is the flag of the `Ledgers` that apply the transition. Without a watch of the cluster, there is no
     `usage_lister`. `may_be_stored` becomes True once the transition has returned a ledger to write: from then on a
     release may be necessary, whatever a later application returns. `is_cap_new` is True if the cap was never active, by
-    a read of the record in this attempt, and None before that; `expected_at` is the time at which a ledger that the
-    transition creates is expected to be active (rule 7).
+    a read of the record in this attempt, and None before that; `activation` estimates when a ledger that the transition
+    creates is active (rule 7).
     """
 
     consumer: ChargedConsumer
@@ -65,7 +66,7 @@ class ReserveTransition(msgspec.Struct):
     usage_lister: UsageLister | None = None
     may_be_stored: bool = False
     is_cap_new: bool | None = False
-    expected_at: int = 0
+    activation: CapActivation | None = None
 
     def __call__(self, stored: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
         """Return the result under the cap, and the ledger with the reservation."""
@@ -166,7 +167,8 @@ class ReserveTransition(msgspec.Struct):
         if is_new and self.is_cap_new is False:
             return Ledger(cap.hard, surge=Surge(cap.surge))
         was_active = self.usage_lister is not None and self.usage_lister.was_active(self.key)
-        activation = Activation(self.is_cap_new is not False and not was_active, self.expected_at)
+        expected_at = 0 if self.activation is None else self.activation.estimate_time(cap.policy_key)
+        activation = Activation(self.is_cap_new is not False and not was_active, expected_at)
         return Ledger(cap.hard, initializer=self.consumer.attempt, surge=Surge(cap.surge), activation=activation)
 
     def _recount_if_large(self, ledger: Ledger) -> Ledger:

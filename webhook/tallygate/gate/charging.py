@@ -43,7 +43,7 @@ def charge_consumer(  # noqa: PLR0913  # ports, each by its name
         is_standalone=ledgers.is_standalone,
         usage_lister=usage_lister,
         is_cap_new=None if activation is not None else False,
-        expected_at=activation.estimate_time() if activation is not None else 0,
+        activation=activation,
     )
     limited_first = sorted(charges, key=lambda charge: not charge.is_limited)
     if consumer.is_dry_run:

@@ -355,7 +355,7 @@ class LedgerReconciler:
             skippable,
             loaded_since,
             self._leadership.is_recorded(cap.policy_key),
-            self._estimate_time(ages, loaded_since, started_at),
+            self._estimate_time(cap, ages, loaded_since, started_at),
             None if self._activation is not None else False,
         )
         result = self._ledgers.transact(key, transition, started_at + _RECONCILE_TIMEOUT_SECONDS)
@@ -377,14 +377,14 @@ class LedgerReconciler:
         except (RetryLaterError, StoreUnavailableError):
             return False
 
-    def _estimate_time(self, ages: ReservationAges, loaded_since: float | None, now: float) -> int:
+    def _estimate_time(self, cap: ActiveCap, ages: ReservationAges, loaded_since: float | None, now: float) -> int:
         """Return the time at which a ledger that is not active is expected to be; 0 if that is unknown."""
         if self._activation is None:
             return 0
         first_seen = ages.initializer_seen_at
         if first_seen is None or loaded_since is None:
-            return self._activation.estimate_time()
-        return self._activation.estimate_time(now - max(first_seen, loaded_since))
+            return self._activation.estimate_time(cap.policy_key)
+        return self._activation.estimate_time(cap.policy_key, now - max(first_seen, loaded_since))
 
     def drop(self, key: LedgerKey) -> None:
         """Drop the records of a ledger that no active cap has."""

@@ -92,7 +92,7 @@ class RestoredCaps:
         """
         if not waiting:
             return True
-        activation = Activation(self._activation.is_new(policy_key), self._activation.estimate_time())
+        activation = Activation(self._activation.is_new(policy_key), self._activation.estimate_time(policy_key))
         for key in waiting:
             now = self._monotonic()
             if now >= end:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
 
+from tallygate.admission.cap_index import get_cap_name
 from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.gate.cap_activation import CapActivation, create_lease_reader, create_process_reader
 from tallygate.gate.gate import Gate
@@ -18,6 +19,7 @@ from tallygate.gate.limit_admissions import LimitAdmissions
 from tallygate.gate.restored_caps import RestoredCaps
 from tallygate.gate.top_consumers import TopConsumers
 from tallygate.kube.client import ClientConfig
+from tallygate.policy.model import PolicySet
 from tallygate.review.advertised_names import may_be_advertised
 from tallygate.review.schedulability import check_schedulability, count_pods_on_nodes
 from tallygate.review.view import ClusterView, view_state
@@ -64,7 +66,7 @@ def create_cluster_gate(
     """
     client_config = load_client_config(settings)
     informers, bound = GateInformers(client_config, telemetry.log), _read_in_flight_bound(settings, telemetry.log)
-    activation = _create_activation(client_config, settings, policy_reloader, bound)
+    activation = _create_activation(client_config, settings, policy_reloader, bound, asked)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     admissions = LimitAdmissions(time.monotonic, Lock())
     top = TopConsumers(time.monotonic, informers.state.usage_lister, bound, Lock())
@@ -228,7 +230,11 @@ def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by wh
 
 
 def _create_activation(
-    client_config: ClientConfig, settings: Settings, policy_reloader: PolicyReloader, in_flight_bound: float
+    client_config: ClientConfig,
+    settings: Settings,
+    policy_reloader: PolicyReloader,
+    in_flight_bound: float,
+    asked: AskedPolicies,
 ) -> CapActivation:
     """Return the source of what tells a new cap from one whose ledger is lost: by where the ledgers are.
 
@@ -241,7 +247,14 @@ def _create_activation(
         was_active = create_process_reader({cap.name for cap in policy_reloader.store.get_policies().caps})
     else:
         was_active = create_lease_reader(_create_lease_store(client_config, settings))
-    return CapActivation(was_active, time.time, in_flight_bound)
+    find_wait = partial(_find_asked_wait, policy_reloader.store.get_policies, asked)
+    return CapActivation(was_active, time.time, in_flight_bound, find_wait)
+
+
+def _find_asked_wait(policies: Callable[[], PolicySet], asked: AskedPolicies, key: str) -> float:
+    """Return the seconds until every API server asks about a cap, by its key; 0 for a cap that is not loaded."""
+    name = get_cap_name(key)
+    return next((asked.estimate_wait(cap) for cap in policies().caps if cap.name == name), 0.0)
 
 
 def _count_as_active(_: str) -> bool:
