@@ -99,12 +99,13 @@ def create_resource_quotas(
     return quotas, sorted({gap for compiled_cap in compiled.values() for gap in compiled_cap.gaps})
 
 
-def list_assumed_resources(quotas: Iterable[CompiledObject]) -> list[str]:
+def list_assumed_resources(objects: Iterable[CompiledObject]) -> list[str]:
     """Return the extended resources that quotas count, on the assumption that no DeviceClass has one of these names.
 
     A quota with a scope counts no claims, and needs no such assumption.
     """
-    keys = {key for quota in quotas if "scopeSelector" not in quota["spec"] for key in quota["spec"]["hard"]}
+    quotas = [content["spec"] for content in objects if content["kind"] == "ResourceQuota"]
+    keys = {key for spec in quotas if "scopeSelector" not in spec for key in spec["hard"]}
     resources = {key.removeprefix(names.REQUESTS_PREFIX) for key in keys if key.startswith(names.REQUESTS_PREFIX)}
     return sorted(filter(names.is_extended, resources))
 
