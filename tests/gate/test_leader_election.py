@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from tallygate.gate.cap_activation import READY_SECONDS, RECORD_LEASE
+from tallygate.gate.cap_activation import PREPARED_MARK, READY_SECONDS, RECORD_LEASE
 from tallygate.gate.leader_election import (
     LEADER_LEASE,
     LEASE_DURATION_SECONDS,
@@ -271,7 +271,7 @@ def test_a_lease_with_a_huge_duration_expires_nevertheless() -> None:
 def read_record(leases: MemoryLeaseStore) -> set[str]:
     """Return the keys of the caps that the leader has recorded as active."""
     stored = leases.stored.get(RECORD_LEASE)
-    return set() if stored is None else set(stored.caps or ())
+    return {cap for cap in (stored.caps or () if stored else ()) if not cap.startswith(PREPARED_MARK)}
 
 
 def test_a_cap_is_recorded_once_every_replica_has_had_it_for_the_bound() -> None:
@@ -370,6 +370,28 @@ def test_a_replica_that_leads_again_forgets_which_ledgers_it_had_read() -> None:
     one.calls.clear()
     one.run_once()
     assert one.calls == [set(), {"gpus-1"}]
+
+
+def test_a_leader_does_not_prepare_again_what_another_one_has_prepared() -> None:
+    """Let the second replica lead before the record: a ledger of a new namespace may be active then."""
+    leases, one, two = create_pair("gpus-1")
+    run_for(RETRY_PERIOD_SECONDS, one, two)
+    assert leases.stored[RECORD_LEASE].caps == frozenset({"~gpus-1"})
+    one.elector.release()
+    run_for(2 * BOUND, two)
+    assert {"gpus-1"} not in two.calls
+    assert read_record(leases) == {"gpus-1"}
+
+
+def test_the_mark_of_a_cap_that_no_replica_has_is_removed() -> None:
+    leases, one, two = create_pair("gpus-1")
+    run_for(RETRY_PERIOD_SECONDS, one, two)
+    one.caps.clear()
+    run_for(RETRY_PERIOD_SECONDS, one)
+    assert leases.stored[RECORD_LEASE].caps == frozenset({"~gpus-1"}), "the other replica has it"
+    two.caps.clear()
+    run_for(2 * RETRY_PERIOD_SECONDS, two, one)
+    assert not leases.stored[RECORD_LEASE].caps
 
 
 def test_an_error_before_a_cap_is_recorded_leaves_the_leases_renewed() -> None:

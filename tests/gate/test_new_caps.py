@@ -155,18 +155,19 @@ def test_a_rejection_by_an_active_cap_releases_what_a_new_cap_reserved() -> None
     assert replica.read_reserved("a-first") == {}
 
 
-def test_a_new_namespace_under_a_new_cap_counts_first_as_any_other() -> None:
+def test_a_new_namespace_under_a_new_cap_is_decided_at_once() -> None:
     replica = create_new_replica()
-    replica.label_namespace("team-new")
-    assert replica.request_pod("u1", 5, namespace="team-new") == 200
-    assert replica.read_ledger(namespace="team-new").counts_first
-
-
-def test_a_new_namespace_under_a_recorded_cap_is_decided_at_once() -> None:
-    replica = create_new_replica()
-    record(replica)
     replica.label_namespace("team-new")
     assert replica.request_pod("u1", 5, namespace="team-new") == 403
+
+
+def test_a_lost_ledger_of_a_new_namespace_stays_closed_before_the_cap_is_recorded() -> None:
+    """Lose a ledger that was active at once: nothing above its limit may be admitted."""
+    replica = create_new_replica()
+    replica.label_namespace("team-new")
+    assert replica.request_pod("u1", 3, namespace="team-new") == 200
+    replica.delete_ledger(replica.get_ledger_key(namespace="team-new"))
+    assert replica.request_pod("u2", 3, namespace="team-new") == 429
 
 
 def test_the_record_tells_caps_by_key_and_by_the_name_of_an_earlier_definition() -> None:

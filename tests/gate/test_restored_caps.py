@@ -92,15 +92,13 @@ def test_a_ledger_that_counts_first_is_not_written_again() -> None:
     assert leader.replica.read_ledger() == ledger
 
 
-def test_the_ledger_of_a_namespace_that_joins_meanwhile_is_read_too() -> None:
+def test_the_ledger_of_a_namespace_that_is_created_meanwhile_stays_active() -> None:
     leader = Leader()
     leader.prepare()
-    leader.replica.record.is_active = True
     leader.replica.label_namespace("team-b")
     leader.replica.request_pod("u2", namespace="team-b")
-    leader.replica.record.is_active = False
-    leader.prepare()
-    assert leader.replica.read_ledger("team-b").counts_first
+    assert leader.prepare()
+    assert not leader.replica.read_ledger("team-b").initializer
 
 
 def test_many_ledgers_take_several_runs() -> None:

@@ -14,6 +14,9 @@ from tallygate.state.ports import LeaseStore
 RECORD_LEASE = "tallygate-active-caps"
 """The name of the Lease with the keys of the caps that were active."""
 
+PREPARED_MARK = "~"
+"""The first character, in the record, of a cap that is not active yet and whose former ledgers count first."""
+
 READY_SECONDS = 5.0
 """The time after the in-flight bound in which a ledger is written, listed and counted, as a rule."""
 
@@ -21,7 +24,7 @@ _LEADER_SECONDS = 5  # until the leader runs next, and reconciles
 
 
 def is_known(record: Collection[str], cap: str) -> bool:
-    """Return whether a record has a cap, by its key, or an earlier definition of it."""
+    """Return whether a record has a cap, by its key, or an earlier definition of it; one with a mark was not active."""
     return cap in record or get_cap_name(cap) in {get_cap_name(key) for key in record}
 
 

@@ -157,14 +157,13 @@ class ReserveTransition(msgspec.Struct):
         """Return the ledger as replicas share it.
 
         A missing ledger may have been lost, and then its reservations are unknown (rule 7). Only if the namespace is
-        new and no replica has seen the ledger, the ledger never existed. That of a new cap counts first, whatever the
-        namespace.
+        new and no replica has seen the ledger, the ledger never existed. That of a new cap counts first.
         """
         if stored is not None:
             return stored
         is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.charge.cap, self.key)
         cap = self.charge.cap
-        if is_new and self.is_cap_new is False:
+        if is_new:
             return Ledger(cap.hard, surge=Surge(cap.surge))
         was_active = self.usage_lister is not None and self.usage_lister.was_active(self.key)
         expected_at = 0 if self.activation is None else self.activation.estimate_time(cap.policy_key)

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from tallygate.admission.cap_index import get_cap_name
 from tallygate.errors import TallygateError
-from tallygate.gate.cap_activation import READY_SECONDS, RECORD_LEASE
+from tallygate.gate.cap_activation import PREPARED_MARK, READY_SECONDS, RECORD_LEASE
 from tallygate.state.ports import Lease, LeaseStore
 
 LEADER_LEASE = "tallygate-leader"
@@ -99,9 +99,10 @@ class LeaderElector:
 
     `identity` is unique to this replica. `caps` returns the keys of the caps that are active here, each with whether
     every API server asks about it: the lease lists those (rule 14). `refresh` reads again what they ask about, before a
-    cap is recorded. `prepare` gets all caps that the record lacks, and returns those of which no ledger is active: only
-    these are recorded. It gets none when this replica begins to lead. Both raise TallygateError. `monotonic` is in
-    seconds, and so is `in_flight_bound`. The leader also writes the record of the caps that were active (rule 7).
+    cap is recorded. `prepare` gets the caps that the record has neither active nor with a mark, and returns those of
+    which no former ledger is active: only these are recorded. It gets none when this replica begins to lead. Both raise
+    TallygateError. `monotonic` is in seconds, and so is `in_flight_bound`. The leader also writes the record of the
+    caps that were active (rule 7).
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  # ports, each by its name
@@ -240,47 +241,52 @@ class LeaderElector:
         """Read the record of the caps that were active; on the leader, also write it.
 
         A cap is recorded once its ledgers can be activated: it was loaded everywhere for the in-flight bound. It is
-        removed when no live replica still has it, unless another definition of it is about to take its place. Return
-        the error for which no cap is recorded now.
+        removed when no live replica still has it, unless another definition of it is about to take its place. Before it
+        is recorded, the record has it with a mark as soon as its former ledgers count first. Return the error for which
+        no cap is recorded now.
         """
         observed = self._observed.get(RECORD_LEASE)
-        stored = (observed.lease.caps if observed is not None else None) or frozenset()
+        listed = (observed.lease.caps if observed is not None else None) or frozenset()
+        marked = {cap.removeprefix(PREPARED_MARK) for cap in listed if cap.startswith(PREPARED_MARK)}
+        stored = frozenset(cap for cap in listed if not cap.startswith(PREPARED_MARK))
         if not self._monotonic() < self._leader_until:
             self._recorded = stored
             return None
         known = stored | self._recorded  # this replica saw it, if a user has deleted the record
-        due, error = self._find_due(frozenset(caps) - known, known, started_at)
+        prepared, due, error = self._find_due(frozenset(caps) - known, marked, known, started_at)
         record = frozenset(due | {cap for cap in known if self._is_in_use(cap, caps, known | due, started_at)})
-        if record != stored:
-            sent = Lease(RECORD_LEASE, self._identity, LEASE_DURATION_SECONDS, caps=record)
+        marks = {cap for cap in prepared - record if self._is_in_use(cap, caps, {*caps}, started_at)}
+        written = record.union(PREPARED_MARK + cap for cap in marks)
+        if written != listed:
+            sent = Lease(RECORD_LEASE, self._identity, LEASE_DURATION_SECONDS, caps=written)
             if not self._renew(observed, sent):
                 return error
         self._recorded = record
         return error
 
     def _find_due(
-        self, unrecorded: Collection[str], known: Collection[str], started_at: float
-    ) -> tuple[frozenset[str], TallygateError | None]:
-        """Return the caps to be recorded now, of those that the record lacks, and the error for which there are none.
+        self, unrecorded: frozenset[str], marked: Collection[str], known: Collection[str], started_at: float
+    ) -> tuple[frozenset[str], frozenset[str], TallygateError | None]:
+        """Return the caps without former active ledgers, those to be recorded now, and the error for which none is.
 
-        The ledgers of a new cap admit until the record. Those of a cap that is `known` by another definition wait for
-        it, so that it comes a little earlier.
+        Both are of those that the record lacks. The ledgers of a new cap admit until the record. Those of a cap that is
+        `known` by another definition wait for it, so that it comes a little earlier.
         """
         names = {get_cap_name(cap) for cap in known}
         waits = {
             cap: self._in_flight_bound + (0 if get_cap_name(cap) in names else READY_SECONDS) for cap in unrecorded
         }
         due = {cap for cap, seconds in waits.items() if self._loaded_since.get(cap, math.inf) <= started_at - seconds}
+        prepared = frozenset(marked)
         try:
-            prepared = self._prepare(unrecorded)
-            if not due:
-                return frozenset(), None
-            # Another leader may have narrowed the registration since this replica read it.
-            self._refresh()
+            prepared = prepared.union(self._prepare(unrecorded - prepared))
+            if due:
+                # Another leader may have narrowed the registration since this replica read it.
+                self._refresh()
         except TallygateError as error:
-            return frozenset(), error
+            return prepared, frozenset(), error
         asked = self._caps()
-        return frozenset(cap for cap in due if cap in prepared and asked.get(cap)), None
+        return prepared, frozenset(cap for cap in due if cap in prepared and asked.get(cap)), None
 
     def _is_in_use(self, cap: str, caps: Collection[str], recorded: Collection[str], started_at: float) -> bool:
         """Return whether a live replica has a recorded cap, or this one another definition that is not recorded yet."""

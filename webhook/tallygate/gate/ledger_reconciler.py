@@ -92,7 +92,7 @@ class _ReconcileTransition:
     loaded_since: float | None
     """Time since which the cap is active in every known replica; None if it is not yet."""
     is_recorded: bool
-    """Whether the record has the cap: without it no ledger becomes active (rule 7)."""
+    """Whether the record has the cap: without it no ledger with a past becomes active (rule 7)."""
     expected_at: int
     """The time, in seconds of the Unix epoch, at which a ledger that is not active is expected to be."""
     is_cap_new: bool | None
@@ -131,7 +131,7 @@ class _ReconcileTransition:
 
     def _create_ledger(self) -> Ledger:
         """Return a ledger of unknown past, or an active one if the namespace is new; that of a new cap counts first."""
-        if not self.is_cap_new and self.usage_lister.is_new_ledger(self.cap, self.key):
+        if self.usage_lister.is_new_ledger(self.cap, self.key):
             return Ledger(self.cap.hard, surge=Surge(self.cap.surge))
         is_new = bool(self.is_cap_new) and not self.usage_lister.was_active(self.key)
         activation = Activation(is_new, self.expected_at)
@@ -139,7 +139,9 @@ class _ReconcileTransition:
 
     def _must_read_record(self) -> bool:
         """Return whether only the record tells if the cap of a missing ledger is new."""
-        return self.is_cap_new is None and not self.usage_lister.was_active(self.key)
+        if self.is_cap_new is not None or self.usage_lister.was_active(self.key):
+            return False
+        return not self.usage_lister.is_new_ledger(self.cap, self.key)
 
     def _update_time(self, ledger: Ledger) -> Ledger:
         """Return a ledger that is not active with the time at which it is expected to be."""

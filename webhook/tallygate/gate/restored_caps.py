@@ -4,11 +4,11 @@ A cap that no replica has any more leaves the record, and its ledgers remain. Wh
 under it. So when it is restored, they are not trusted before a count that has everything that was stored meanwhile.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 import msgspec
 
-from tallygate.admission.cap_index import CapIndex, get_policy_key
+from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.cap_activation import CapActivation
 from tallygate.state.ledger.expire import count_first
@@ -40,9 +40,9 @@ class CountFirstTransition(msgspec.Struct, frozen=True):
 class RestoredCaps:
     """The caps that the leader is about to record, for one thread.
 
-    `caps` returns the active caps. Each ledger of a cap is read once, from the time at which the record was first found
-    without the cap: only a record makes it active later. `monotonic` is in seconds, and `nonce` returns one for each
-    write.
+    `caps` returns the active caps. The former ledgers of a cap are those of its members when the record was first found
+    without the cap; each is read once, since only a record makes it active later. What joins later is counted again, or
+    has no past (rules 5 and 7). `monotonic` is in seconds, and `nonce` returns one for each write.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -61,10 +61,11 @@ class RestoredCaps:
         self._activation = activation
         self._nonce = nonce
         self._monotonic = monotonic
-        self._done: set[LedgerKey] = set()
+        self._former: dict[str, list[LedgerKey]] = {}
+        """By the key of a cap, its former ledgers that are not read yet."""
 
     def prepare(self, keys: Collection[str]) -> Collection[str]:
-        """Let the active ledgers of caps that are not recorded count first; return the caps without active ones.
+        """Let the former ledgers of caps that are active count first; return the caps without any.
 
         `keys` are all caps, by their keys, that the record lacks: none, if another replica may have led since the last
         call. At most two seconds are spent; the next call goes on.
@@ -72,31 +73,25 @@ class RestoredCaps:
         Raises:
             RetryLaterError, StoreUnavailableError: if the record or a ledger is unavailable.
         """
-        self._done = {key for key in self._done if get_policy_key(key.cap) in keys}
+        self._former = {policy_key: former for policy_key, former in self._former.items() if policy_key in keys}
         end = self._monotonic() + _RUN_SECONDS
-        prepared = []
         caps = {cap.policy_key: cap for cap in self._caps().list_caps()}
-        for policy_key in sorted(keys):
-            cap = caps.get(policy_key)
-            ledgers = None if cap is None else self._usage_lister.list_ledger_keys(cap)
+        return [key for key in sorted(keys) if key in caps and self._count_first(caps[key], end)]
+
+    def _count_first(self, cap: ActiveCap, end: float) -> bool:
+        """Write the former ledgers one by one until `end`; return whether all are done."""
+        policy_key = cap.policy_key
+        if policy_key not in self._former:
+            ledgers = self._usage_lister.list_ledger_keys(cap)
             if ledgers is None:
-                continue
-            if self._count_first(policy_key, [key for key in ledgers if key not in self._done], end):
-                prepared.append(policy_key)
-        return prepared
-
-    def _count_first(self, policy_key: str, waiting: Sequence[LedgerKey], end: float) -> bool:
-        """Write the ledgers one by one until `end`; return whether all are done.
-
-        What joins the cap later is counted again (rule 5).
-        """
-        if not waiting:
+                return False
+            self._former[policy_key] = list(ledgers)
+        former = self._former[policy_key]
+        if not former:
             return True
         activation = Activation(self._activation.is_new(policy_key), self._activation.estimate_time(policy_key))
-        for key in waiting:
-            now = self._monotonic()
-            if now >= end:
-                return False
-            self._ledgers.transact(key, CountFirstTransition(self._nonce(), activation), now + _TRANSACTION_SECONDS)
-            self._done.add(key)
-        return True
+        while former and (now := self._monotonic()) < end:
+            transition = CountFirstTransition(self._nonce(), activation)
+            self._ledgers.transact(former[-1], transition, now + _TRANSACTION_SECONDS)
+            former.pop()
+        return not former
