@@ -383,6 +383,16 @@ def test_a_leader_does_not_prepare_again_what_another_one_has_prepared() -> None
     assert read_record(leases) == {"gpus-1"}
 
 
+def test_a_leader_remembers_the_marks_of_a_record_that_a_user_deletes() -> None:
+    leases, one, two = create_pair("gpus-1")
+    run_for(RETRY_PERIOD_SECONDS, one, two)
+    leases.stored.clear()
+    run_for(RETRY_PERIOD_SECONDS, two)
+    assert two.elector.is_leader()
+    assert {"gpus-1"} not in two.calls
+    assert leases.stored[RECORD_LEASE].caps == frozenset({"~gpus-1"})
+
+
 def test_the_mark_of_a_cap_that_no_replica_has_is_removed() -> None:
     leases, one, two = create_pair("gpus-1")
     run_for(RETRY_PERIOD_SECONDS, one, two)

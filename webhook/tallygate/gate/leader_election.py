@@ -120,6 +120,7 @@ class LeaderElector:
         self._prepare = prepare
         self._in_flight_bound = in_flight_bound
         self._recorded: frozenset[str] = frozenset()
+        self._marked: frozenset[str] = frozenset()
         self._identity = identity
         self._lease_name = REPLICA_LEASE_PREFIX + hash_cap_key(identity)
         self._caps = caps
@@ -250,9 +251,10 @@ class LeaderElector:
         marked = {cap.removeprefix(PREPARED_MARK) for cap in listed if cap.startswith(PREPARED_MARK)}
         stored = frozenset(cap for cap in listed if not cap.startswith(PREPARED_MARK))
         if not self._monotonic() < self._leader_until:
-            self._recorded = stored
+            self._recorded, self._marked = stored, frozenset(marked)
             return None
-        known = stored | self._recorded  # this replica saw it, if a user has deleted the record
+        # this replica saw both, if a user has deleted the record
+        known, marked = stored | self._recorded, marked | self._marked
         prepared, due, error = self._find_due(frozenset(caps) - known, marked, known, started_at)
         record = frozenset(due | {cap for cap in known if self._is_in_use(cap, caps, known | due, started_at)})
         marks = {cap for cap in prepared - record if self._is_in_use(cap, caps, {*caps}, started_at)}
@@ -261,7 +263,7 @@ class LeaderElector:
             sent = Lease(RECORD_LEASE, self._identity, LEASE_DURATION_SECONDS, caps=written)
             if not self._renew(observed, sent):
                 return error
-        self._recorded = record
+        self._recorded, self._marked = record, frozenset(marks)
         return error
 
     def _find_due(
