@@ -5,6 +5,7 @@ from pathlib import Path
 from e2e.api import Object, api
 from e2e.definitions import apply_definitions
 from e2e.ports import Cluster
+from tallygate.gate.cap_activation import RECORD_LEASE
 
 _DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _WITHIN = 240.0  # seconds
@@ -44,9 +45,20 @@ def delete_ledgers(cluster: Cluster, namespace: str) -> None:
 
 
 def delete_leases(cluster: Cluster, namespace: str) -> None:
-    """Delete the Leases of a gate's namespace: that of a killed gate stays, and says that nothing leads.
+    """Delete all Leases of a gate's namespace, for a gate that begins from nothing.
 
     Raises:
         ClusterError: if that is refused.
     """
     api(cluster.kubeconfig).delete(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
+
+
+def expire_leases(cluster: Cluster, namespace: str) -> None:
+    """Delete the Leases of the leader and the replicas, as if those of killed gates had expired; the record stays.
+
+    Raises:
+        ClusterError: if that is refused.
+    """
+    others = f"metadata.name!={RECORD_LEASE}"
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    api(cluster.kubeconfig).delete(path, fieldSelector=others)

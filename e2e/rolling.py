@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from e2e.gates.process import GateProcess
-from e2e.ledgers import define_ledgers, delete_leases, delete_ledgers
+from e2e.ledgers import define_ledgers, delete_ledgers, expire_leases
 from e2e.load import STORED, Answer, Clients
 from e2e.namespaces import label
 from e2e.pods import Pod, pod
@@ -105,7 +105,7 @@ def start_missing(cluster: Cluster, own: str, replicas: Replicas) -> None:
     """
     for gate in replicas.each:
         if not gate.runs:
-            delete_leases(cluster, own)
+            expire_leases(cluster, own)
             gate.start()
 
 

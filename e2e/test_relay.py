@@ -15,7 +15,7 @@ from e2e.command_output import run_tallygate
 from e2e.gates.process import GateProcess
 from e2e.gates.relay import RelayedGate
 from e2e.gates.running import LOOPBACK
-from e2e.ledgers import delete_leases
+from e2e.ledgers import expire_leases
 from e2e.load import STORED, Answer, Clients, until_more
 from e2e.namespaces import new_namespace
 from e2e.pods import Pod, create, list_stored, pod
@@ -128,7 +128,7 @@ def _kill_the_leader(site: Site, own: str, replicas: Replicas, meanwhile: Callab
     meanwhile()
     killed.kill()
     meanwhile()
-    delete_leases(site.cluster, own)
+    expire_leases(site.cluster, own)
     wait_for_leader(replicas)
     killed.start()
     meanwhile()
@@ -160,7 +160,7 @@ def _kill_during_reviews(site: Site, own: str, gate: RelayedGate) -> bool:
         until("it is asked, or time is up", lambda: is_asked() or time.monotonic() - begun > _FROZEN, WITHIN)
         has_review = is_asked()
         gate.kill()
-    delete_leases(site.cluster, own)
+    expire_leases(site.cluster, own)
     gate.start()
     return has_review
 
@@ -270,6 +270,6 @@ def test_while_no_gate_lives_kubectl_says_so_and_once_one_is_back_creates_go_on(
         gate.kill()
     done = create(site, namespace, "unanswered")
     assert re.fullmatch(_NO_ANSWER, done.stderr), done.stderr
-    delete_leases(site.cluster, own)
+    expire_leases(site.cluster, own)
     relay_gates.each[0].start()
     until("creates go on", lambda: cap_clients.create_one(pod(site, "again")).status == STORED, WITHIN)
