@@ -10,9 +10,9 @@ from tallygate.cli.serve.certificate_controller import CertificateMetrics
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.informer import InformerStatus
 from tallygate.server.events.event_recorder import EventRecorder
-from tallygate.server.telemetry.controller_metrics import AskedMetrics, AuditMetrics, LedgerControllerMetrics
+from tallygate.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
-from tallygate.server.telemetry.metrics import ServerMetrics
+from tallygate.server.telemetry.metrics import AskedMetrics, ServerMetrics
 from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
 from tallygate.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.admission.case import parse_policies

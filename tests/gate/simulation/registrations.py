@@ -118,6 +118,7 @@ class RegisteredReplica(Replica):
         self._loaded_at: dict[str, float] = {}
         self.prepared: set[str] = set()
         """The caps without active ledgers, of those that the record lacks."""
+        self._changes = 0
         self._lacked_since: dict[str, float] = {}
         super().__init__(number, truth, recorder, store, policy)
         self._restored = RestoredCaps(
@@ -142,14 +143,15 @@ class RegisteredReplica(Replica):
 
     def prepare(self) -> None:
         """Let the ledgers of caps that the record lacks count first, unless the record changes meanwhile."""
-        recorded = frozenset(self._truth.recorded)
-        found = self._restored.prepare({cap.key for cap in self.policy.caps.list_caps()} - recorded)
-        if recorded == self._truth.recorded:
+        changes = self._changes
+        found = self._restored.prepare({cap.key for cap in self.policy.caps.list_caps()} - self._truth.recorded)
+        if changes == self._changes:
             self.prepared.update(found)
 
     def forget(self, caps: Collection[str]) -> None:
         """Forget that caps have no active ledgers, since the record has changed."""
         if caps:
+            self._changes += 1
             self.prepared.difference_update(caps)
             self._restored.prepare(())
 

@@ -61,7 +61,7 @@ class RestoredCaps:
         self._activation = activation
         self._nonce = nonce
         self._monotonic = monotonic
-        self._former: dict[str, list[LedgerKey]] = {}
+        self._former: dict[str, set[LedgerKey]] = {}
         """By the key of a cap, its former ledgers that are not read yet."""
 
     def prepare(self, keys: Collection[str]) -> Collection[str]:
@@ -85,13 +85,15 @@ class RestoredCaps:
             ledgers = self._usage_lister.list_ledger_keys(cap)
             if ledgers is None:
                 return False
-            self._former[policy_key] = list(ledgers)
+            self._former[policy_key] = set(ledgers)
         former = self._former[policy_key]
         if not former:
             return True
         activation = Activation(self._activation.is_new(policy_key), self._activation.estimate_time(policy_key))
-        while former and (now := self._monotonic()) < end:
-            transition = CountFirstTransition(self._nonce(), activation)
-            self._ledgers.transact(former[-1], transition, now + _TRANSACTION_SECONDS)
-            former.pop()
-        return not former
+        for key in sorted(former, key=msgspec.structs.astuple):
+            now = self._monotonic()
+            if now >= end:
+                return False
+            self._ledgers.transact(key, CountFirstTransition(self._nonce(), activation), now + _TRANSACTION_SECONDS)
+            former.discard(key)
+        return True

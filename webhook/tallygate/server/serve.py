@@ -23,10 +23,9 @@ from tallygate.server.interfaces import GateParts, Registration, RegistrationPar
 from tallygate.server.lifecycle import Lifecycle, ServeError
 from tallygate.server.policy_reloader import PolicyReloader
 from tallygate.server.settings.table import Settings
-from tallygate.server.telemetry.controller_metrics import AskedMetrics
 from tallygate.server.telemetry.json_log import FailureLog, Logger, forward_library_logs
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
-from tallygate.server.telemetry.metrics import Telemetry, start_telemetry
+from tallygate.server.telemetry.metrics import AskedMetrics, Telemetry, start_telemetry
 from tallygate.server.web.flask_app import create_app
 from tallygate.state import in_memory
 from tallygate.state.in_memory import MemoryLedgers

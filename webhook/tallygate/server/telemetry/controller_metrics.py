@@ -1,7 +1,7 @@
 """Metrics of the controllers: watches, reconciliations of ledgers, and audits."""
 
 from collections import Counter as Sums
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,23 +74,6 @@ class LedgerControllerMetrics(Collector):
         leader = GaugeMetricFamily("tallygate_leader", "1 while this replica is the leader.")
         leader.add_metric([], self._is_leader())
         yield from (objects, age, restarts, added, leader)
-
-
-class AskedMetrics(Collector):
-    """The policies by what API servers ask about for them; `count_by_reach` returns the number at each collection."""
-
-    def __init__(self, registry: CollectorRegistry, count_by_reach: Callable[[], Mapping[str, int]]) -> None:
-        self._count_by_reach = count_by_reach
-        registry.register(self)
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the number of policies."""
-        policies = GaugeMetricFamily(
-            "tallygate_asked_policies", "Active policies, by what API servers ask about for them.", labels=["reach"]
-        )
-        for reach, count in self._count_by_reach().items():
-            policies.add_metric([reach], count)
-        yield policies
 
 
 MAX_POLICIES: Final = 200

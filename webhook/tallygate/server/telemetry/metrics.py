@@ -1,9 +1,9 @@
-"""The telemetry of one server: its JSON log, and its Prometheus metrics of requests and of rejections by caps.
+"""The telemetry of one server: its JSON log, and its Prometheus metrics of requests, of what is asked, and of caps.
 
 Every label has a bounded set of values: of caps a bounded number of names, and one label for all others.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +17,12 @@ from prometheus_client import (
     Gauge,
     GCCollector,
     Histogram,
+    Metric,
     ProcessCollector,
     disable_created_metrics,
 )
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from tallygate.admission import rule_codes
 from tallygate.admission.kinds import KIND_NAMES
@@ -296,3 +299,20 @@ def _get_version() -> str:
         return version("tallygate")
     except PackageNotFoundError:
         return "unknown"
+
+
+class AskedMetrics(Collector):
+    """The policies by what API servers ask about for them; `count_by_reach` returns the number at each collection."""
+
+    def __init__(self, registry: CollectorRegistry, count_by_reach: Callable[[], Mapping[str, int]]) -> None:
+        self._count_by_reach = count_by_reach
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the number of policies."""
+        policies = GaugeMetricFamily(
+            "tallygate_asked_policies", "Active policies, by what API servers ask about for them.", labels=["reach"]
+        )
+        for reach, count in self._count_by_reach().items():
+            policies.add_metric([reach], count)
+        yield policies
