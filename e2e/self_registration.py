@@ -1,17 +1,28 @@
 """A gate that registers itself, and the definitions of kinds that come and go meanwhile."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from e2e.api import Object, api
+from e2e.extra_gates import require_gate_process
 from e2e.gates.process import GateProcess
+from e2e.ledgers import define_ledgers, delete_leases, delete_ledgers
 from e2e.policy_files import SHIPPED_FILES
-from e2e.ports import Cluster, NotHereError, Site
+from e2e.ports import Cluster, Site
 from e2e.registering import CONFIGURATIONS, unregister
+from e2e.service import Service
 from e2e.service_account import gates_account
+from e2e.stress.replicas import Replicas
 from e2e.waiting import until
-from tallygate.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION, URL_ANNOTATION
+from tallygate.admission.self_registration import (
+    BY_GATE,
+    FAILURE_POLICY_ANNOTATION,
+    REGISTRATION_ANNOTATION,
+    URL_ANNOTATION,
+    RegistrationState,
+)
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tests.admission.plain_configurations import create_plain_configurations
 
 _WITHIN = 120.0
@@ -41,15 +52,14 @@ def run_registering_gate(
     Raises:
         NotHereError: if the gate of the site does not run as a process here.
     """
-    if not isinstance(site.gate, GateProcess):
-        raise NotHereError("it is about a gate that runs as a process here")
+    require_gate_process(site)
     account = gates_account(site.cluster, folder, "cluster-access")
     gate = GateProcess(folder / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={account}"))
     gate.write_policies(policies)
     gate.start()
     try:
         leave_to_gate(site.cluster, gate)
-        until("it has registered itself", lambda: read_registration(gate)["state"] == "complete", _WITHIN, gate.log)
+        until("it has registered itself", lambda: _is_registered(gate), _WITHIN, gate.log)
         yield gate
     finally:
         gate.write_policies(SHIPPED_FILES)
@@ -57,10 +67,41 @@ def run_registering_gate(
         gate.stop()
 
 
-def leave_to_gate(cluster: Cluster, gate: GateProcess) -> None:
-    """Store both webhook configurations without webhooks, and leave them to a gate that is called by URL."""
+@contextmanager
+def run_registering_gates(
+    site: Site, folder: Path, policies: Mapping[str, str], failure_policy: str
+) -> Iterator[Replicas]:
+    """Run two gates behind one address with ledgers in the cluster, which register themselves with a failure policy.
+
+    Raises:
+        NotHereError: if the gate of the site does not run as a process here.
+    """
+    require_gate_process(site)
+    with ExitStack() as ends:
+        define_ledgers(site.cluster)
+        account = gates_account(site.cluster, folder, "cluster-access")
+        ends.callback(delete_leases, site.cluster, DEFAULT_NAMESPACE)
+        ends.callback(delete_ledgers, site.cluster, DEFAULT_NAMESPACE)
+        watching = ("--cluster=kubeconfig", f"--kubeconfig={account}", "--ledgers=kubernetes")
+        gates = Replicas(folder / "gates", 2, (*watching, "--in-flight-bound=2s"), Service)
+        gates.write_policies(policies)
+        ends.callback(gates.stop)
+        gates.start()
+        ends.callback(unregister, site.cluster)
+        leave_to_gate(site.cluster, gates, failure_policy)
+        until("one has registered them", lambda: any(map(_is_registered, gates.each)), _WITHIN, gates.log)
+        yield gates
+
+
+def leave_to_gate(cluster: Cluster, gate: GateProcess | Replicas, failure_policy: str = "Fail") -> None:
+    """Store both webhook configurations without webhooks, and leave them to a gate that is called by URL.
+
+    Raises:
+        ClusterError: if the API server refuses them.
+    """
     for each in create_plain_configurations(gate.reached):
-        annotations = {REGISTRATION_ANNOTATION: BY_GATE, URL_ANNOTATION: gate.reached.base}
+        url = gate.reached.base
+        annotations = {REGISTRATION_ANNOTATION: BY_GATE, FAILURE_POLICY_ANNOTATION: failure_policy, URL_ANNOTATION: url}
         empty = each | {"metadata": each["metadata"] | {"annotations": annotations}, "webhooks": []}
         api(cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], empty)
 
@@ -69,3 +110,7 @@ def read_registration(gate: GateProcess) -> Object:
     """Return the check of the registration in the readiness of a gate."""
     detail: Object = gate.readiness()["checks"]["registration"]
     return detail
+
+
+def _is_registered(gate: GateProcess) -> bool:
+    return bool(read_registration(gate)["state"] == RegistrationState.COMPLETE)

@@ -1,19 +1,24 @@
 """The gate is asked about what its policies concern: other pods do not notice whether it runs."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.api import Object, api
+from e2e.command_output import run_kubectl, run_tallygate
 from e2e.gates.process import GateProcess
+from e2e.load import STORED, Clients
 from e2e.namespaces import label, new_namespace
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Site
-from e2e.registering import CONFIGURATIONS
-from e2e.self_registration import read_registration, run_registering_gate
+from e2e.registering import CONFIGURATIONS, CalledGate
+from e2e.self_registration import read_registration, run_registering_gate, run_registering_gates
 from e2e.waiting import until
+from tallygate.policy.model import COMPILED_FROM_LABEL
 
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -25,6 +30,9 @@ spec:
 """
 _DONGLE = "example.com/dongle"
 _BY_LABEL = "labels-1.validate.tallygate.dev"
+_PLAIN = 500
+_RULES = "validatingadmissionpolicybindings,validatingadmissionpolicies"
+_CALLS = "apiserver_admission_webhook_admission_duration_seconds_count"
 _WITHIN = 240.0  # seconds; a new cap is active after some hundred
 
 
@@ -49,7 +57,7 @@ def _create(site: Site, namespace: str, name: str, amounts: Object, *, dry_run: 
     return answer.status, answer.body
 
 
-def _until_rejected(site: Site, namespace: str, amounts: Object, code: str, gate: GateProcess) -> None:
+def _until_rejected(site: Site, namespace: str, amounts: Object, code: str, gate: CalledGate) -> None:
     def is_rejected() -> bool:
         status, text = _create(site, namespace, "probe", amounts, dry_run=True)
         return status == 403 and code in text
@@ -57,23 +65,54 @@ def _until_rejected(site: Site, namespace: str, amounts: Object, code: str, gate
     until(f"{amounts} is rejected", is_rejected, _WITHIN, gate.log)
 
 
-def test_pods_that_nothing_counts_are_created_while_the_gate_is_away(
-    site: Site, namespace: str, quiet_gate: GateProcess
+@pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
+def test_pods_that_nothing_counts_are_created_while_both_gates_are_away(
+    site: Site, namespace: str, tmp_path: Path, failure_policy: str
 ) -> None:
-    """Ask about pods with dongles alone; without the gate these fail, and the others are stored."""
-    _until_rejected(site, namespace, {_DONGLE: "2"}, "TG201", quiet_gate)
-    calls = _count_calls(site)
-    assert _create(site, namespace, "asked", {_DONGLE: "1"}, dry_run=True)[0] == 201
-    assert _count_calls(site) > calls
-    calls = _count_calls(site)
-    for number in range(20):
-        assert _create(site, namespace, f"plain-{number}", {"cpu": "1m", "memory": "1Mi"})[0] == 201
-    assert _count_calls(site) == calls
-    quiet_gate.kill()
-    assert _create(site, namespace, "plain-20", {"cpu": "1m"})[0] == 201
-    status, text = _create(site, namespace, "dongle", {_DONGLE: "1"})
-    assert status == 500, text
-    assert "failed calling webhook" in text
+    """Kill two gates: 500 pods are stored without a call; those with dongles fail, or compiled quotas count them."""
+    policies = SHIPPED_FILES | {"dongles.yaml": _CAP % ("dongles", namespace, _DONGLE, 1)}
+    with ExitStack() as ends:
+        gates = ends.enter_context(run_registering_gates(site, tmp_path, policies, failure_policy))
+        _until_rejected(site, namespace, {_DONGLE: "2"}, "TG201", gates)
+        if failure_policy == "Ignore":
+            ends.enter_context(_apply_backstop(site, gates.each[0].policies))
+        calls = _count_calls(site)
+        assert _create(site, namespace, "asked", {_DONGLE: "1"}, dry_run=True)[0] == 201
+        assert _count_calls(site) == calls + 1
+        for gate in gates.each:
+            gate.kill()
+        plain = [_pod(site, f"plain-{number}", {"cpu": "1m", "memory": "1Mi"}) for number in range(_PLAIN)]
+        with Clients(site.cluster, namespace) as clients:
+            answers = clients.create(plain)
+        assert [answer for answer in answers if answer.status != STORED] == []
+        assert _count_calls(site) == calls + 1
+        first, second = (_create(site, namespace, name, {_DONGLE: "1"}) for name in ("dongle", "another"))
+        assert _count_calls(site) == calls + 3
+    if failure_policy == "Ignore":
+        assert (first[0], second[0]) == (201, 403), second
+        assert "exceeded quota" in second[1]
+    else:
+        assert (first[0], second[0]) == (500, 500), first
+        assert "failed calling webhook" in first[1]
+
+
+@contextmanager
+def _apply_backstop(site: Site, policies: Path) -> Iterator[None]:
+    """Apply the objects that are compiled from a folder of policies; yield when the quotas count."""
+    done = run_tallygate(site.cluster, "compile", str(policies))
+    assert done.returncode == 0, done.stderr
+    run_kubectl(site.cluster, "apply", "--filename=-", stdin=done.stdout)
+    try:
+        (path,) = (
+            f"/api/v1/namespaces/{each['metadata']['namespace']}/resourcequotas/{each['metadata']['name']}"
+            for each in yaml.safe_load_all(done.stdout)
+            if each["kind"] == "ResourceQuota"
+        )
+        stored = partial(api(site.cluster.kubeconfig).get, path)
+        until("the quota counts", lambda: "used" in stored().get("status", {}), _WITHIN)
+        yield
+    finally:
+        run_kubectl(site.cluster, "delete", _RULES, f"--selector={COMPILED_FROM_LABEL}", "--ignore-not-found")
 
 
 def test_a_cap_decides_once_it_is_asked_about(site: Site, namespace: str, quiet_gate: GateProcess) -> None:
@@ -120,9 +159,9 @@ def test_a_cap_by_label_is_asked_about_where_the_label_is(site: Site, namespace:
 
 
 def _count_calls(site: Site, name: str = "validate.tallygate.dev") -> int:
-    """Return the calls of a webhook for new objects, as the API server counts them."""
+    """Return the calls of a webhook for new objects, failed ones too, as the API server counts them."""
     lines = api(site.cluster.kubeconfig).ask("GET", "/metrics").body.splitlines()
-    prefix, webhook, create = "apiserver_admission_webhook_request_total{", f'name="{name}"', "CREATE"
+    prefix, webhook, create = f"{_CALLS}{{", f'name="{name}"', 'operation="CREATE"'
     found = [line for line in lines if line.startswith(prefix) and webhook in line and create in line]
     return sum(int(float(line.rpartition(" ")[2])) for line in found)
 
