@@ -13,18 +13,21 @@ from e2e.bench.client import CreateResponse
 from e2e.bench.figures import Spread, compute_figures, compute_rejection_figures
 from e2e.bench.measure import (
     ALONE,
+    BLOCK_LOADS,
     LOADS,
-    RESERVING_LOADS,
     SELDOM,
     Load,
     Round,
     Sample,
+    measure_compiled,
     measure_rejections,
     measure_round,
+    measure_uncounted,
     measure_with_reservations,
 )
 from e2e.bench.table import format_rejection_table, format_table
 from e2e.bench.variants import (
+    BACKSTOP,
     CAP,
     EVERY,
     FLASK,
@@ -39,6 +42,7 @@ from e2e.bench.variants import (
     REFUSING,
     RESERVING,
     RULES,
+    UNCOUNTED,
     VARIANTS,
     Variant,
 )
@@ -47,6 +51,7 @@ from e2e.ports import Site
 from e2e.waiting import until
 
 _CREATES = 4
+_GPU = "nvidia.com/gpu"
 _OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 
 
@@ -91,8 +96,8 @@ def test_only_tallygate_refuses_one_and_a_half_opaque_bananas(environment: Bench
     answers = {variant: _create(environment, variant, {_OPAQUE: "1500m"}) for variant in EVERY}
     refused = {variant for variant, each in answers.items() if each.status == 422 and b"TG101" in each.body}
     stored = {variant for variant, each in answers.items() if each.status == 201}
-    assert refused == {RULES, CAP, KEPT, OPEN}
-    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, QUOTA}
+    assert refused == {RULES, CAP, KEPT, OPEN, UNCOUNTED}
+    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, QUOTA, BACKSTOP}
 
 
 def test_every_gate_has_an_in_flight_bound_under_which_caps_are_never_exceeded(environment: BenchCluster) -> None:
@@ -102,17 +107,34 @@ def test_every_gate_has_an_in_flight_bound_under_which_caps_are_never_exceeded(e
 
 def test_a_ledger_has_open_reservations_of_creates_that_failed_during_each_load(environment: BenchCluster) -> None:
     rounds, after = measure_with_reservations(environment, _CREATES, reservations=5)
-    assert list(rounds) == list(RESERVING_LOADS)
+    assert list(rounds) == list(BLOCK_LOADS)
     for each in rounds.values():
         calls = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
         assert calls == {NONE: 0, QUOTA: 0, KEPT: 1, OPEN: 1}
-    assert len(after) == len(RESERVING_LOADS)
+    assert len(after) == len(BLOCK_LOADS)
     assert min(after) >= 5
     assert _count_pods(environment, OPEN) == 0
     found = [figure for load, each in rounds.items() for figure in compute_figures([each], load)]
     _, _, *rows = format_table(found)
     cells = [row.split("|")[1:3] for row in rows]
-    assert cells == [[f" {load.title} ", f" {variant.title} "] for load in RESERVING_LOADS for variant in RESERVING]
+    assert cells == [[f" {load.title} ", f" {variant.title} "] for load in BLOCK_LOADS for variant in RESERVING]
+
+
+def test_a_gate_is_not_called_about_a_pod_that_no_policy_concerns(environment: BenchCluster) -> None:
+    for load, each in measure_uncounted(environment, _CREATES).items():
+        assert {variant: sample.calls.number for variant, sample in each.items()} == {NONE: 0, UNCOUNTED: 0}, load
+    assert _create(environment, UNCOUNTED).status == 201
+    assert environment.calls()[UNCOUNTED].number > 0
+
+
+def test_compiled_objects_are_evaluated_for_each_pod_in_their_namespace_alone(environment: BenchCluster) -> None:
+    with environment.apply_backstop():
+        for load, each in measure_compiled(environment, _CREATES).items():
+            calls = {variant: sample.calls.number / len(sample.latencies) for variant, sample in each.items()}
+            assert calls == {NONE: 0, QUOTA: 0, KEPT: 1, BACKSTOP: 0}, load
+        answers = {variant: _create(environment, variant, {_GPU: "3"}) for variant in (NONE, QUOTA, KEPT, BACKSTOP)}
+        assert {variant for variant, each in answers.items() if b"TG107" in each.body} == {KEPT, BACKSTOP}
+    until("no rule is left", lambda: _create(environment, BACKSTOP, {_GPU: "3"}).status == 201, 240.0)
 
 
 def test_the_cap_is_charged_and_a_new_one_begins_empty(environment: BenchCluster) -> None:

@@ -1,11 +1,14 @@
-"""`python -m e2e.bench [-o json] [--rounds N]`: the cost of webhooks for a create on the local control plane."""
+"""`python -m e2e.bench [-o json] [--rounds N] [--table NAME]…`: the cost of webhooks on the local control plane."""
 
 import json
 import os
 import platform
 import signal
 import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 
 import click
 
@@ -13,14 +16,12 @@ from e2e.bench.bench_cluster import bench_cluster
 from e2e.bench.figures import Figure, RejectionFigure, compute_figures, compute_rejection_figures
 from e2e.bench.measure import (
     ALONE,
-    LOADS,
-    RESERVATIONS,
-    RESERVING_LOADS,
     SELDOM,
-    Load,
-    Round,
+    Rounds,
+    measure_compiled,
     measure_rejections,
     measure_round,
+    measure_uncounted,
     measure_with_reservations,
 )
 from e2e.bench.table import format_rejection_table, format_table
@@ -30,39 +31,42 @@ from e2e.local.cluster import LocalCluster
 from tallygate.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 
+class _Table(StrEnum):
+    """The tables of a run, each of which may be left out."""
+
+    CREATES = "creates"
+    REJECTIONS = "rejections"
+    UNCOUNTED = "uncounted"
+    COMPILED = "compiled"
+    RESERVATIONS = "reservations"
+
+
 @click.command()
 @click.option("--rounds", type=click.IntRange(1), default=10, show_default=True, help="Rounds of each table.")
 @click.option("--creates", type=click.IntRange(1), default=200, show_default=True, help="Creates in each variant.")
 @click.option(
-    "--only-reservations", is_flag=True, help="Only an empty ledger and one with reservations, beside a quota."
+    "--table",
+    "tables",
+    type=click.Choice([each.value for each in _Table]),
+    multiple=True,
+    help="Only this table; repeat it for several. All by default.",
 )
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print the figures.")
-def main(rounds: int, creates: int, output: str, *, only_reservations: bool) -> None:
+def main(rounds: int, creates: int, tables: Sequence[str], output: str) -> None:
     """Measure the time that webhooks add to the creation of a pod; progress on stderr."""
     try:
         load_average = os.getloadavg()
-        measured = _rounds(rounds, creates, only_reservations=only_reservations)
+        measured = _measure(rounds, creates, frozenset(map(_Table, tables)) or frozenset(_Table))
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
         sys.exit(EXIT_USAGE_ERROR if isinstance(error, BuildError) else EXIT_INTERNAL_ERROR)
-    results = _Results(
-        [
-            figure
-            for load in (LOADS if measured.samples else ())
-            for figure in compute_figures([each[load] for each in measured.samples], load)
-        ],
-        [
-            rejection
-            for load in ((ALONE, SELDOM) if measured.rejected else ())
-            for rejection in compute_rejection_figures([each[load] for each in measured.rejected], load)
-        ],
-        [
-            each
-            for load in RESERVING_LOADS
-            for each in compute_figures([samples[load] for samples in measured.reserving], load)
-        ],
-        min(measured.open_reservations),
-    )
+    rejections = [
+        rejection
+        for load in ((ALONE, SELDOM) if measured.rejected else ())
+        for rejection in compute_rejection_figures([each[load] for each in measured.rejected], load)
+    ]
+    figures = {table: _compute(samples) for table, samples in measured.samples.items()}
+    results = _Results(figures, rejections, min(measured.open_reservations, default=0))
     run = _Run(rounds, creates, load_average[0])
     click.echo(_as_json(results, run) if output == "json" else _as_table(results, run))
 
@@ -78,11 +82,10 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """All rounds, those with rejections, those with reservations, and the open reservations after each load."""
+    """All rounds by table, those with rejections, and the open reservations after each load."""
 
-    samples: list[dict[Load, Round]] = field(default_factory=list)
-    rejected: list[dict[Load, Round]] = field(default_factory=list)
-    reserving: list[dict[Load, Round]] = field(default_factory=list)
+    samples: defaultdict[_Table, list[Rounds]] = field(default_factory=lambda: defaultdict(list))
+    rejected: list[Rounds] = field(default_factory=list)
     open_reservations: list[int] = field(default_factory=list)
 
 
@@ -90,26 +93,43 @@ class _Measured:
 class _Results:
     """The figures of all tables, and the minimum number of open reservations."""
 
-    figures: list[Figure]
+    figures: Mapping[_Table, list[Figure]]
     rejections: list[RejectionFigure]
-    reserving: list[Figure]
     min_open: int
 
 
-def _rounds(rounds: int, creates: int, *, only_reservations: bool) -> _Measured:
+def _measure(rounds: int, creates: int, tables: frozenset[_Table]) -> _Measured:
     click.echo("starting a control plane …", err=True)
     measured = _Measured()
     with LocalCluster() as cluster, bench_cluster(cluster) as bench:
-        for number in range(0 if only_reservations else rounds):
-            click.echo(f"round {number + 1} of {rounds} …", err=True)
-            measured.samples.append(measure_round(bench, creates))
-            measured.rejected.append(measure_rejections(bench, creates))
-        for number in range(rounds):  # last, because the gate reads and writes while reservations expire
-            click.echo(f"round {number + 1} of {rounds} with {RESERVATIONS:,} open reservations …", err=True)
+        for _ in _count_rounds(rounds, tables - {_Table.COMPILED, _Table.RESERVATIONS}):
+            if _Table.CREATES in tables:
+                measured.samples[_Table.CREATES].append(measure_round(bench, creates))
+            if _Table.REJECTIONS in tables:
+                measured.rejected.append(measure_rejections(bench, creates))
+            if _Table.UNCOUNTED in tables:
+                measured.samples[_Table.UNCOUNTED].append(measure_uncounted(bench, creates))
+        if _Table.COMPILED in tables:
+            with bench.apply_backstop():
+                for _ in _count_rounds(rounds, {_Table.COMPILED}):
+                    measured.samples[_Table.COMPILED].append(measure_compiled(bench, creates))
+        # Last, because the gate reads and writes while reservations expire.
+        for _ in _count_rounds(rounds, tables & {_Table.RESERVATIONS}):
             samples, after = measure_with_reservations(bench, creates)
-            measured.reserving.append(samples)
+            measured.samples[_Table.RESERVATIONS].append(samples)
             measured.open_reservations.extend(after)
     return measured
+
+
+def _count_rounds(rounds: int, tables: Collection[_Table]) -> Iterator[int]:
+    """Yield the numbers of the rounds of these tables, and print each; none without tables."""
+    for number in range(rounds if tables else 0):
+        click.echo(f"round {number + 1} of {rounds}: {', '.join(sorted(tables))} …", err=True)
+        yield number
+
+
+def _compute(rounds: Sequence[Rounds]) -> list[Figure]:
+    return [figure for load in rounds[0] for figure in compute_figures([each[load] for each in rounds], load)]
 
 
 def _as_table(results: _Results, run: _Run) -> str:
@@ -117,12 +137,18 @@ def _as_table(results: _Results, run: _Run) -> str:
         f"Kubernetes {kubernetes_version()} and everything else on {os.cpu_count()} cores, Python "
         f"{platform.python_version()}; load before: {run.load:.1f}. {run.rounds} rounds of {run.creates} creates."
     )
-    reserving = f"With at least {results.min_open:,} open reservations:"
-    lines = [machine, ""]
-    if results.figures:
-        lines += [*format_table(results.figures), "", *format_rejection_table(results.rejections), ""]
-    lines += [reserving, ""]
-    return "\n".join([*lines, *format_table(results.reserving)])
+    titles = {
+        _Table.CREATES: "",
+        _Table.UNCOUNTED: "Pods that no policy concerns:",
+        _Table.COMPILED: "With twenty policies:",
+        _Table.RESERVATIONS: f"With at least {results.min_open:,} open reservations:",
+    }
+    lines = [machine]
+    for table, figures in results.figures.items():
+        lines += ["", *([titles[table], ""] if titles[table] else ()), *format_table(figures)]
+    if results.rejections:
+        lines += ["", "Rejected:", "", *format_rejection_table(results.rejections)]
+    return "\n".join(lines)
 
 
 def _as_json(results: _Results, run: _Run) -> str:
@@ -134,9 +160,8 @@ def _as_json(results: _Results, run: _Run) -> str:
             "load": run.load,
             "rounds": run.rounds,
             "creates": run.creates,
-            "figures": [asdict(figure) for figure in results.figures],
+            "figures": {table: [asdict(figure) for figure in figures] for table, figures in results.figures.items()},
             "rejections": [asdict(rejection) for rejection in results.rejections],
-            "reserving": [asdict(figure) for figure in results.reserving],
             "min_open": results.min_open,
         },
         indent=2,

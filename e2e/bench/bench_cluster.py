@@ -17,8 +17,10 @@ from e2e.bench import registrations
 from e2e.bench.calls import Calls, parse_calls
 from e2e.bench.client import Access, Client, load_access
 from e2e.bench.objects import LEFT, PLENTY, cap, create_failed_reservation, ledger, namespace, pod, quota
+from e2e.bench.policy_folder import compile_objects, create_conditions, create_files
 from e2e.bench.servers import flask_port, floor_port
 from e2e.bench.variants import (
+    BACKSTOP,
     CAP,
     EVERY,
     FLOOR,
@@ -30,6 +32,7 @@ from e2e.bench.variants import (
     QUOTA,
     REFUSING,
     RULES,
+    UNCOUNTED,
     Variant,
 )
 from e2e.errors import ClusterError
@@ -39,6 +42,7 @@ from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.service_account import as_service_account
 from e2e.waiting import until
+from tallygate.policy.model import COMPILED_FROM_LABEL
 from tallygate.state.kubernetes.cap_ledger import StoredVersion, decode_ledger, encode_ledger
 from tallygate.state.ports import LedgerKey, VersionedLedger
 from tallygate_certs.certificate_names import parse_names
@@ -49,6 +53,7 @@ _CREATED = 201
 _FORBIDDEN = 403
 _CONFLICT = 409
 _CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
+_COMPILED = "validatingadmissionpolicybindings,validatingadmissionpolicies"
 _GATE_NAME = "bench-gate"
 _CLUSTER_ACCESS = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "cluster-access"
 _CAPS = {KEPT: "kept", OPEN: "kept-open"}
@@ -65,9 +70,36 @@ class BenchCluster:
     gates: Mapping[Variant, GateProcess]
     _numbers: Iterator[int] = field(default_factory=count)
 
-    def pods(self, number: int, prefix: str = "bench") -> list[bytes]:
-        """Return manifests of pods with new names."""
-        return [pod(f"{prefix}-{next(self._numbers)}") for _ in range(number)]
+    def pods(self, number: int) -> list[bytes]:
+        """Return manifests of pods with a GPU and new names."""
+        return [pod(f"bench-{next(self._numbers)}") for _ in range(number)]
+
+    def pods_without_gpus(self, number: int) -> list[bytes]:
+        """Return manifests of pods with new names that no policy concerns."""
+        return [pod(f"bench-{next(self._numbers)}", gpus=0) for _ in range(number)]
+
+    @contextmanager
+    def apply_backstop(self) -> Iterator[None]:
+        """Give the gate with ledgers twenty policies, and the backstop's namespace what is compiled from them.
+
+        Raises:
+            ClusterError: if the API server refuses it, or does not evaluate it in time.
+        """
+        gate, former = self.gates[KEPT], _policies(KEPT, *_create_ledger_caps())
+        gate.write_policies(create_files(*_create_ledger_caps(), cap(f"{KEPT.name}-full", KEPT.full, 0)))
+        with ExitStack() as ends:
+            ends.callback(gate.write_policies, former)
+            ends.callback(_delete, self.cluster, _COMPILED, f"--selector={COMPILED_FROM_LABEL}", "--ignore-not-found")
+            ends.callback(_delete, self.cluster, "resourcequotas", "--all", f"--namespace={BACKSTOP.namespace}")
+            objects = compile_objects(BACKSTOP.namespace)
+            _apply(self.cluster, objects)
+            until("the compiled rules are evaluated", self._is_refused_by_rules, _WITHIN)
+            until("the compiled quota counts", _PodIsStored(self, BACKSTOP), _WITHIN)
+            yield
+
+    def _is_refused_by_rules(self) -> bool:
+        answer = self.client.create(BACKSTOP.namespace, pod(f"bench-{next(self._numbers)}", gpus=3))
+        return answer.status != _CREATED and b"TG107" in answer.body
 
     def open_reservations(self) -> int:
         """Return the number of open reservations of creations that failed after the gate."""
@@ -144,8 +176,7 @@ def bench_cluster(cluster: LocalCluster) -> Iterator[BenchCluster]:
         bench.begin_cap()
         stack.callback(_delete, cluster, "namespace", "--wait=false", "--ignore-not-found", _GATE_NAME)
         stack.callback(delete_ledgers, cluster, _GATE_NAME)
-        ledger_caps = [cap(name, variant.namespace, PLENTY) for variant, name in _CAPS.items()]
-        bench.gates[KEPT].write_policies(_policies(KEPT, *ledger_caps))
+        bench.gates[KEPT].write_policies(_policies(KEPT, *_create_ledger_caps()))
         _prepare_ledgers(cluster, folder / KEPT.name / "kubeconfig")
         stack.callback(_delete, cluster, "namespace", "--wait=false", registrations.SERVERS, *_namespaces())
         _apply(cluster, [namespace(name) for name in (registrations.SERVERS, *_namespaces())])
@@ -206,6 +237,10 @@ def _are_active(cluster: LocalCluster) -> bool:
     return counted >= {variant.namespace for variant in _CAPS} and len(counted) == len(ledgers)
 
 
+def _create_ledger_caps() -> list[dict[str, Any]]:
+    return [cap(name, variant.namespace, PLENTY) for variant, name in _CAPS.items()]
+
+
 def _policies(variant: Variant, *caps: dict[str, Any]) -> dict[str, str]:
     """Return the shipped policies, these caps, and a cap that is always full."""
     own = [*caps, cap(f"{variant.name}-full", variant.full, 0)]
@@ -255,13 +290,14 @@ def _trivial(parent: Path, stack: ExitStack) -> Iterator[dict[str, Any]]:
 def _gates(bench: BenchCluster, stack: ExitStack) -> Iterator[dict[str, Any]]:
     """Run the gates, and yield their configurations."""
     for first, gate in bench.gates.items():
-        variants = tuple(_CAPS) if first is KEPT else (first,)
+        variants = (*_CAPS, UNCOUNTED) if first is KEPT else (first,)
         issue(gate.certificates, parse_names([registrations.host(each) for each in variants]), datetime.now(UTC))
         stack.callback(gate.stop)
         gate.start()
         port = int(gate.reached.base.rpartition(":")[2])
         for variant in variants:
-            yield from registrations.gate(variant, port, (gate.certificates / "ca.crt").read_bytes())
+            conditions = create_conditions() if variant is UNCOUNTED else None
+            yield from registrations.gate(variant, port, (gate.certificates / "ca.crt").read_bytes(), conditions)
 
 
 def _namespaces() -> list[str]:

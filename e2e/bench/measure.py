@@ -14,7 +14,7 @@ from time import perf_counter
 from e2e.bench.bench_cluster import BenchCluster
 from e2e.bench.calls import Calls
 from e2e.bench.client import Client, CreateResponse
-from e2e.bench.variants import OPEN, REFUSING, RESERVING, VARIANTS, Variant
+from e2e.bench.variants import COMPILED, OPEN, REFUSING, RESERVING, UNASKED, VARIANTS, Variant
 from e2e.errors import ClusterError
 
 _CREATED = 201
@@ -52,7 +52,7 @@ class Load:
 ALONE = Load(1)
 SELDOM = Load(1, seldom=True)
 LOADS = (ALONE, SELDOM, Load(8), Load(32))
-RESERVING_LOADS = (ALONE, Load(8), Load(32))
+BLOCK_LOADS = (ALONE, Load(8), Load(32))
 
 RESERVATIONS = 1_000
 """The number of open reservations in one ledger."""
@@ -74,6 +74,8 @@ class Sample:
 
 Round = dict[Variant, Sample]
 
+Rounds = dict[Load, Round]
+"""One round under each load."""
 
 Durations = tuple[list[float], float]
 """The seconds of each create, and the seconds of all together."""
@@ -83,23 +85,22 @@ DurationsByVariant = dict[Variant, Durations]
 Block = Callable[[Variant, int], Durations]
 """A function that creates at least a number of pods of a variant."""
 
+Make = Callable[[int], list[bytes]]
+"""A function that returns manifests of a number of pods with new names."""
 
-def measure_round(bench_cluster: BenchCluster, creates: int) -> dict[Load, Round]:
+
+def measure_round(bench_cluster: BenchCluster, creates: int) -> Rounds:
     """Measure a number of creates in each variant under every load (rounded up to whole blocks).
 
     Raises:
         ClusterError: if a pod is not stored, or the cluster does not become idle.
     """
-    rounds = {}
-    for load in LOADS:
-        with _open_block(bench_cluster, load) as block:
-            rounds[load] = _measure(bench_cluster, partial(_run_in_turns, load, VARIANTS, block), creates)
-    return rounds
+    return _measure_loads(bench_cluster, LOADS, VARIANTS, creates, bench_cluster.pods)
 
 
 def measure_with_reservations(
     bench_cluster: BenchCluster, creates: int, reservations: int = RESERVATIONS
-) -> tuple[dict[Load, Round], Sequence[int]]:
+) -> tuple[Rounds, Sequence[int]]:
     """Measure with a ledger that has open reservations; return also their number after each load.
 
     The reservations are those of creations that failed after the gate, as it writes them. Each stays open for the
@@ -109,8 +110,8 @@ def measure_with_reservations(
         ClusterError: if a pod gets a wrong response, or the cluster does not become idle.
     """
     rounds, after, filled_at = {}, list[int](), -math.inf
-    for load in RESERVING_LOADS:
-        with _open_block(bench_cluster, load) as block:
+    for load in BLOCK_LOADS:
+        with _open_block(bench_cluster, load, bench_cluster.pods) as block:
 
             def fill_and_run(variant: Variant, size: int, block: Block = block) -> Durations:
                 nonlocal filled_at
@@ -126,7 +127,35 @@ def measure_with_reservations(
     return rounds, after
 
 
-def measure_rejections(bench_cluster: BenchCluster, creates: int) -> dict[Load, Round]:
+def measure_uncounted(bench_cluster: BenchCluster, creates: int) -> Rounds:
+    """Measure creates of pods that no policy concerns, without a webhook and under the registration of a gate.
+
+    Raises:
+        ClusterError: if a pod is not stored, or the cluster does not become idle.
+    """
+    return _measure_loads(bench_cluster, BLOCK_LOADS, UNASKED, creates, bench_cluster.pods_without_gpus)
+
+
+def measure_compiled(bench_cluster: BenchCluster, creates: int) -> Rounds:
+    """Measure creates under twenty policies, by a gate and by compiled objects, while these are applied.
+
+    Raises:
+        ClusterError: if a pod is not stored, or the cluster does not become idle.
+    """
+    return _measure_loads(bench_cluster, BLOCK_LOADS, COMPILED, creates, bench_cluster.pods)
+
+
+def _measure_loads(
+    bench_cluster: BenchCluster, loads: Sequence[Load], variants: Sequence[Variant], creates: int, make: Make
+) -> Rounds:
+    rounds = {}
+    for load in loads:
+        with _open_block(bench_cluster, load, make) as block:
+            rounds[load] = _measure(bench_cluster, partial(_run_in_turns, load, variants, block), creates)
+    return rounds
+
+
+def measure_rejections(bench_cluster: BenchCluster, creates: int) -> Rounds:
     """Measure a number of rejected creates by one client, in blocks and one by one.
 
     Raises:
@@ -182,22 +211,19 @@ def _run_in_turns(load: Load, variants: Sequence[Variant], block: Block, creates
 
 
 @contextmanager
-def _open_block(bench_cluster: BenchCluster, load: Load) -> Iterator[Block]:
+def _open_block(bench_cluster: BenchCluster, load: Load, make: Make) -> Iterator[Block]:
     if load.clients == 1:
-        yield partial(_create_stored, bench_cluster)
+        yield partial(_create_stored, bench_cluster, make)
         return
     with ExitStack() as stack:
         clients = [stack.enter_context(closing(Client(bench_cluster.access))) for _ in range(load.clients)]
         threads = stack.enter_context(ThreadPoolExecutor(load.clients))
-        yield partial(_create_concurrently, bench_cluster, _ClientPool(clients, threads))
+        yield partial(_create_concurrently, make, _ClientPool(clients, threads))
 
 
-def _create_stored(bench_cluster: BenchCluster, variant: Variant, size: int) -> Durations:
+def _create_stored(bench_cluster: BenchCluster, make: Make, variant: Variant, size: int) -> Durations:
     """Run a number of creates by one client; the total time is their sum."""
-    latencies = [
-        _check_duration(bench_cluster.client.create(variant.namespace, pod), _CREATED)
-        for pod in bench_cluster.pods(size)
-    ]
+    latencies = [_check_duration(bench_cluster.client.create(variant.namespace, pod), _CREATED) for pod in make(size)]
     return latencies, sum(latencies)
 
 
@@ -217,10 +243,10 @@ class _ClientPool:
     threads: ThreadPoolExecutor
 
 
-def _create_concurrently(bench_cluster: BenchCluster, pool: _ClientPool, variant: Variant, size: int) -> Durations:
+def _create_concurrently(make: Make, pool: _ClientPool, variant: Variant, size: int) -> Durations:
     """Run at least a number of creates by all clients, and measure the time from the first to the last."""
     start = Barrier(len(pool.clients) + 1)
-    bodies = [bench_cluster.pods(-(-size // len(pool.clients))) for _ in pool.clients]
+    bodies = [make(-(-size // len(pool.clients))) for _ in pool.clients]
 
     def run(client: Client, pods: list[bytes]) -> list[float]:
         start.wait()

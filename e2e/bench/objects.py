@@ -23,9 +23,12 @@ LEFT = "bench-left"
 """The name prefix of pods whose creations failed after a gate had reserved for them."""
 
 
-def pod(name: str) -> bytes:
-    """Return a pod that every rule evaluates; its scheduler does not exist, so it stays unchanged."""
-    resources = {"cpu": "100m", "memory": "64Mi", _GPU: "1"}
+def pod(name: str, gpus: int = 1) -> bytes:
+    """Return a pod that every rule evaluates; its scheduler does not exist, so it stays unchanged.
+
+    Without GPUs no policy concerns it.
+    """
+    resources = {"cpu": "100m", "memory": "64Mi", **({_GPU: str(gpus)} if gpus else {})}
     container = {
         "name": "main",
         "image": "example.com/none:1",

@@ -9,6 +9,7 @@ import base64
 from typing import Any
 
 from e2e.bench.variants import FLOOR_HTTP2, FLOOR_KEPT, PHASES, Variant
+from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.webhook_configuration import ServiceTarget
 from tests.admission.plain_configurations import create_plain_configurations
 
@@ -21,7 +22,8 @@ LOOPBACK = "127.0.0.1"
 _HOST = "localhost"
 _KINDS = (("mutating", "MutatingWebhookConfiguration"), ("validating", "ValidatingWebhookConfiguration"))
 _OMITTED = ("nodes.", "namespaces.", "scales.")  # webhooks of objects outside the namespaces of the bench
-_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+"""The label of each namespace with its name."""
 
 
 def host(variant: Variant) -> str:
@@ -39,10 +41,15 @@ def service(variant: Variant) -> dict[str, Any]:
     }
 
 
-def gate(variant: Variant, port: int, authority: bytes) -> list[dict[str, Any]]:
-    """Return both configurations of a gate, limited to the variant's namespaces and to creates and updates."""
+def gate(
+    variant: Variant, port: int, authority: bytes, conditions: MatchConditions | None = None
+) -> list[dict[str, Any]]:
+    """Return both configurations of a gate, limited to the variant's namespaces and to creates and updates.
+
+    `conditions` are those of the policies; without them the gate is asked about everything.
+    """
     target = ServiceTarget(SERVERS, variant.name, port)
-    configurations = create_plain_configurations(target, ca_bundle=authority)
+    configurations = create_plain_configurations(target, ca_bundle=authority, conditions=conditions)
     for configuration in configurations:
         objects = [each for each in configuration["webhooks"] if not each["name"].startswith(_OMITTED)]
         for each in objects:
@@ -108,4 +115,4 @@ def _select_variant(variant: Variant) -> dict[str, Any]:
 
 
 def _select_namespaces(*namespaces: str) -> dict[str, Any]:
-    return {"matchExpressions": [{"key": _NAMESPACE_LABEL, "operator": "In", "values": list(namespaces)}]}
+    return {"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": "In", "values": list(namespaces)}]}

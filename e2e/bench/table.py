@@ -45,7 +45,7 @@ def format_table(compute_figures: Iterable[Figure]) -> Iterator[str]:
             _format_spread(each.quota_ratio),
             _format_spread(each.empty_ratio),
             "" if each.per_second_of_quota is None else f"{each.per_second_of_quota:.2f}",
-            f"{each.calls:.0f}",
+            f"{each.calls:.4g}",
             f"{each.call:.2f}" if each.calls else "",
         )
 

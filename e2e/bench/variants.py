@@ -34,13 +34,22 @@ KEPT = Variant("kept", "tallygate, shipped rules and a cap kept in the cluster",
 OPEN = Variant("kept-open", "the same with 1,000 open reservations", is_registered=True)
 CAP = Variant("cap", "tallygate, shipped rules and a cap in memory", is_registered=True)
 
+UNCOUNTED = Variant("uncounted", "tallygate, asked about what twenty policies concern", is_registered=True)
+BACKSTOP = Variant("backstop", "twenty policies as compiled objects, no webhook", is_registered=False)
+
 VARIANTS = (NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, RULES, QUOTA, KEPT, CAP)
 """The variants of the main table."""
 
 RESERVING = (NONE, QUOTA, KEPT, OPEN)
 """The variants that are compared where a ledger has open reservations."""
 
-EVERY = (*VARIANTS, OPEN)
+COMPILED = (NONE, QUOTA, KEPT, BACKSTOP)
+"""The variants that are compared with compiled objects; the gate has the policies that these are compiled from."""
+
+UNASKED = (NONE, UNCOUNTED)
+"""The variants that are compared for pods that no policy concerns."""
+
+EVERY = (*VARIANTS, OPEN, UNCOUNTED, BACKSTOP)
 """All variants: each has a namespace, and all are registered at once."""
 
 REFUSING = (FLOOR, FLOOR_HTTP2, QUOTA, KEPT, CAP)
