@@ -1,6 +1,6 @@
 """A gate that registers itself, and the definitions of kinds that come and go meanwhile."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -44,21 +44,27 @@ def define(group: str, kind: str, version: str, spec: Object, subresources: Obje
 
 
 @contextmanager
-def run_registering_gate(
-    site: Site, folder: Path, policies: Mapping[str, str] = SHIPPED_FILES
+def run_registering_gate(  # noqa: PLR0913  # what an installation chooses
+    site: Site,
+    folder: Path,
+    policies: Mapping[str, str] = SHIPPED_FILES,
+    *,
+    components: Sequence[str] = ("cluster-access",),
+    arguments: Sequence[str] = (),
+    failure_policy: str = "Fail",
 ) -> Iterator[GateProcess]:
-    """Run a gate with the rights of its account; yield it when it has registered itself.
+    """Run a gate with the rights of these components; yield it when it has registered itself.
 
     Raises:
         NotHereError: if the gate of the site does not run as a process here.
     """
     require_gate_process(site)
-    account = gates_account(site.cluster, folder, "cluster-access")
-    gate = GateProcess(folder / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={account}"))
+    account = gates_account(site.cluster, folder, *components)
+    gate = GateProcess(folder / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={account}", *arguments))
     gate.write_policies(policies)
     gate.start()
     try:
-        leave_to_gate(site.cluster, gate)
+        leave_to_gate(site.cluster, gate, failure_policy)
         until("it has registered itself", lambda: _is_registered(gate), _WITHIN, gate.log)
         yield gate
     finally:

@@ -20,6 +20,7 @@ _LAST = {
     "cluster-access": {"verb": "watch", "group": "", "resource": "pods"},
     "audit": {"verb": "list", "group": "batch", "resource": "cronjobs"},
     "publish-nodes": {"verb": "patch", "group": "", "resource": "nodes", "subresource": "status"},
+    "backstop": {"verb": "create", "group": "", "resource": "resourcequotas"},
     "self-signed": {
         "verb": "patch",
         "group": "admissionregistration.k8s.io",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tallygate.backstop.admission_policies import create_admission_policies
+from tallygate.backstop.compiled_objects import POLICY_NAMES
 from tallygate.policy.load import load_policies
 from tests.admission.case import parse_policies
 from tests.backstop.comparison import compare
@@ -207,6 +208,21 @@ def test_a_rule_that_costs_too_much_is_a_gap() -> None:
     assert [gap.subject for gap in gaps if gap.policy == "rule rule-0" and not gap.is_looser] == ["checks"]
     assert "rule1_rule_1" not in json.dumps(objects)
     assert "rule0_rule_1" in json.dumps(objects)
+
+
+def test_rules_beyond_the_last_policy_are_gaps_and_all_names_are_known() -> None:
+    """Compile more rules than the policies of one enforcement can have: RBAC names the policies that may be written."""
+    documents = [_create_rule(number, ["*x*"], {"perContainer": {"oneOf": [1, 2, 4, 8]}}) for number in range(400)]
+    compiled = compile_documents(documents)
+    assert compiled
+    _, objects, gaps = compiled
+    names = {content["metadata"]["name"] for content in objects}
+    assert names == {name for name in POLICY_NAMES if name.startswith("tallygate-rules-deny")}
+    left_out = {gap.policy for gap in gaps if gap.subject == "checks" and not gap.is_looser}
+    texts = json.dumps(objects)
+    for number in range(400):
+        assert (f'_rule_{number}"' in texts) != (f"rule rule-{number}" in left_out)
+    assert left_out
 
 
 def test_larger_objects_pass_without_an_error() -> None:

@@ -50,6 +50,7 @@ _ORIGINALS: Final = {
     "self-signed-rbac": COMPONENTS / "self-signed" / "rbac.yaml",
     "audit-rbac": _AUDIT_RIGHTS,
     "publish-nodes-rbac": COMPONENTS / "publish-nodes" / "rbac.yaml",
+    "backstop-rbac": COMPONENTS / "backstop" / "rbac.yaml",
     "cert-manager": COMPONENTS / "cert-manager" / "certificates.yaml",
     "network": COMPONENTS / "network" / "policy.yaml",
     "device-plugin": COMPONENTS / "device-plugin" / "daemonset.yaml",

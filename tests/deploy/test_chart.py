@@ -53,6 +53,7 @@ OVERLAYS: dict[str, dict[str, Any]] = {
     "standalone": BARE | SIZES["standalone"][0],
     "cluster": BARE | {"replicas": 1, "certificates": "by-hand"},
     "ha": {},
+    "available": {"profile": "available"},
     "cert-manager": {"certificates": "cert-manager"},
 }
 COMBINATIONS = list(itertools.product(SIZES, CERTIFICATES))
@@ -117,6 +118,11 @@ def test_an_audit_is_the_component_of_its_name_on_top_of_cluster_access() -> Non
 def test_a_publisher_is_the_component_of_its_name_on_top_of_cluster_access() -> None:
     values = BARE | {"replicas": 1, "certificates": "by-hand", "publishNodes.enabled": True}
     assert_equal_objects(values, compose_objects("cluster-access", "publish-nodes"))
+
+
+def test_a_backstop_is_the_component_of_its_name_on_top_of_cluster_access() -> None:
+    values = BARE | {"replicas": 1, "certificates": "by-hand", "profile": "available", "failurePolicy": "Fail"}
+    assert_equal_objects(values, compose_objects("cluster-access", "backstop"))
 
 
 def test_a_token_is_in_its_secret_and_the_gate_registers_it() -> None:

@@ -274,6 +274,10 @@ def test_without_registration_there_is_no_webhook_configuration() -> None:
             "replicas: with ledgers=memory each of 2 replicas would admit as much as a cap allows; set replicas=1, or",
         ),
         (
+            {"ledgers": "memory", "replicas": 1, "profile": "available"},
+            "profile: a gate with ledgers=memory does not watch the cluster",
+        ),
+        (
             {"ledgers": "memory", "replicas": 1, "publishNodes.enabled": True},
             "publishNodes.enabled: a gate with ledgers=memory does not watch the cluster",
         ),

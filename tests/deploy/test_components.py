@@ -8,6 +8,7 @@ import yaml
 
 from tallygate.admission.self_registration import RegistrationChoices, is_left_to_gate, parse_choices
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
+from tallygate.backstop.compiled_objects import POLICY_NAMES
 from tallygate.state.kubernetes import cap_ledger
 from tests.admission.plain_configurations import create_plain_configurations, to_typed
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings
@@ -18,7 +19,9 @@ OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())
 FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUSTOMIZE / folder).iterdir())
 CERTIFICATES = ("", "self-signed", "cert-manager")
 SIZES = ("", "cluster-access", "ha")
-RBAC_FILES = [COMPONENTS / name / "rbac.yaml" for name in ("cluster-access", "self-signed", "audit", "publish-nodes")]
+RBAC_FILES = [
+    COMPONENTS / name / "rbac.yaml" for name in ("cluster-access", "self-signed", "audit", "publish-nodes", "backstop")
+]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -43,6 +46,7 @@ def test_the_arguments_are_settings_of_the_server(size: str, certificates: str) 
 def test_an_audit_has_its_interval_and_a_token_is_read_from_its_secret() -> None:
     assert read_gate_settings(compose_objects("ha", "audit")).audit_interval == 3600
     assert read_gate_settings(compose_objects("ha", "publish-nodes")).publish_nodes == "on"
+    assert read_gate_settings(compose_objects("ha", "backstop")).backstop == "on"
     assert read_gate_settings(compose_objects("token")).token_file == Path("/etc/tallygate/token/token")
 
 
@@ -130,7 +134,7 @@ def test_no_permission_has_a_wildcard_and_secrets_are_read_by_name() -> None:
 
 
 def test_the_gate_writes_no_object_of_others() -> None:
-    """Outside its namespace the gate writes its webhook configurations, events, reports and the status of nodes."""
+    """Outside its namespace the gate writes its registration, events, reports, the status of nodes and the backstop."""
     writes = {"create", "update", "patch", "delete", "deletecollection"}
     for path in RBAC_FILES:
         for role in yaml.safe_load_all(path.read_text()):
@@ -143,6 +147,12 @@ def test_the_gate_writes_no_object_of_others() -> None:
                 assert (group, *rule["resources"]) in {
                     ("", "events"),
                     ("", "nodes/status"),
+                    ("", "resourcequotas"),
+                    (
+                        "admissionregistration.k8s.io",
+                        "validatingadmissionpolicies",
+                        "validatingadmissionpolicybindings",
+                    ),
                     (
                         "admissionregistration.k8s.io",
                         "mutatingwebhookconfigurations",
@@ -151,8 +161,8 @@ def test_the_gate_writes_no_object_of_others() -> None:
                     ("openreports.io", "reports", "clusterreports"),
                     ("wgpolicyk8s.io", "policyreports", "clusterpolicyreports"),
                 }
-                if group == "admissionregistration.k8s.io":
-                    assert rule["resourceNames"] == ["tallygate"]
+                if group == "admissionregistration.k8s.io" and rule["verbs"] != ["list", "create"]:
+                    assert rule["resourceNames"] in (["tallygate"], list(POLICY_NAMES))
 
 
 def test_the_ledgers_are_stored_in_the_gates_namespace() -> None:
@@ -213,7 +223,8 @@ def test_an_overlay_registers_nothing_leaves_that_to_the_gate_and_is_deleted_fro
         configuration = objects[kind, "tallygate"]
         assert "webhooks" not in configuration
         assert is_left_to_gate(to_typed(configuration))
-        assert parse_choices(to_typed(configuration)) == RegistrationChoices()
+        failure_policy = "Ignore" if overlay == "available" else "Fail"
+        assert parse_choices(to_typed(configuration)) == RegistrationChoices(failure_policy=failure_policy)
 
 
 def test_the_component_of_the_full_registration_has_all_webhooks_and_leaves_none_to_the_gate() -> None:

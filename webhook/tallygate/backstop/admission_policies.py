@@ -17,7 +17,7 @@ from tallygate.admission.cel_texts import FALSE, TRUE, join_any
 from tallygate.admission.request import CREATE, UPDATE
 from tallygate.backstop import object_variables
 from tallygate.backstop.claim_expressions import REQUESTS, REQUESTS_EXPRESSION
-from tallygate.backstop.compiled_objects import NAME_PREFIX, CompiledObject, create_metadata
+from tallygate.backstop.compiled_objects import MAX_PARTS, CompiledObject, create_metadata, list_part_names
 from tallygate.backstop.gaps import Gap
 from tallygate.backstop.rule_expressions import (
     MAX_TEXT_LENGTH,
@@ -28,7 +28,13 @@ from tallygate.backstop.rule_expressions import (
     format_total_condition,
     has_claim_checks,
 )
-from tallygate.backstop.rule_gaps import create_cost_gap, list_implied_gaps, list_name_gaps, list_rule_gaps
+from tallygate.backstop.rule_gaps import (
+    create_cost_gap,
+    create_size_gap,
+    list_implied_gaps,
+    list_name_gaps,
+    list_rule_gaps,
+)
 from tallygate.objects import admission_registration
 from tallygate.objects.meta import LabelSelector, SelectorRequirement
 from tallygate.policy.model import Enforcement, PolicySet, ResourceRule
@@ -80,9 +86,10 @@ def create_admission_policies(
             else:
                 variable = f"rule{len(compiled)}_{_NO_WORD.sub('_', rule.name)}"
                 compiled.append(_CompiledRule(rule, variable, findings))
-        for number, part in enumerate(_split_by_cost(compiled), 1):
-            name = f"{NAME_PREFIX}rules-{enforcement}{f'-{number}' if number > 1 else ''}"
+        parts = list(_split_by_cost(compiled))
+        for name, part in zip(list_part_names(enforcement), parts, strict=False):  # fewer parts or more
             objects += _create_objects(name, _ACTIONS[enforcement], part, policies.digest, excluded_namespaces)
+        gaps += (create_size_gap(left.rule) for part in parts[MAX_PARTS:] for left in part)
     return tuple(objects), tuple(sorted(set(gaps)))
 
 

@@ -5,7 +5,7 @@ An object is a tree of JSON values, as it is printed and applied.
 
 from typing import Any, Final
 
-from tallygate.policy.model import COMPILED_FROM_LABEL
+from tallygate.policy.model import COMPILED_FROM_LABEL, Enforcement
 
 CompiledObject = dict[str, Any]
 """An object of Kubernetes as JSON values: apiVersion, kind, metadata and spec."""
@@ -18,6 +18,19 @@ DIGEST_ANNOTATION: Final = "tallygate.dev/digest"
 
 NAME_PREFIX: Final = "tallygate-"
 """The prefix of the names of compiled objects."""
+
+MAX_PARTS: Final = 4
+"""Maximum number of ValidatingAdmissionPolicies for the rules of one enforcement: RBAC names them all."""
+
+
+def list_part_names(enforcement: Enforcement) -> tuple[str, ...]:
+    """Return the names of the policies for the rules of an enforcement, and of their bindings, in the order of use."""
+    first = f"{NAME_PREFIX}rules-{enforcement}"
+    return (first, *(f"{first}-{number}" for number in range(2, MAX_PARTS + 1)))
+
+
+POLICY_NAMES: Final = tuple(name for enforcement in Enforcement for name in list_part_names(enforcement))
+"""The names that ValidatingAdmissionPolicies of rules, and their bindings, may have."""
 
 
 def create_metadata(name: str, policy_kind: str, policy_name: str, digest: str, namespace: str = "") -> CompiledObject:

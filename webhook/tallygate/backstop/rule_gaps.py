@@ -5,6 +5,7 @@ from typing import Final
 
 from tallygate.admission.kinds import BUILT_IN_TARGETS
 from tallygate.backstop.amount_bounds import MULTIPLE_OF, ONE_OF, find_missing_bounds
+from tallygate.backstop.compiled_objects import MAX_PARTS
 from tallygate.backstop.gaps import Gap
 from tallygate.backstop.object_variables import MAX_ENTRIES, MAX_LISTS, MAX_NAME_LENGTH
 from tallygate.backstop.rule_expressions import list_compiled_kinds
@@ -109,3 +110,9 @@ def list_implied_gaps(policies: PolicySet) -> Iterator[Gap]:
 def create_cost_gap(rule: ResourceRule) -> Gap:
     """Return the gap of a rule that costs more than one expression may."""
     return Gap(f"rule {rule.name}", "checks", TOO_COSTLY, is_looser=False)
+
+
+def create_size_gap(rule: ResourceRule) -> Gap:
+    """Return the gap of a rule that is beyond the last policy of its enforcement."""
+    reason = f"The rules before it of the same enforcement fill {MAX_PARTS} policies, up to their cost limits."
+    return Gap(f"rule {rule.name}", "checks", reason, is_looser=False)

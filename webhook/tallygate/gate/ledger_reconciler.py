@@ -279,6 +279,10 @@ class LedgerReconciler:
         """Return whether this replica reconciles ledgers."""
         return self._leadership.is_leader()
 
+    def is_recorded(self, cap: ActiveCap) -> bool:
+        """Return whether the record of the caps that were active has a cap: before that its ledgers deny nothing."""
+        return self._leadership.is_recorded(cap.policy_key)
+
     def count_lost_replicas(self) -> int:
         """Return the number of lost replicas.
 

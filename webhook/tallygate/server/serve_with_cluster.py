@@ -10,6 +10,7 @@ from functools import partial
 from threading import Lock
 
 from tallygate.admission.cap_index import get_cap_name
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.gate.cap_activation import CapActivation, create_lease_reader, create_process_reader
 from tallygate.gate.gate import Gate
@@ -25,6 +26,7 @@ from tallygate.review.schedulability import check_schedulability, count_pods_on_
 from tallygate.review.view import ClusterView, view_state
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.server.controllers.audit_controller import AuditController, AuditSchedule
+from tallygate.server.controllers.backstop_controller import BackstopController, BackstopSource
 from tallygate.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from tallygate.server.controllers.ledger_controller import LeaseController, LedgerController
 from tallygate.server.controllers.limit_record_controller import LimitRecordController
@@ -44,8 +46,10 @@ from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
 from tallygate.state.batched_ledgers import BatchedLedgers
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.live_reader import BoundedWorkloadReader
+from tallygate.state.kubernetes.backstop_store import create_backstop_store
 from tallygate.state.kubernetes.lease_store import KubernetesLeaseStore
 from tallygate.state.kubernetes.ledger_store import KubernetesLedgerStore
+from tallygate.state.kubernetes.registration_store import KubernetesRegistrationStore
 from tallygate.state.ports import Ledgers
 
 # A create or update takes at most this long in the API server (apiserver config.go, RequestTimeout).
@@ -97,6 +101,9 @@ def create_cluster_gate(
     ]
     if settings.publish_nodes == "on":
         background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
+    if settings.backstop == "on":
+        source = _create_backstop_source(client_config, settings, gate, informers, policy_reloader, reconciler)
+        background.append(BackstopController(create_backstop_store(client_config), source, telemetry.log).worker)
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(
         admit,
@@ -173,6 +180,32 @@ def _create_node_controller(
     metrics = NodeResourceMetrics(telemetry.metrics.registry, reconciler.is_leader)
     schedule = PublicationSchedule(policy_reloader.store.get_policies, reconciler.is_leader, time.monotonic)
     return NodeResourceController(client_config, schedule, telemetry.log, metrics)
+
+
+def _create_backstop_source(  # noqa: PLR0913, PLR0917  # what the backstop depends on
+    client_config: ClientConfig,
+    settings: Settings,
+    gate: Gate,
+    informers: GateInformers,
+    policy_reloader: PolicyReloader,
+    reconciler: LedgerReconciler,
+) -> BackstopSource:
+    registration = KubernetesRegistrationStore(client_config, settings.namespace, CONFIGURATION_NAME)
+
+    def list_unrecorded() -> frozenset[str]:
+        caps = gate.get_active_caps().list_caps()
+        return frozenset(cap.definition.name for cap in caps if not reconciler.is_recorded(cap))
+
+    return BackstopSource(
+        namespace=settings.namespace,
+        policies=policy_reloader.store.get_policies,
+        list_unrecorded=list_unrecorded,
+        observe=informers.observe_cluster,
+        read_configurations=registration.read_configurations,
+        is_leader=reconciler.is_leader,
+        monotonic=time.monotonic,
+        now=lambda: datetime.now(UTC),
+    )
 
 
 def _create_ledger_controller(

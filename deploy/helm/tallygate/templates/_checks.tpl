@@ -7,6 +7,9 @@
 {{- if (.Values.publishNodes).enabled }}
 {{- fail "publishNodes.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or publishNodes.enabled=false" }}
 {{- end }}
+{{- if eq (include "tallygate.profile" .) "available" }}
+{{- fail "profile: a gate with ledgers=memory does not watch the cluster, so it keeps no backstop; set ledgers=kubernetes, or profile=strict" }}
+{{- end }}
 {{- if (.Values.audit).enabled }}
 {{- fail "audit.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or audit.enabled=false" }}
 {{- end }}

@@ -8,11 +8,21 @@
 {{- if eq .Values.certificates "cert-manager" }}{{ $parts = append $parts "cert-manager" }}{{ end }}
 {{- if (.Values.audit).enabled }}{{ $parts = append $parts "audit-rbac" }}{{ end }}
 {{- if (.Values.publishNodes).enabled }}{{ $parts = append $parts "publish-nodes-rbac" }}{{ end }}
+{{- if eq (include "tallygate.profile" .) "available" }}{{ $parts = append $parts "backstop-rbac" }}{{ end }}
 {{- if (.Values.networkPolicy).enabled }}{{ $parts = append $parts "network" }}{{ end }}
 {{- if (.Values.flowControl).enabled }}{{ $parts = append $parts "flow-control" }}{{ end }}
 {{- if (.Values.serviceMonitor).enabled }}{{ $parts = concat $parts (list "metrics-service" "servicemonitor") }}{{ end }}
 {{- if (.Values.prometheusRule).enabled }}{{ $parts = append $parts "prometheusrule" }}{{ end }}
 {{- join " " $parts }}
+{{- end }}
+
+{{/* The profile; values of an older release have none. */}}
+{{- define "tallygate.profile" -}}
+{{- .Values.profile | default "strict" }}
+{{- end }}
+
+{{- define "tallygate.failurePolicy" -}}
+{{- .Values.failurePolicy | default (eq (include "tallygate.profile" .) "available" | ternary "Ignore" "Fail") }}
 {{- end }}
 
 {{/* Change the fields of an object of files/ that values set: `object`, `root`. */}}

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.backstop.compiled_objects import CompiledObject
@@ -18,44 +16,14 @@ from tallygate.cli.sources.snapshot_file import create_no_namespaces_error, read
 from tallygate.cluster import kinds
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.state_builder import StateBuilder
-from tallygate.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ApiClient, ClientConfig
-from tallygate.kube.pagination import PAGE_SIZE, list_raw_pages
 from tallygate.objects.admission_registration import WebhookConfiguration
-from tallygate.policy.model import COMPILED_FROM_LABEL
 from tallygate.policy.selectors import Operator
+from tallygate.state.kubernetes.backstop_store import KubernetesBackstopStore
 
 ALWAYS_EXCLUDED: Final = ("kube-system", DEFAULT_NAMESPACE)
 """The namespaces that the gate's webhooks exclude in any installation."""
-
-_COMPILED_LISTS: Final = {
-    "/api/v1/resourcequotas": ("v1", "ResourceQuota"),
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies": (
-        "admissionregistration.k8s.io/v1",
-        "ValidatingAdmissionPolicy",
-    ),
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings": (
-        "admissionregistration.k8s.io/v1",
-        "ValidatingAdmissionPolicyBinding",
-    ),
-}
-"""The API version and kind of the objects that may be compiled, which items of a list do not have, by its path."""
-
-
-class _StoredMeta(msgspec.Struct, frozen=True):
-    name: str
-    namespace: str = ""
-    labels: dict[str, str] | None = None
-
-
-class _StoredObject(msgspec.Struct, frozen=True):
-    """The parts of a stored object that are compared."""
-
-    metadata: _StoredMeta
-    spec: dict[str, Any] = {}
-
-
-_DECODER: Final = msgspec.json.Decoder(_StoredObject)
 
 
 def read_observed_cluster(client_config: ClientConfig, excluded_namespaces: Iterable[str]) -> ObservedCluster:
@@ -127,13 +95,7 @@ def list_compiled_objects(client: ApiClient) -> list[CompiledObject]:
     Raises:
         ListError: if a list fails.
     """
-    objects: list[CompiledObject] = []
-    for path, (api_version, kind) in _COMPILED_LISTS.items():
-        try:
-            for page in list_raw_pages(client.get, path, PAGE_SIZE, None, {"labelSelector": COMPILED_FROM_LABEL}):
-                stored = (msgspec.to_builtins(_DECODER.decode(raw)) for raw in page)
-                objects += ({"apiVersion": api_version, "kind": kind, **content} for content in stored)
-        except (ApiError, ValueError, RecursionError) as failure:
-            error = failure if isinstance(failure, ApiError) else ApiError(ApiErrorReason.UNREADABLE, str(failure))
-            raise ListError(f"{path.rpartition('/')[2]} cannot be listed at {client.server}: {error}", error) from error
-    return objects
+    try:
+        return KubernetesBackstopStore(client, wait=None).list_objects()
+    except ApiError as error:
+        raise ListError(str(error), error) from error

@@ -7,16 +7,19 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.backstop.compiled_objects import POLICY_NAMES
 from tallygate.gate.leader_election import LEADER_LEASE
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.model import PolicySet
 from tallygate.state.kubernetes import cap_ledger
+from tallygate.state.kubernetes.backstop_store import BACKSTOP_ROLE
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
 """The name of the Secret with the gate's certificate."""
 
 _REGISTRATION_GROUP = "admissionregistration.k8s.io"
 _REGISTRATION_RESOURCES = "mutatingwebhookconfigurations validatingwebhookconfigurations"
+_POLICY_RESOURCES = "validatingadmissionpolicies validatingadmissionpolicybindings"
 _REPORT_VERBS = "list get create update delete"
 LEADER_LEASE_NAME = LEADER_LEASE
 """The name of the Lease of the leader."""
@@ -31,6 +34,7 @@ class Feature(StrEnum):
     CERTIFICATES = "--tls-secret"
     AUDIT = "--audit-interval"
     PUBLICATION = "--publish-nodes"
+    BACKSTOP = "--backstop"
 
     @property
     def manifest_path(self) -> str:
@@ -38,7 +42,12 @@ class Feature(StrEnum):
         return f"deploy/kustomize/components/{_COMPONENTS.get(self, 'cluster-access')}/rbac.yaml"
 
 
-_COMPONENTS = {Feature.CERTIFICATES: "self-signed", Feature.AUDIT: "audit", Feature.PUBLICATION: "publish-nodes"}
+_COMPONENTS = {
+    Feature.CERTIFICATES: "self-signed",
+    Feature.AUDIT: "audit",
+    Feature.PUBLICATION: "publish-nodes",
+    Feature.BACKSTOP: "backstop",
+}
 
 
 class Permission(NamedTuple):
@@ -124,6 +133,16 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions(_REPORT_VERBS, "openreports.io", "reports clusterreports", Feature.AUDIT),
     *_create_permissions(_REPORT_VERBS, "wgpolicyk8s.io", "policyreports clusterpolicyreports", Feature.AUDIT),
     *_create_permissions("patch", "", "nodes/status", Feature.PUBLICATION),
+    *_create_permissions("list create", _REGISTRATION_GROUP, _POLICY_RESOURCES, Feature.BACKSTOP),
+    *(
+        permission
+        for name in POLICY_NAMES
+        for permission in _create_permissions(
+            "patch delete", _REGISTRATION_GROUP, _POLICY_RESOURCES, Feature.BACKSTOP, name=name
+        )
+    ),
+    *_create_permissions("list create patch delete", "", "resourcequotas", Feature.BACKSTOP),
+    *_create_permissions("get", "rbac.authorization.k8s.io", "clusterroles", Feature.BACKSTOP, name=BACKSTOP_ROLE),
 )
 
 

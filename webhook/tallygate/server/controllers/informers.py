@@ -6,7 +6,7 @@ user creates or applies them. The snapshots of nodes and pods serve rules that a
 """
 
 import time
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Any, Final
 from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.pod_defaults import PodDefaults
+from tallygate.backstop.resource_quotas import ObservedCluster
 from tallygate.cluster import kinds
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.kube.api_errors import ApiErrorReason
@@ -490,6 +491,15 @@ class GateInformers:
             status.revision is None and not status.restarts and not status.crash
             for status in self.list_statuses({kinds.NODES, *_POOL_RESOURCES})
         )
+
+    def observe_cluster(self, excluded_namespaces: Collection[str]) -> tuple[ObservedCluster, Hashable] | None:
+        """Return what compiled objects depend on, and a value that changes with it; None while a watch is stale."""
+        if any(status.stale for status in self.list_statuses({kinds.NAMESPACES, kinds.CLASSES})):
+            return None
+        namespaces, classes = self.state.namespaces, self.state.device_classes
+        version = namespaces.generation, classes.generation
+        labels = {record.name: record.labels for record in namespaces.list_records()}
+        return ObservedCluster(labels, classes.get_resources_by_class(), excluded_namespaces), version
 
     def _get_synced_at(self, resources: Collection[str] = _CAP_RESOURCES) -> float | None:
         """Return the monotonic time at which these resources were last known to be current.

@@ -208,6 +208,13 @@ class Settings:
         "Whether the leading replica publishes the amounts of every NodeResource in the status of nodes "
         "(docs/tasks/publish-on-nodes.md). It needs a cluster, and the right to patch nodes/status.",
     )
+    backstop: str = _create_field(
+        value_types.create_choice("on", "off"),
+        "off",
+        "Whether the leading replica keeps the backstop in the cluster: the ValidatingAdmissionPolicies and "
+        "ResourceQuotas that enforce a part of the policies while no gate answers "
+        "(docs/operate/without-the-gate.md). It needs a cluster, and the rights of the component backstop.",
+    )
     new_caps: str = _create_field(
         value_types.create_choice("admit", "wait"),
         "admit",
