@@ -94,9 +94,18 @@ def run_registering_gates(
         ends.callback(gates.stop)
         gates.start()
         ends.callback(unregister, site.cluster)
-        leave_to_gate(site.cluster, gates, failure_policy)
-        until("one has registered them", lambda: any(map(_is_registered, gates.each)), _WITHIN, gates.log)
+        leave_to_gates(site.cluster, gates, failure_policy)
         yield gates
+
+
+def leave_to_gates(cluster: Cluster, gates: Replicas, failure_policy: str = "Fail") -> None:
+    """Leave both webhook configurations to gates behind one address; return when one of them has registered them.
+
+    Raises:
+        ClusterError: if it takes too long.
+    """
+    leave_to_gate(cluster, gates, failure_policy)
+    until("one has registered them", lambda: any(map(_is_registered, gates.each)), _WITHIN, gates.log)
 
 
 def leave_to_gate(cluster: Cluster, gate: GateProcess | Replicas, failure_policy: str = "Fail") -> None:

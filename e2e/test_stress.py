@@ -18,12 +18,15 @@ from e2e.stress.device_claims import (
     track_devices,
     watch_devices,
 )
+from e2e.stress.enforced_usage import EnforcedUsage
 from e2e.stress.environment import StressEnvironment, prepare_environment
 from e2e.stress.faults import KILLED
 from e2e.stress.filling import track_namespace
 from e2e.stress.leader_failure import kill_leader
-from e2e.stress.objects import creates
+from e2e.stress.objects import GPU, creates, delete
 from e2e.stress.overload import Gates, Size, overload_cap
+from e2e.stress.pod_usage import Limit
+from e2e.stress.switched_caps import STEPS, switch_caps
 from e2e.stress.watch_faults import cut_watches
 from e2e.stress.watcher import Watcher
 
@@ -105,3 +108,28 @@ def test_the_watch_of_a_stress_test_sees_use_above_a_cap(environment: StressEnvi
             send_requests(environment.access, 8, creates(namespace, (f"pod-{number}" for number in range(20))))
             watcher.until_current()
     assert (usage.peak, usage.is_over) == (20, True)
+
+
+def test_the_watch_of_a_stress_test_sees_that_the_use_grows_above_a_cap_once_that_is_enforced(
+    environment: StressEnvironment,
+) -> None:
+    """Have 7 pods when a cap of 5 begins, 6 after a deletion, and 7 again."""
+    with environment.namespaces() as (namespace,):
+        usage = EnforcedUsage(Limit(5, GPU, lambda where, _: where if where == namespace else None))
+        with Watcher(environment.access, [usage]) as watcher:
+            names = [f"pod-{number}" for number in range(8)]
+            send_requests(environment.access, 1, creates(namespace, names[:7]))
+            watcher.until_current()
+            usage.enforce([namespace])
+            send_requests(environment.access, 1, [delete(namespace, names[0])])
+            watcher.until_current()
+            assert (usage.now(namespace), usage.peak, usage.excess) == (6, 5, {})
+            send_requests(environment.access, 1, creates(namespace, names[7:]))
+            watcher.until_current()
+    assert (usage.now(namespace), usage.peak, usage.excess) == (7, 6, {namespace: 1})
+
+
+def test_a_new_cap_is_never_exceeded_although_an_api_server_asks_about_it_late(environment: StressEnvironment) -> None:
+    """Switch a cap on while the watches of one of two API servers are silent; the cap becomes active after that."""
+    found = switch_caps(environment, STEPS[:1])
+    assert (found.is_over, found.unmet) == (False, [])

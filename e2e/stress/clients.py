@@ -10,7 +10,7 @@ from http import HTTPStatus
 from http.client import HTTPException, HTTPSConnection
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from e2e.bench.client import Access
 from e2e.waiting import until
@@ -44,7 +44,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request and its answer, with the times at which it was sent and answered (seconds, monotonic)."""
+    """One request and its answer, with the times at which it was sent and answered (seconds, monotonic).
+
+    `warnings` are those of an answer without an error.
+    """
 
     name: str
     begun: float
@@ -52,6 +55,7 @@ class Attempt:
     status: int
     reason: str = ""
     message: str = ""
+    warnings: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -113,9 +117,7 @@ class RequestLoad:
         return sum(each.is_final for each in self.attempts)
 
     def _client(self) -> None:
-        connection = HTTPSConnection(
-            self._access.host, self._access.port, timeout=_ANSWER_SECONDS, context=self._access.trust
-        )
+        connection = open_connection(self._access)
         with suppress(queue.Empty):
             while not self._over.is_set():
                 self._carry_out(connection, self._requests.get_nowait())
@@ -124,7 +126,7 @@ class RequestLoad:
     def _carry_out(self, connection: HTTPSConnection, request: Request) -> None:
         """Send a request until the answer is final."""
         while not self._over.is_set():
-            attempt, pause = _send(connection, request)
+            attempt, pause = send_once(connection, request)
             self.attempts.append(attempt)
             if attempt.is_final:
                 return
@@ -138,39 +140,50 @@ def send_requests(access: Access, clients: int, requests: Sequence[Request]) -> 
     return load.attempts
 
 
-def _send(connection: HTTPSConnection, request: Request) -> tuple[Attempt, float]:
+def open_connection(access: Access) -> HTTPSConnection:
+    """Return a connection to an API server, for requests that it answers in time."""
+    return HTTPSConnection(access.host, access.port, timeout=_ANSWER_SECONDS, context=access.trust)
+
+
+def send_once(connection: HTTPSConnection, request: Request) -> tuple[Attempt, float]:
     """Make one attempt, and return it with the seconds to wait before the next one."""
     begun = time.monotonic()
     try:
-        status, body = _exchange(connection, request)
+        answer = _exchange(connection, request)
     except (OSError, HTTPException) as error:
         connection.close()
         return Attempt(request.name, begun, time.monotonic(), NO_ANSWER, message=str(error)), _PAUSE
     ended = time.monotonic()
-    if status < HTTPStatus.BAD_REQUEST:
-        return Attempt(request.name, begun, ended, status), 0.0
-    refusal = _decode(body)
+    if answer.status < HTTPStatus.BAD_REQUEST:
+        return Attempt(request.name, begun, ended, answer.status, warnings=answer.warnings), 0.0
+    refusal = _decode(answer.body)
     wait = float((refusal.get("details") or {}).get("retryAfterSeconds", _PAUSE))
-    attempt = Attempt(request.name, begun, ended, status, refusal.get("reason", ""), refusal.get("message", ""))
+    attempt = Attempt(request.name, begun, ended, answer.status, refusal.get("reason", ""), refusal.get("message", ""))
     return attempt, min(wait, _LONGEST_PAUSE)
 
 
-def _exchange(connection: HTTPSConnection, request: Request) -> tuple[int, bytes]:
+class _Answer(NamedTuple):
+    status: int
+    body: bytes
+    warnings: str
+
+
+def _exchange(connection: HTTPSConnection, request: Request) -> _Answer:
     """Send the request and return the answer; with `edit` that of the read, if it fails."""
     if request.edit is None:
         return _ask(connection, request, request.method, request.body)
-    status, body = _ask(connection, request, "GET")
-    if status != HTTPStatus.OK:
-        return status, body
-    return _ask(connection, request, request.method, json.dumps(request.edit(json.loads(body))).encode())
+    read = _ask(connection, request, "GET")
+    if read.status != HTTPStatus.OK:
+        return read
+    return _ask(connection, request, request.method, json.dumps(request.edit(json.loads(read.body))).encode())
 
 
-def _ask(connection: HTTPSConnection, request: Request, method: str, body: bytes | None = None) -> tuple[int, bytes]:
+def _ask(connection: HTTPSConnection, request: Request, method: str, body: bytes | None = None) -> _Answer:
     headers = {"Content-Type": request.type, "Accept": "application/json"}
     user = {"Impersonate-User": request.user} if request.user else {}
     connection.request(method, request.path, body, headers | user)
     answer = connection.getresponse()
-    return answer.status, answer.read()
+    return _Answer(answer.status, answer.read(), answer.getheader("Warning", ""))
 
 
 def _decode(body: bytes) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from uuid import uuid4
 
 from e2e.bench.client import Access, load_access
 from e2e.errors import ClusterError
-from e2e.ledgers import define_ledgers
+from e2e.ledgers import define_ledgers, delete_leases
 from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.registering import register, unregister
+from e2e.self_registration import leave_to_gates
 from e2e.stress.replicas import Replicas
 from e2e.tcp_proxy import TcpProxy
 from tallygate.admission.workload_resources import WorkloadResource
@@ -64,6 +65,32 @@ class StressEnvironment:
             gates.start()
             ends.callback(unregister, self.cluster)
             register(self.cluster, gates, workload_resources=workload_resources)
+            yield gates
+
+    @contextmanager
+    def registering_gates(self, count: int, bound: float) -> Iterator[Replicas]:
+        """Run `count` gates that register themselves for what their policies concern, with the shipped policies.
+
+        `bound` is the in-flight bound in seconds. A new cap admits until it is counted.
+
+        Raises:
+            ClusterError: if they do not start, or do not register themselves in time.
+        """
+        arguments = (
+            "--cluster=kubeconfig",
+            f"--kubeconfig={self.cluster.kubeconfig}",
+            "--ledgers=kubernetes",
+            f"--in-flight-bound={bound:g}s",
+            "--new-caps=admit",
+        )
+        gates = Replicas(self.folder / uuid4().hex[:8], count, arguments)
+        with ExitStack() as ends:
+            ends.callback(delete_leases, self.cluster, _HOME)
+            ends.callback(self.delete_ledgers)
+            ends.callback(gates.stop)
+            gates.start()
+            ends.callback(unregister, self.cluster)
+            leave_to_gates(self.cluster, gates)
             yield gates
 
     @contextmanager

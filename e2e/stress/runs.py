@@ -16,6 +16,7 @@ from e2e.stress.retries import retry_replica_sets
 from e2e.stress.rollouts import roll_full_cap
 from e2e.stress.scheduler_claims import play_scheduler
 from e2e.stress.several_caps import fill_two_caps, reject_after_gate
+from e2e.stress.switched_caps import switch_caps
 from e2e.stress.watch_faults import cut_watches, silence_watches
 
 _SHORT = 5.0  # seconds of the in-flight bound
@@ -50,4 +51,5 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "scheduler-claims": partial(play_scheduler, size=Size(pods=320, hard=40, clients=16)),
     "claims-reallocated": partial(reallocate_claims, size=Size(pods=3000, hard=100)),
     "gang-sets": admit_job_sets,
+    "switched": switch_caps,
 }

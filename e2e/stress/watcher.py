@@ -56,6 +56,15 @@ class Watcher:
         stored = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in self._get_list()["items"]}
         until(f"the watch has seen all of {self._path}", lambda: self._revisions == stored, _WITHIN)
 
+    def until_passed(self) -> None:
+        """Wait until every object has been seen that is stored now; there must be later changes.
+
+        Raises:
+            ClusterError: if it takes too long.
+        """
+        stored = int(self._get_list()["metadata"]["resourceVersion"])
+        until(f"the watch has passed {self._path} as stored", lambda: int(self._revision) >= stored, _WITHIN)
+
     def _run(self) -> None:
         while not self._over.is_set():
             try:
