@@ -1,6 +1,6 @@
 """Namespaces that accept pods: a case's own, and the gate's."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from e2e.api import api
 from e2e.command_output import run_kubectl
-from e2e.ports import Cluster
+from e2e.ports import Cluster, NotHereError
 from e2e.waiting import until
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 
@@ -34,6 +34,30 @@ def new_namespace(cluster: Cluster, begins: str = CASES) -> Iterator[str]:
     until_it_takes_pods(cluster, name)
     yield name
     api(cluster.kubeconfig).delete(f"{_ALL}/{name}")
+
+
+@contextmanager
+def create_named_namespaces(cluster: Cluster, names: Collection[str]) -> Iterator[None]:
+    """Create namespaces with these names, which accept pods; after the block they are deleted, and are no more.
+
+    Raises:
+        NotHereError: if the cluster has one already.
+        ClusterError: if one cannot be made, takes no pods in time, or is not deleted in time.
+    """
+    client = api(cluster.kubeconfig)
+    if present := {each["metadata"]["name"] for each in client.items(_ALL)}.intersection(names):
+        raise NotHereError(f"the cluster has a namespace {min(present)} already")
+    for name in names:
+        client.create(_ALL, {"metadata": {"name": name}})
+    try:
+        for name in names:
+            until_it_takes_pods(cluster, name)
+        yield
+    finally:
+        for name in names:
+            client.delete(f"{_ALL}/{name}")
+        for name in names:
+            until(f"the namespace {name} is deleted", lambda: client.find(f"{_ALL}/{name}") is None, _WITHIN)  # noqa: B023  called at once
 
 
 def label(cluster: Cluster, namespace: str, labels: Mapping[str, str | None]) -> None:

@@ -11,21 +11,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-import msgspec
 import pytest
 import yaml
 
 from e2e.api import Object, api
 from e2e.command_output import run_kubectl, run_tallygate
+from e2e.counted_quotas import wait_for_count
 from e2e.namespaces import new_namespace
 from e2e.pods import pod as make_pod
 from e2e.ports import Cluster, Site
-from e2e.waiting import until
-from tallygate.accounting.quantity import Quantity
-from tallygate.accounting.resource_quota import compute_quota_charge, is_in_scope
-from tallygate.objects.core import Pod, PodSpec, ResourceQuotaSpec
 
-_WITHIN = 240.0  # seconds
 _GPU, _LICENCE = "example.com/gpu", "example.com/licence"
 _SCOPED_CLASS = "compiled-quotas"
 _STEPS = 50
@@ -117,36 +112,9 @@ def setting(site: Site, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
         yield _Setting(site, namespaces, policies, quotas)
 
 
-def _find_used(setting: _Setting, quota: Object) -> Object | None:
-    """Return the used amounts of a quota, None before it is computed."""
-    meta = quota["metadata"]
-    path = f"/api/v1/namespaces/{meta['namespace']}/resourcequotas/{meta['name']}"
-    status: Object = api(setting.cluster.kubeconfig).get(path).get("status", {})
-    return status.get("used") if status.get("hard", {}).keys() == quota["spec"]["hard"].keys() else None
-
-
-def _compute_used(setting: _Setting, quota: Object) -> dict[str, Quantity]:
-    """Return what the stored pods of the namespace of a quota use of it."""
-    spec = msgspec.json.decode(json.dumps(quota["spec"]), type=ResourceQuotaSpec)
-    used = {key: Quantity.from_int(0) for key in quota["spec"]["hard"]}
-    for stored in setting.list_pods(quota["metadata"]["namespace"]):
-        pod = msgspec.json.decode(json.dumps(stored), type=Pod)
-        if is_in_scope(spec, pod.spec or PodSpec(), is_across=None):
-            charge = compute_quota_charge(pod, None)
-            used = {key: amount + charge[key] if key in charge else amount for key, amount in used.items()}
-    return used
-
-
 def _wait_for_count(setting: _Setting) -> None:
     """Wait until each quota has counted the stored pods."""
-
-    def is_counted(quota: Object) -> bool:
-        used = _find_used(setting, quota)
-        return used is not None and {key: Quantity.parse(text) for key, text in used.items()} == _compute_used(
-            setting, quota
-        )
-
-    until("the quotas are counted", lambda: all(map(is_counted, setting.quotas)), _WITHIN)
+    wait_for_count(api(setting.cluster.kubeconfig), setting.quotas)
 
 
 def _draw_pod(site: Site, chance: random.Random) -> Object:

@@ -44,11 +44,20 @@ def create_request(request: Mapping[str, Any], body: bytes | None = None) -> Adm
 
 def find_gate_codes(rule: ResourceRule, labels: Mapping[str, str], request: Mapping[str, Any]) -> set[tuple[str, str]]:
     """Return code and field of each finding of one rule in both phases, the second after the patch of the first."""
-    index = RuleIndex(PolicySet(rules=(rule,)))
+    verdicts = _evaluate_phases(PolicySet(rules=(rule,)), labels, request)
+    return {finding for verdict in verdicts for finding in _list_findings(verdict)}
+
+
+def is_denied(policies: PolicySet, labels: Mapping[str, str], request: Mapping[str, Any]) -> bool:
+    """Return whether the gate denies a request by all rules together, the second phase after the patch of the first."""
+    return any(verdict.problems for verdict in _evaluate_phases(policies, labels, request))
+
+
+def _evaluate_phases(policies: PolicySet, labels: Mapping[str, str], request: Mapping[str, Any]) -> tuple[Verdict, ...]:
+    index = RuleIndex(policies)
     mutated = evaluate_request(create_request(request), index, labels, Phase.MUTATING)
     body = apply_patch(json.dumps(request["object"]).encode(), mutated.patch) if mutated.patch else None
-    validated = evaluate_request(create_request(request, body), index, labels, Phase.VALIDATING)
-    return {*_list_findings(mutated), *_list_findings(validated)}
+    return mutated, evaluate_request(create_request(request, body), index, labels, Phase.VALIDATING)
 
 
 def _list_findings(verdict: Verdict) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 
 import yaml
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tallygate.admission.kinds import BUILT_IN_TARGETS
 from tallygate.admission.request import AdmissionRequest
@@ -54,11 +54,18 @@ def create_question(
 
 def draw_questions(count: int) -> Iterator[Object]:
     """Yield about this number of questions of drawn rules and requests."""
+    for requests in draw_requests(count):
+        yield from list_questions(requests)
+
+
+def draw_requests(count: int, first: int | None = None) -> list[DrawnRequests]:
+    """Return about this number of drawn requests with their rules; the same ones again with the same `first` seed."""
     drawn: list[DrawnRequests] = []
 
     @settings(
         max_examples=count // REQUESTS_OF_RULES,
         deadline=None,
+        database=None,
         suppress_health_check=[*HealthCheck],
         phases=[Phase.generate],
     )
@@ -66,9 +73,8 @@ def draw_questions(count: int) -> Iterator[Object]:
     def collect(requests: DrawnRequests) -> None:
         drawn.append(requests)
 
-    collect()
-    for requests in drawn:
-        yield from list_questions(requests)
+    (collect if first is None else seed(first)(collect))()
+    return drawn
 
 
 def list_recorded_questions() -> Iterator[Object]:
