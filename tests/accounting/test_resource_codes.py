@@ -16,7 +16,7 @@ from tallygate.accounting.validation.node_and_quota import (
     validate_quota,
 )
 from tallygate.accounting.validation.pods import check_pod_strictly, validate_pod
-from tallygate.cli.output.code_catalog import Code, list_codes
+from tallygate.answers.code_catalog import Code, list_codes
 from tallygate.objects.core import LimitRange, Node, Pod, ResourceQuota
 
 # They compare an object with its namespace, with another object, or with all pods: `check` has their examples.

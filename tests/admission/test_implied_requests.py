@@ -11,7 +11,7 @@ from tallygate.admission.evaluate import evaluate_request
 from tallygate.admission.kinds import BUILT_IN_TARGETS
 from tallygate.admission.request import CREATE, AdmissionRequest, Phase, Verdict
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.cli.check.api_validation import apply_patch
+from tallygate.answers.api_validation import apply_patch
 from tallygate.objects.core import Pod
 from tests.admission.case import parse_policies
 from tests.effort import examples

@@ -9,7 +9,7 @@ from tallygate.admission.evaluate import evaluate_request
 from tallygate.admission.kinds import REVIEW_TARGETS
 from tallygate.admission.request import AdmissionRequest, Phase
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.cli.check.api_validation import find_accepted_problems, validate_object
+from tallygate.answers.api_validation import find_accepted_problems, validate_object
 from tallygate.policy.parse import parse
 from tests.admission.test_pod_sets import GPU
 

@@ -18,9 +18,9 @@ from tallygate.accounting.quantity import Quantity
 from tallygate.admission.created_pods import find_rejections
 from tallygate.admission.kinds import REVIEW_TARGETS
 from tallygate.admission.request import Phase, UserInfo
+from tallygate.answers.api_validation import apply_patch, validate_object
+from tallygate.answers.created_pods import set_pod_defaults
 from tallygate.cli.app import root
-from tallygate.cli.check.api_validation import apply_patch, validate_object
-from tallygate.cli.check.created_pods import set_pod_defaults
 from tallygate.cli.scenarios.api_server import ApiRequest, ObjectKey
 from tallygate.cli.scenarios.scenario import Scenario
 from tallygate.cli.scenarios.simulated_cluster import SimulatedCluster

@@ -12,6 +12,7 @@ _MAX_FUNCTION_LINES = 50
 _RUN_BY_NAME = {"webhook/tallygate/server/https/certificate_trial.py"}  # started with -m, so that nothing imports it
 _LAZY_IMPORTS = {
     "webhook/tallygate/cli/": "tests/cli/test_command.py has the modules that a command does not load",
+    "webhook/tallygate/answers/node_check.py": "tests/cli/test_command.py: only a state with columns loads numpy",
     "webhook/tallygate/server/serve.py": "tests/cli/test_command.py: a gate without a cluster loads no client",
     "webhook/tallygate/cluster/": "tests/cli/test_command.py: only a state with columns loads numpy",
     "webhook/tallygate/state/kubernetes/limit_record_store.py": "a snapshot has records: its reader loads no client",

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
+from tallygate.answers.code_catalog import list_codes
 from tallygate.cli.app import root
-from tallygate.cli.output.code_catalog import list_codes
 from tallygate.server.settings.table import OPTIONS
 from tallygate.state.kubernetes.crd import create_crd
 from tests.logged_events import list_logged_events

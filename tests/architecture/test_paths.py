@@ -9,7 +9,7 @@ _KNOWN_MODULES = {
     "create": {"tallygate/gate/gate.py", "tallygate/gate/charging.py", "tallygate/state/ledger/reserve.py"},
     "predict": {"tallygate/cli/predict/command.py", "tallygate/accounting/scheduling/prediction.py"},
     "policy-edit": {"tallygate/policy/load.py", "tallygate/server/policy_reloader.py"},
-    "check-snapshot": {"tallygate/cli/check/command.py", "tallygate/cluster/state_builder.py"},
+    "check-snapshot": {"tallygate/cli/check.py", "tallygate/cluster/state_builder.py"},
     "usage-snapshot": {"tallygate/cli/usage/command.py", "tallygate/cluster/state_builder.py"},
     "audit-snapshot": {"tallygate/cli/audit/command.py", "tallygate/cluster/state_builder.py"},
     "predict-snapshot": {"tallygate/cli/predict/command.py", "tallygate/cluster/state_builder.py"},

@@ -11,9 +11,9 @@ from tallygate.admission.evaluate import evaluate_request
 from tallygate.admission.kinds import REVIEW_TARGETS, find_claim
 from tallygate.admission.request import AdmissionRequest, Phase, UserInfo, Verdict
 from tallygate.admission.rule_index import RuleIndex
+from tallygate.answers.api_validation import apply_patch, validate_object
 from tallygate.backstop.gaps import Gap
 from tallygate.backstop.object_variables import MAX_ENTRIES, MAX_LISTS
-from tallygate.cli.check.api_validation import apply_patch, validate_object
 from tallygate.policy.model import Equality, PolicySet, ResourceRule
 
 Object = dict[str, Any]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from tallygate.answers import code_catalog
+from tallygate.answers.code_catalog import Code
 from tallygate.cli.app import root
 from tallygate.cli.framework import Command, Group
-from tallygate.cli.output import code_catalog
-from tallygate.cli.output.code_catalog import Code
 
 DOCS = Path(__file__).parents[2] / "docs"
 

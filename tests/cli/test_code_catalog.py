@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.cli.output import code_catalog
-from tallygate.cli.output.code_catalog import Code
+from tallygate.answers import code_catalog
+from tallygate.answers.code_catalog import Code
 
 
 def test_numbers_are_unique_and_in_order() -> None:

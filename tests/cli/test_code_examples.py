@@ -9,9 +9,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tallygate.answers import code_catalog
+from tallygate.answers.code_catalog import Code
 from tallygate.cli.app import root
-from tallygate.cli.output import code_catalog
-from tallygate.cli.output.code_catalog import Code
 from tallygate.policy.load import SHIPPED_POLICIES
 
 _CONTAINER = {"resources"}

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tallygate.answers import code_catalog
 from tallygate.cli.app import root
-from tallygate.cli.output import code_catalog
 from tallygate.server.settings.table import OPTIONS
 from tests.cli.docs import DOCS, create_pages
 from tests.cli.test_command import COMMANDS

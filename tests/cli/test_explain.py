@@ -8,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from tallygate.answers import code_catalog
 from tallygate.cli.app import root
-from tallygate.cli.output import code_catalog
 
 WORKLOAD = """\
 apiVersion: apps/v1

@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft4Validator
 
-from tallygate.cli.output import ci_formats, code_catalog
-from tallygate.cli.output.code_catalog import Code
-from tallygate.cli.output.findings import (
+from tallygate.answers import code_catalog
+from tallygate.answers.code_catalog import Code
+from tallygate.cli.output import ci_formats
+from tallygate.cli.output.tables import create_console, print_findings
+from tallygate.manifests.findings import (
     Finding,
     FindingSeverity,
     FindingSubject,
     RunSummary,
     is_failure,
 )
-from tallygate.cli.output.tables import create_console, print_findings
 from tests.cli.check_case import CASES, Case
 from tests.cli.terminal import run_in_terminal
 

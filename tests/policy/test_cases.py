@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tallygate.cli.output.code_catalog import list_codes
+from tallygate.answers.code_catalog import list_codes
 from tallygate.policy.lint_findings import LintFinding
 from tallygate.policy.lint_overrides import lint_ended_overrides
 from tallygate.policy.lint_policies import lint_policies

@@ -14,9 +14,9 @@ from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.remaining_capacity import compute_remaining_capacity
 from tallygate.accounting.scheduling.scoring import Scoring
 from tallygate.accounting.scheduling.victims import select_victims_on_node
-from tallygate.cli.output.findings import FindingSubject
-from tallygate.cli.predict.pods_to_place import PodsToPlace
-from tallygate.cli.predict.prediction_details import predict_pods
+from tallygate.answers.pods_to_place import PodsToPlace
+from tallygate.answers.prediction_details import predict_pods
+from tallygate.manifests.findings import FindingSubject
 from tests.accounting.scheduling import inter_pod_generators as draws
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.effort import examples

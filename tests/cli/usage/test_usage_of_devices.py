@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import ConsumerKind
+from tallygate.answers.usage_report import ChosenLedger, LedgerChoice, compute_usage
 from tallygate.cli.app import root
-from tallygate.cli.usage.usage_report import ChosenLedger, LedgerChoice, compute_usage
 from tallygate.cli.usage.verify import find_drift, find_incomparable
 from tallygate.cluster.cap_ledger_list import CapLedgerList, CapLedgerRecord
 from tallygate.cluster.consumer_sums import PodOwners, describe_consumers, sum_consumers

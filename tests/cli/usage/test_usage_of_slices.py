@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import CapIndex
+from tallygate.answers.usage_report import LedgerChoice, compute_usage
 from tallygate.cli.app import root
 from tallygate.cli.sources.cluster_source import StateNeeds, read_api_server
 from tallygate.cli.sources.state_watch import watch_state
-from tallygate.cli.usage.usage_report import LedgerChoice, compute_usage
 from tallygate.cli.usage.verify import Drift, find_drift, find_incomparable
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.kube.config import load_kubeconfig

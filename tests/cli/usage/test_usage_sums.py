@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tallygate.answers.usage_report import LedgerChoice, UsageLine, compute_usage
 from tallygate.cli.usage.consumers import list_consumers
-from tallygate.cli.usage.usage_report import LedgerChoice, UsageLine, compute_usage
 from tests.cli.usage.clusters import GPU, Object, load_snapshot, namespace, parse_caps, pod
 
 _MIB = 1024 * 1024

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import CapIndex
-from tallygate.cli.usage.usage_report import LedgerChoice
+from tallygate.answers.usage_report import LedgerChoice
 from tallygate.cli.usage.verify import Drift, find_drift
 from tallygate.state.kubernetes.cap_ledger import encode_ledger
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation

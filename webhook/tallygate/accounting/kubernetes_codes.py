@@ -1,7 +1,7 @@
 """Codes TG0xx: problems that Kubernetes reports, and (TG06x) those that it should report.
 
 TG00x are problems of names and quantities; TG01x to TG04x are problems of containers, pods, quotas and LimitRanges.
-Their texts are in `cli/output/codes.yaml`.
+Their texts are in `answers/codes.yaml`.
 """
 
 NAME_MALFORMED = "TG001"

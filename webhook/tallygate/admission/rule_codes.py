@@ -1,4 +1,4 @@
-"""The codes of rules (TG1xx) and caps (TG2xx); their texts are in `cli/output/codes.yaml`."""
+"""The codes of rules (TG1xx) and caps (TG2xx); their texts are in `answers/codes.yaml`."""
 
 NOT_WHOLE = "TG101"
 MALFORMED_NAME = "TG102"

@@ -46,9 +46,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 @click.group(
     cls=framework.RootGroup,
     modules={
-        "check": framework.LazyCommand(
-            "tallygate.cli.check.command", "Check manifests as the cluster would.", _DEVELOPERS
-        ),
+        "check": framework.LazyCommand("tallygate.cli.check", "Check manifests as the cluster would.", _DEVELOPERS),
         "explain": framework.LazyCommand(
             "tallygate.cli.explain", "Explain a code, or the calculation of a pod's request.", _DEVELOPERS
         ),

@@ -7,16 +7,17 @@ from typing import Any
 
 import click
 
+from tallygate.answers import columns
 from tallygate.cli.framework import DATA_FORMATS, EXIT_USAGE_ERROR, Command, UsageError
-from tallygate.cli.manifests.manifest_files import format_file_name
 from tallygate.cli.output import tables
-from tallygate.cli.output.findings import Finding, FindingSeverity, RunSummary
 from tallygate.device_plugin.device_config import DeviceResource
 from tallygate.device_plugin.device_config_reader import read_device_config
 from tallygate.device_plugin.device_discovery import HostFiles
 from tallygate.device_plugin.device_inventory import OfferedDevice, list_offered, observe_devices, record_check
 from tallygate.device_plugin.device_plugin_run import PluginSettings, run_device_plugin
 from tallygate.device_plugin.health_probes import HealthProbes
+from tallygate.manifests.findings import Finding, FindingSeverity, RunSummary
+from tallygate.manifests.manifest_files import format_file_name
 from tallygate.policy.parse import MAX_FILE_BYTES
 from tallygate.server.settings.value_types import ADDRESS, Address
 from tallygate.server.telemetry.json_log import LEVELS, create_logger
@@ -133,7 +134,7 @@ def _read_resources(config: Path, output: str) -> tuple[DeviceResource, ...]:
 def _print_devices(resources: tuple[DeviceResource, ...], host: HostFiles, output: str) -> int:
     """Print the devices as the plugin would publish them; return the exit code."""
     offered = [(resource, device) for resource in resources for device in _list_devices(resource, host)]
-    _DEVICES.print_list("Device", offered, output)
+    tables.print_records(_DEVICES, "Device", offered, output)
     return int(any(offer.problem for _, offer in offered))
 
 
@@ -156,11 +157,11 @@ def _format_health(offered: OfferedDevice) -> str:
     return f"unhealthy: {offered.problem}" if offered.problem else "healthy"
 
 
-_DEVICES = tables.Columns[tuple[DeviceResource, OfferedDevice]](
-    tables.Column("RESOURCE", "resource", lambda pair: pair[0].name),
-    tables.Column("DEVICE", "id", lambda pair: pair[1].offered_id),
-    tables.Column("PATH", "path", lambda pair: pair[1].device.path or None, lambda pair: pair[1].device.path),
-    tables.Column("NUMA", "numa", lambda pair: pair[1].device.numa, lambda pair: _format_numa(pair[1].device.numa)),
-    tables.Column("HEALTH", "healthy", lambda pair: not pair[1].problem, lambda pair: _format_health(pair[1])),
-    tables.Column("", "reason", lambda pair: pair[1].problem or None),
+_DEVICES = columns.Columns[tuple[DeviceResource, OfferedDevice]](
+    columns.Column("RESOURCE", "resource", lambda pair: pair[0].name),
+    columns.Column("DEVICE", "id", lambda pair: pair[1].offered_id),
+    columns.Column("PATH", "path", lambda pair: pair[1].device.path or None, lambda pair: pair[1].device.path),
+    columns.Column("NUMA", "numa", lambda pair: pair[1].device.numa, lambda pair: _format_numa(pair[1].device.numa)),
+    columns.Column("HEALTH", "healthy", lambda pair: not pair[1].problem, lambda pair: _format_health(pair[1])),
+    columns.Column("", "reason", lambda pair: pair[1].problem or None),
 )

@@ -36,22 +36,25 @@ from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.implied_requests import ImpliedIndex, ImpliedRequests, describe_amount
 from tallygate.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.admission.pod_view import PodView, ReplicaCount
-from tallygate.cli.check.created_pods import describe_limit_ranger
+from tallygate.answers import code_catalog, columns
+from tallygate.answers.code_catalog import Code
+from tallygate.answers.columns import escape_control
+from tallygate.answers.created_pods import describe_limit_ranger
 from tallygate.cli.framework import EXIT_FINDINGS, Command, UsageError, data_option
-from tallygate.cli.manifests.applied_objects import list_applied_objects
-from tallygate.cli.manifests.kind_manifests import find_defined_targets, report_unread_kinds
-from tallygate.cli.manifests.manifest_files import load_manifests
-from tallygate.cli.manifests.manifest_objects import Manifest
-from tallygate.cli.manifests.typed_objects import parse_object
-from tallygate.cli.output import code_catalog, tables
-from tallygate.cli.output.code_catalog import Code
-from tallygate.cli.output.tables import create_table, escape_control
+from tallygate.cli.output import tables
+from tallygate.cli.output.tables import create_table
 from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
+from tallygate.cli.progress import StderrProgress
 from tallygate.cli.sources.options import combine_files, load_usable_policies, snapshot_option
 from tallygate.cli.sources.snapshot_file import read_snapshot
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.kinds import LIMIT_RANGES
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
+from tallygate.manifests.applied_objects import list_applied_objects
+from tallygate.manifests.kind_manifests import find_defined_targets, report_unread_kinds
+from tallygate.manifests.manifest_files import load_manifests
+from tallygate.manifests.manifest_objects import Manifest
+from tallygate.manifests.typed_objects import parse_object
 from tallygate.objects.core import Pod, PodSpec
 from tallygate.policy.model import PolicySet
 from tallygate.review.applied_workload import ForecastPods, ForecastWorkload
@@ -283,7 +286,7 @@ def calculate_pods(
     state = read_snapshot(snapshot, list_applied_objects(manifests, _DEFAULT_NAMESPACE, DEFAULT_LIMITS))
     sources = _Sources(state, state.index_caps(policies, None), ImpliedIndex(policies))
     targets = {**list_review_targets(policies), **find_defined_targets(manifests)}
-    unread_count = report_unread_kinds(manifests, "", targets)
+    unread_count = report_unread_kinds(manifests, "", targets, StderrProgress().report)
     found = [charge for manifest in manifests for charge in _calculate_manifest(manifest, sources, targets)]
     if not found:
         raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read")
@@ -383,10 +386,12 @@ def explain(  # noqa: PLR0913 -- one argument for each option
         if value:
             raise UsageError(f"{option} belongs to `tallygate explain pod -f FILE`")
     if subject is None:
-        _CODES.print_list("Code", code_catalog.list_codes(), output)
+        tables.print_records(_CODES, "Code", code_catalog.list_codes(), output)
     else:
         codes = code_catalog.find_codes(subject)
-        _CODES.print_list("Code", codes, output, lambda: tables.print_content(Lines(*map(_render_code, codes))))
+        tables.print_records(
+            _CODES, "Code", codes, output, lambda: tables.print_content(Lines(*map(_render_code, codes)))
+        )
 
 
 def _render_code(code: Code) -> Lines:
@@ -401,13 +406,13 @@ def _render_code(code: Code) -> Lines:
     )
 
 
-_CODES = tables.Columns[Code](
-    tables.Column("CODE", "code", lambda code: code.number),
-    tables.Column("NAME", "name", lambda code: code.slug),
-    tables.Column("WHAT", "what", lambda code: code.summary),
-    tables.Column("", "why", lambda code: code.explanation),
-    tables.Column("", "fails", lambda code: code.invalid_example),
-    tables.Column("", "passes", lambda code: code.valid_example),
+_CODES = columns.Columns[Code](
+    columns.Column("CODE", "code", lambda code: code.number),
+    columns.Column("NAME", "name", lambda code: code.slug),
+    columns.Column("WHAT", "what", lambda code: code.summary),
+    columns.Column("", "why", lambda code: code.explanation),
+    columns.Column("", "fails", lambda code: code.invalid_example),
+    columns.Column("", "passes", lambda code: code.valid_example),
 )
 
 

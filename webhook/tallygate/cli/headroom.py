@@ -15,15 +15,16 @@ from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
+from tallygate.answers import prediction_json
+from tallygate.answers.columns import escape_control
+from tallygate.answers.new_node_lines import format_capacities
+from tallygate.answers.pods_to_place import PodsToPlace
 from tallygate.cli import framework
 from tallygate.cli.connection import Connection
 from tallygate.cli.output import tables
-from tallygate.cli.output.tables import Paragraph, escape_control
-from tallygate.cli.predict import prediction_json
-from tallygate.cli.predict.cluster_input import read_cluster_input, read_prediction_policies
-from tallygate.cli.predict.new_node_lines import format_capacities
-from tallygate.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
-from tallygate.cli.progress import track
+from tallygate.cli.output.tables import Paragraph
+from tallygate.cli.predict.cluster_input import read_cluster_input, read_pods_to_place, read_prediction_policies
+from tallygate.cli.progress import StderrProgress, track
 from tallygate.cli.sources.cluster_source import ClusterSource
 from tallygate.cli.sources.options import combine_files, files_options, policies_option, snapshot_option
 from tallygate.errors import TallygateError
@@ -77,7 +78,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     policy_set = read_prediction_policies(source, policies)
     in_files = read_pods_to_place(files, source.connection.choose_namespace(namespace), policy_set, 1)
     cluster = read_cluster_input(source).require_columns()
-    all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster)]
+    all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster, StderrProgress().report)]
     written = (*in_files.shapes, *policy_set.node_shapes)
     shapes = merge_shapes(written, cluster.pools.list_shapes())
     in_files.put_claims(cluster)

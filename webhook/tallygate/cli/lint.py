@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from tallygate.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
-from tallygate.cli.manifests.manifest_files import STDIN, format_file_name
 from tallygate.cli.output import tables
-from tallygate.cli.output.findings import STDIN_NAME, Finding, FindingSeverity, RunSummary, is_failure
 from tallygate.cli.sources.options import combine_files, files_options
+from tallygate.manifests.findings import STDIN_NAME, Finding, FindingSeverity, RunSummary, is_failure
+from tallygate.manifests.manifest_files import STDIN, format_file_name
 from tallygate.policy.lint_findings import LintFinding as PolicyFinding
 from tallygate.policy.lint_overrides import lint_ended_overrides
 from tallygate.policy.load import load_policies

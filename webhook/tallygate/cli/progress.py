@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
 from tallygate.cli.output.tables import create_console
@@ -56,3 +57,15 @@ def display_progress(columns: Sequence[ProgressColumn], total: int | None) -> It
     finally:
         if is_shown:
             bar.stop()
+
+
+class StderrProgress:
+    """Messages about the input and progress bars on stderr (`tallygate.answers.pods_to_place.Progress`)."""
+
+    def report(self, message: str) -> None:
+        """Print a message."""
+        click.echo(f"tallygate: {message}", err=True)
+
+    def track(self, description: str, items: Sequence[T]) -> Iterator[T]:
+        """Yield the items; if that takes long, show the number of processed items."""
+        return track(description, items)

@@ -1,4 +1,4 @@
-"""The codes of findings about policy files; their texts are in `cli/output/codes.yaml`.
+"""The codes of findings about policy files; their texts are in `answers/codes.yaml`.
 
 TG30x to TG32x concern the form of a file, TG33x to TG35x its meaning.
 """

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from tallygate.accounting.published_amounts import format_stored, is_amount
+from tallygate.answers import columns
 from tallygate.cli.framework import UsageError
 from tallygate.cli.output import tables
 from tallygate.cli.progress import track, track_size
@@ -117,9 +118,9 @@ class ChangeRun:
 
         def print_text() -> None:
             titles = ("NODE", "RESOURCE", "WAS", "IS", "ALLOCATABLE", "USED", "STATE")
-            click.echo("\n".join(tables.align_rows(titles, starmap(self._create_row, pairs))))
+            click.echo("\n".join(columns.align_rows(titles, starmap(self._create_row, pairs))))
             for problem in problems:
-                click.echo(f"tallygate: {tables.escape_control(problem)}", err=True)
+                click.echo(f"tallygate: {columns.escape_control(problem)}", err=True)
 
         items, dry_run = starmap(self._convert, pairs), self._request.dry_run
         tables.print_list("AdvertisedResource", items, output, print_text, dryRun=dry_run, problems=problems)

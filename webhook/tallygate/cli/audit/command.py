@@ -15,6 +15,7 @@ from rich.progress import TextColumn
 from tallygate.admission.kinds import list_review_targets
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.answers import columns
 from tallygate.audit.audit import Audit, AuditResult, AuditScope
 from tallygate.audit.audit_findings import AuditFinding
 from tallygate.audit.policy_report import ReportApi
@@ -26,10 +27,10 @@ from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.cli.output import tables
-from tallygate.cli.output.findings import Finding, FindingSeverity, FindingSubject
 from tallygate.cli.progress import display_progress
 from tallygate.cli.sources.options import load_usable_policies, require_one_source, snapshot_option
 from tallygate.kube.client import ClientConfig
+from tallygate.manifests.findings import Finding, FindingSeverity, FindingSubject
 from tallygate.policy.model import Enforcement, PolicySet
 
 FORMATS = ("table", "json", "yaml", "sarif")
@@ -39,10 +40,10 @@ _LEVELS = {
     Enforcement.AUDIT: FindingSeverity.NOTE,
 }
 _FILE_FIELDS = frozenset({"file", "line", "column", "document", "source"})
-_FINDINGS = tables.Columns(
+_FINDINGS = columns.Columns(
     *(
         replace(column, is_named_once=False)
-        for column in tables.FINDINGS.columns
+        for column in columns.FINDINGS.columns
         if column.heading != "WHERE" and column.key not in _FILE_FIELDS
     )
 )

@@ -14,9 +14,10 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from tallygate.answers.columns import Column, Columns
 from tallygate.cli.framework import EXIT_FINDINGS, LazyCommand, LazyGroup, UsageError, data_option
 from tallygate.cli.output import tables
-from tallygate.cli.output.tables import Column, Columns, FittedTable, create_table
+from tallygate.cli.output.tables import FittedTable, create_table
 from tallygate_certs.certificate_names import CertificateNames, create_service_names, parse_names
 from tallygate_certs.certificate_status import CertificateFacts, CertificatesOverview
 from tallygate_certs.certificate_status import inspect_certificates as overview_of

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tallygate.answers import columns
 from tallygate.backstop.compilation import Compilation, Difference, compare_objects, compile_policies
 from tallygate.backstop.compiled_objects import CompiledObject
 from tallygate.backstop.gaps import Gap
@@ -17,29 +18,29 @@ from tallygate.cli.compile import cluster_objects
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
-from tallygate.cli.manifests.manifest_files import STDIN
 from tallygate.cli.output import tables
-from tallygate.cli.output.findings import STDIN_NAME
 from tallygate.cli.sources.options import combine_files, files_options, require_one_source, snapshot_option
 from tallygate.kube.client import ApiClient
+from tallygate.manifests.findings import STDIN_NAME
+from tallygate.manifests.manifest_files import STDIN
 from tallygate.policy.load import load_policies
 from tallygate.policy.model import PolicySet
 from tallygate.policy.parse import MAX_FILE_BYTES
 
 _TABLE, _YAML, _JSON = framework.DATA_FORMATS[0], "yaml", "json"
 _GROUP_PREFIX = "group:"
-_GAPS = tables.Columns[Gap](
-    tables.Column("POLICY", "policy", is_named_once=True),
-    tables.Column("SUBJECT", "subject"),
-    tables.Column("ENFORCED", "enforced", lambda gap: "part" if gap.is_looser else "none"),
-    tables.Column("REASON", "reason"),
+_GAPS = columns.Columns[Gap](
+    columns.Column("POLICY", "policy", is_named_once=True),
+    columns.Column("SUBJECT", "subject"),
+    columns.Column("ENFORCED", "enforced", lambda gap: "part" if gap.is_looser else "none"),
+    columns.Column("REASON", "reason"),
 )
-_DIFFERENCES = tables.Columns[Difference](
-    tables.Column("DIFFERENCE", "difference", lambda difference: difference.difference.value),
-    tables.Column("KIND", "kind"),
-    tables.Column("NAMESPACE", "namespace", lambda difference: difference.namespace or None),
-    tables.Column("NAME", "name"),
-    tables.Column("FIELD", "field", lambda difference: difference.path or None),
+_DIFFERENCES = columns.Columns[Difference](
+    columns.Column("DIFFERENCE", "difference", lambda difference: difference.difference.value),
+    columns.Column("KIND", "kind"),
+    columns.Column("NAMESPACE", "namespace", lambda difference: difference.namespace or None),
+    columns.Column("NAME", "name"),
+    columns.Column("FIELD", "field", lambda difference: difference.path or None),
 )
 
 
@@ -138,12 +139,12 @@ def compile(  # noqa: A001, PLR0913 -- the command's name; one argument for each
     if check:
         ctx.exit(_print_differences(compilation, connection, output or _TABLE))
     if gaps:
-        _GAPS.print_list("Gap", compilation.gaps, output or _TABLE)
+        tables.print_records(_GAPS, "Gap", compilation.gaps, output or _TABLE)
         return
     objects = _create_manifests(compilation, policies, registrars) if is_static else compilation.objects
     _print_objects(objects, output or _YAML)
     for line in _describe_compilation(compilation, objects, cluster):
-        click.echo(tables.escape_control(line), err=True)
+        click.echo(columns.escape_control(line), err=True)
 
 
 def _load_policies(
@@ -201,7 +202,7 @@ def _print_differences(compilation: Compilation, connection: Connection, output:
         client.close()
     differences = compare_objects(compilation.objects, applied)
     print_table = (lambda: click.echo(_DIFFERENCES.align(differences))) if differences else (lambda: None)
-    _DIFFERENCES.print_list("Difference", differences, output, print_table)
+    tables.print_records(_DIFFERENCES, "Difference", differences, output, print_table)
     count = len(compilation.objects)
     result = f"{len(differences)} differ" if differences else "no difference"
     click.echo(f"{count} compiled object{'s' * (count != 1)} compared with the cluster: {result}", err=True)

@@ -16,6 +16,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.answers.columns import escape_control
 from tallygate.cli import framework
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
@@ -23,7 +24,6 @@ from tallygate.cli.doctor.checks import availability, cluster, registration, rep
 from tallygate.cli.doctor.facts import GateFacts
 from tallygate.cli.doctor.gather import DoctorRequest, gather_facts
 from tallygate.cli.output import tables
-from tallygate.cli.output.tables import escape_control
 from tallygate.cli.sources.options import load_usable_policies, require_one_source
 
 CHECKS = tuple(

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from tallygate.cli.output import code_catalog
-from tallygate.cli.output.code_catalog import Code
-from tallygate.cli.output.findings import STDIN_NAME, Finding, FindingSeverity
+from tallygate.answers import code_catalog
+from tallygate.answers.code_catalog import Code
+from tallygate.manifests.findings import STDIN_NAME, Finding, FindingSeverity
 
 _COMMANDS = {FindingSeverity.ERROR: "error", FindingSeverity.WARNING: "warning", FindingSeverity.NOTE: "notice"}
 _DATA_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})

@@ -7,10 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Generic, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 import msgspec
@@ -19,14 +17,12 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
+from tallygate.answers.columns import API_VERSION, FINDINGS, Columns, escape_control, format_subject
 from tallygate.cli.framework import DATA_FORMATS
-from tallygate.cli.output import ci_formats, code_catalog
-from tallygate.cli.output.findings import Finding, FindingSeverity, Summary
+from tallygate.cli.output import ci_formats
+from tallygate.manifests.findings import Finding, FindingSeverity, Summary
 
 R = TypeVar("R")
-
-UNKNOWN = "-"
-"""The cell of a table for a value that there is not, or that is not known."""
 
 _GAP = 2
 _BENEATH_INDENT = 4
@@ -172,16 +168,7 @@ def format_bar(used: int, charged: int, total: int) -> str:
     return "█" * filled + "▒" * (full - filled) + "░" * (_BAR_WIDTH - full)
 
 
-API_VERSION = "tallygate.dev/v1"
-"""The version of all output as JSON and YAML (docs/reference/commands.md)."""
-
-_CONTROL_CHARACTERS = dict.fromkeys((*range(9), *range(11, 32), 127, *range(128, 160)), "\ufffd")
 _SEVERITY_STYLES = {FindingSeverity.ERROR: "bold red", FindingSeverity.WARNING: "yellow", FindingSeverity.NOTE: "cyan"}
-
-
-def escape_control(text: str) -> str:
-    """Return a text whose control characters are replaced, so that a terminal only displays it."""
-    return text.translate(_CONTROL_CHARACTERS)
 
 
 def format_findings(findings: Sequence[Finding]) -> Group:
@@ -192,7 +179,7 @@ def format_findings(findings: Sequence[Finding]) -> Group:
 def _format_finding(finding: Finding) -> tuple[Paragraph, Paragraph]:
     severity = (finding.severity.value, _SEVERITY_STYLES[finding.severity])
     location = [(f"{escape_control(finding.location)}  ", "bold")] if finding.line else []
-    heading = Text.assemble(*location, severity, "  ", (_format_subject(finding), "dim"))
+    heading = Text.assemble(*location, severity, "  ", (format_subject(finding), "dim"))
     return Paragraph(heading), Paragraph(_format_message(finding), 4)
 
 
@@ -202,18 +189,6 @@ def create_table(
     """Return a table with a header and without lines; a narrow terminal shows it without the droppable columns."""
     cells = [[Text(escape_control(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     return FittedTable(headers, cells, droppable)
-
-
-def align_rows(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a table as plain lines, never folded: for many rows, since `create_table` prints only 3,000 a second."""
-    cells = [headers, *([escape_control(cell).replace("\n", " ") for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
-
-
-def _format_subject(finding: Finding) -> str:
-    origin = f" from {finding.subject.origin}" if finding.subject.origin else ""
-    return escape_control(f"{finding.subject}{origin}")
 
 
 def _format_message(finding: Finding) -> Text:
@@ -269,89 +244,17 @@ def print_data(content: Any, output_format: str) -> None:
         click.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=2**31), nl=False)
 
 
-@dataclass(frozen=True)  # slots would have no place for the type that a subscript records
-class Column(Generic[R]):
-    """A value of the records that a command prints.
-
-    `heading` is its title in a table, `key` its name in JSON and YAML; a value without one of them is not there.
-    `value` returns it: by default the attribute `key` of a record. `text` is its form in a table: by default the
-    value, and a dash for none. With `is_named_once` a table leaves out a text that is also in the row above.
-    """
-
-    heading: str
-    key: str
-    value: Callable[[R], Any] | None = None
-    text: Callable[[R], str] | None = None
-    is_named_once: bool = False
-
-    def get(self, record: R) -> Any:
-        """Return the value for JSON and YAML."""
-        return getattr(record, self.key) if self.value is None else self.value(record)
-
-    def format(self, record: R) -> str:
-        """Return the cell of a table."""
-        if self.text is not None:
-            return self.text(record)
-        value = self.get(record)
-        return UNKNOWN if value is None else str(value)
-
-
-class Columns(Generic[R]):
-    """The columns of a command's records: the one definition of its table, its JSON and its YAML."""
-
-    def __init__(self, *columns: Column[R]) -> None:
-        self.columns = columns
-        self._in_table = [column for column in columns if column.heading]
-        self.headings = tuple(column.heading for column in self._in_table)
-
-    def to_dict(self, record: R) -> dict[str, Any]:
-        """Return a record as plain data."""
-        return {column.key: column.get(record) for column in self.columns if column.key}
-
-    def list_rows(self, records: Iterable[R]) -> list[list[str]]:
-        """Return the rows of a table."""
-        rows = [[column.format(record) for column in self._in_table] for record in records]
-        for index, column in enumerate(self._in_table):
-            if column.is_named_once:
-                for above, row in reversed([*pairwise(rows)]):
-                    row[index] = row[index] * (row[index] != above[index])
-        return rows
-
-    def align(self, records: Iterable[R]) -> str:
-        """Return a table as plain lines, never folded."""
-        return "\n".join(align_rows(self.headings, self.list_rows(records)))
-
-    def print_list(
-        self,
-        kind: str,
-        records: Sequence[R],
-        output_format: str,
-        print_text: Callable[[], object] | None = None,
-        **others: Any,
-    ) -> None:
-        """Print records of a kind as a table or by `print_text`, or with other fields as JSON or YAML."""
-        print_text = print_text or (lambda: print_content(create_table(self.headings, self.list_rows(records))))
-        print_list(kind, map(self.to_dict, records), output_format, print_text, **others)
-
-
-FINDINGS = Columns[Finding](
-    Column("WHERE", "", attrgetter("location")),
-    Column("", "file"),
-    Column("", "line"),
-    Column("", "column"),
-    Column("LEVEL", "level", lambda finding: finding.severity.value),
-    Column("", "code"),
-    Column("", "name", lambda finding: code_catalog.get_code(finding.code).slug),
-    Column("", "message"),
-    Column("", "by", attrgetter("reporter")),
-    Column("", "why"),
-    Column("", "field"),
-    Column("", "document", attrgetter("subject.document")),
-    Column("OBJECT", "object", lambda finding: finding.subject.to_dict(), _format_subject, is_named_once=True),
-    Column("", "source", attrgetter("subject.origin")),
-    Column("FINDING", "", lambda finding: f"{finding.field_message} ({finding.code}, {finding.attribution})"),
-)
-"""The findings of a command about files; each line of a pipe is one finding."""
+def print_records(  # a list, its columns and its forms
+    columns: Columns[R],
+    kind: str,
+    records: Sequence[R],
+    output_format: str,
+    print_text: Callable[[], object] | None = None,
+    **others: Any,
+) -> None:
+    """Print records of a kind as a table or by `print_text`, or with other fields as JSON or YAML."""
+    print_text = print_text or (lambda: print_content(create_table(columns.headings, columns.list_rows(records))))
+    print_list(kind, map(columns.to_dict, records), output_format, print_text, **others)
 
 
 def print_findings(

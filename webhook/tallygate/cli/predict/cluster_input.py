@@ -8,6 +8,7 @@ The nodes that `--what-if` and `--add` put into the cluster of a prediction.
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,11 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, parse_minor
 from tallygate.accounting.node_shape import DEFAULT_MAX_PODS, HOSTNAME
 from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace, create_pods_in_files
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.cli.framework import UsageError
-from tallygate.cli.manifests.manifest_objects import Manifest
-from tallygate.cli.predict.pods_to_place import PodsToPlace, read_manifests
+from tallygate.cli.progress import StderrProgress, track_files
 from tallygate.cli.sources.cluster_source import ClusterSource, StateNeeds
 from tallygate.cli.sources.options import load_usable_policies
 from tallygate.cluster.cluster_state import ClusterState
@@ -32,6 +33,8 @@ from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.documents.to_json import to_json
 from tallygate.errors import TallygateError
+from tallygate.manifests.manifest_files import load_manifests
+from tallygate.manifests.manifest_objects import Manifest
 from tallygate.objects.core import ResourceList
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingNode, SchedulingNodeStatus, SchedulingPod
@@ -130,6 +133,41 @@ def read_cluster_input(
     for number, option_value in enumerate(added_nodes, 1):
         add_nodes(cluster, option_value, number, DEFAULT_LIMITS)
     return state
+
+
+def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
+    """Return every object of files, folders and stdin.
+
+    Raises:
+        UsageError: if a file cannot be read.
+    """
+    loaded = load_manifests(tuple(filenames), sys.stdin.buffer, DEFAULT_LIMITS, track_files)
+    if loaded.findings:
+        raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
+    return loaded.manifests
+
+
+def read_pods_to_place(
+    filenames: Sequence[str],
+    namespace: str,
+    policies: PolicySet,
+    count: int | None,
+    selector: PolicyLabelSelector | None = None,
+) -> PodsInFiles:
+    """Return the pods that files create (`create_pods_in_files`); messages go to stderr.
+
+    Raises:
+        UsageError: if a file cannot be read, or the files have no pod and no pod template.
+        ManifestsError: if an object is one that no API server accepts.
+    """
+    manifests = read_manifests(filenames)
+    found = create_pods_in_files(manifests, namespace, policies, count, StderrProgress().report, selector)
+    if not found.pods:
+        condition = " and that the selector matches" if selector else ""
+        raise UsageError(
+            f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read{condition}"
+        )
+    return found
 
 
 def read_prediction_policies(source: ClusterSource, paths: Sequence[Path]) -> PolicySet:

@@ -4,9 +4,9 @@ The option `--scoring` is parsed here: a scoring strategy as the configuration o
 """
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -21,18 +21,15 @@ from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
+from tallygate.answers.new_node_lines import add_new_nodes
+from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace
+from tallygate.answers.prediction_details import PredictionDetails, predict_pods
+from tallygate.answers.review_pods import Rejection, ReviewContext, find_rejected_pods, review_pods
 from tallygate.cli import framework
 from tallygate.cli.completions import complete_pod
 from tallygate.cli.connection import Connection
-from tallygate.cli.manifests.applied_objects import list_applied_objects
-from tallygate.cli.manifests.manifest_files import STDIN
-from tallygate.cli.output import tables
-from tallygate.cli.predict import cluster_input, node_table, prediction_json, prediction_text
-from tallygate.cli.predict.new_node_lines import FITS, add_new_nodes
-from tallygate.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, read_pods_to_place
-from tallygate.cli.predict.prediction_details import PredictionDetails, predict_pods
-from tallygate.cli.predict.review_pods import Rejection, find_rejected_pods, review_pods
-from tallygate.cli.progress import track
+from tallygate.cli.predict import cluster_input, prediction_text
+from tallygate.cli.progress import StderrProgress, track
 from tallygate.cli.sources.cluster_source import ClusterSource
 from tallygate.cli.sources.options import combine_files, files_options, policies_option, snapshot_option
 from tallygate.cluster.cluster_state import ClusterState
@@ -40,6 +37,9 @@ from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.documents.to_json import to_json
 from tallygate.errors import TallygateError
+from tallygate.manifests.applied_objects import list_applied_objects
+from tallygate.manifests.manifest_files import STDIN
+from tallygate.policy.model import PolicySet
 from tallygate.policy.selectors import PolicyLabelSelector
 from tallygate.policy.suggest import find_nearest
 
@@ -243,10 +243,10 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
         default_namespace = chosen_namespace or ""
-        in_files = read_pods_to_place(manifests, default_namespace, policy_set, replicas, selector)
+        in_files = cluster_input.read_pods_to_place(manifests, default_namespace, policy_set, replicas, selector)
         applied = tuple(list_applied_objects(in_files.manifests, default_namespace, DEFAULT_LIMITS))
         state = cluster_input.read_cluster_input(source, nodes, added, applied)
-        all_pods = review_pods(in_files, policy_set, state, default_namespace, replicas)
+        all_pods = _review(in_files, policy_set, state, default_namespace, replicas)
     else:
         state = cluster_input.read_cluster_input(source, nodes, added, rejected_pods=not names)
         all_pods = _find_pending(cluster_input.PodQuery(names, chosen_namespace, selector), state)
@@ -254,9 +254,19 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
     shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster.pools.list_shapes())
     predictions = list(_predict_all(all_pods, cluster, parsed_scoring, shapes, with_node_lines=with_node_lines))
-    _print_predictions(predictions, cluster, output, verbose=verbose)
+    prediction_text.print_predictions(predictions, cluster, output, verbose=verbose)
     all_fit = all(prediction.feasibility is Feasibility.NOW for prediction in predictions)
     ctx.exit(0 if all_fit and not in_files.unread_count else framework.EXIT_FINDINGS)
+
+
+def _review(
+    in_files: PodsInFiles, policies: PolicySet, state: ClusterState, namespace: str, count: int | None
+) -> list[tuple[PodsToPlace, Rejection | None]]:
+    now, progress = datetime.now(UTC), StderrProgress()
+    context = ReviewContext(
+        policies=policies, state=state, namespace=namespace, now=now, progress=progress, count=count
+    )
+    return review_pods(in_files, context)
 
 
 def _find_pending(query: cluster_input.PodQuery, state: ClusterState) -> list[tuple[PodsToPlace, Rejection | None]]:
@@ -317,27 +327,3 @@ def _predict_all(
                 raise framework.UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
             except TallygateError as error:
                 raise framework.UsageError(f"{pods.subject}: {error}") from error
-
-
-def _print_predictions(
-    predictions: Sequence[PredictionDetails], cluster: Cluster, output: str, *, verbose: bool
-) -> None:
-    items = prediction_json.convert_predictions(predictions, cluster)
-    tables.print_list("Prediction", items, output, lambda: _print_texts(predictions, verbose=verbose))
-
-
-def _print_texts(predictions: Sequence[PredictionDetails], *, verbose: bool) -> None:
-    is_terminal = tables.create_console(sys.stdout).is_terminal
-    for details in predictions:
-        tables.print_content(prediction_text.format_prediction(details))
-        if verbose and details.node_lines:
-            pools = node_table.list_pool_rows(details.node_lines)
-            if is_terminal:
-                tables.print_content(node_table.create_node_table(details.node_lines))
-                if pools:
-                    tables.print_content(tables.create_table(node_table.POOL_HEADINGS, pools))
-            else:
-                pool_lines = tables.align_rows(node_table.POOL_HEADINGS, pools) if pools else []
-                click.echo("\n".join([node_table.NODES.align(details.node_lines), *pool_lines]))
-        if verbose and details.new_nodes:
-            click.echo(FITS.align(details.new_nodes))

@@ -25,8 +25,8 @@ from tallygate.admission.object_values import TooManyItemsError
 from tallygate.admission.pod_view import PodView
 from tallygate.admission.request import CREATE, UPDATE, AdmissionRequest, PatchOperation, Phase, UserInfo
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
-from tallygate.cli.check.api_validation import apply_patch, validate_admin_access_of, validate_object
-from tallygate.cli.check.created_pods import set_pod_defaults
+from tallygate.answers.api_validation import apply_patch, validate_admin_access_of, validate_object
+from tallygate.answers.created_pods import set_pod_defaults
 from tallygate.cli.scenarios.scenario import JsonObject, RequestResult, create_invalid, create_rejection, create_result
 from tallygate.cluster.kinds import KINDS
 from tallygate.gate.gate import Gate

@@ -17,11 +17,6 @@ from msgspec.structs import replace
 from tallygate.accounting.names import REQUESTS_PREFIX
 from tallygate.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.admission.request import UserInfo
-from tallygate.cli.manifests.known_fields import find_unknown_fields
-from tallygate.cli.manifests.manifest_files import get_code, load_manifests
-from tallygate.cli.manifests.manifest_objects import Manifest
-from tallygate.cli.manifests.typed_objects import is_read
-from tallygate.cli.manifests.unread_kinds import find_wrong_kind
 from tallygate.cli.scenarios import scenario_document
 from tallygate.cli.scenarios.scenario import (
     Action,
@@ -38,6 +33,11 @@ from tallygate.cli.scenarios.scenario import (
 from tallygate.documents.syntax_tree import DocumentError, Limits, Mapping, Node, Scalar
 from tallygate.documents.to_json import to_json, to_plain
 from tallygate.errors import TallygateError
+from tallygate.manifests.known_fields import find_unknown_fields
+from tallygate.manifests.manifest_files import get_code, load_manifests
+from tallygate.manifests.manifest_objects import Manifest
+from tallygate.manifests.typed_objects import is_read
+from tallygate.manifests.unread_kinds import find_wrong_kind
 from tallygate.policy import policy_codes
 from tallygate.policy.formats import quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity

@@ -14,11 +14,11 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 
-from tallygate.cli.manifests.manifest_files import STDIN, find_files, format_file_name
-from tallygate.cli.output.findings import STDIN_NAME
 from tallygate.cli.scenarios.scenario import MAX_PODS, Scenario
 from tallygate.cli.scenarios.scenario_builder import build_scenario
 from tallygate.documents.syntax_tree import Mapping, Node, Scalar
+from tallygate.manifests.findings import STDIN_NAME
+from tallygate.manifests.manifest_files import STDIN, find_files, format_file_name
 from tallygate.policy.formats import FORMAT_CHECKS, NUMBER_CHECKS, FormatError, create_format_checker, quote_text
 from tallygate.policy.lint_findings import LintFinding, Severity
 from tallygate.policy.model import SourceLocation

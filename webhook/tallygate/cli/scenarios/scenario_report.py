@@ -15,7 +15,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tallygate.accounting.amounts import format_amount
-from tallygate.cli.output.tables import create_table, escape_control
+from tallygate.answers.columns import escape_control
+from tallygate.cli.output.tables import create_table
 from tallygate.cli.scenarios import scenario
 from tallygate.cli.scenarios.compare import Difference, format_verdict
 from tallygate.cli.scenarios.run import ScenarioResult, StepResult

@@ -31,7 +31,7 @@ class StateNeeds(NamedTuple):
     These are the CapLedgers, the nodes, their pools, the slices of devices, what gives new pods defaults, or `columns`:
     all that scheduling depends on. With `rejected_pods` it reads which pods controllers could not create. Of objects in
     namespaces it reads those in `namespaces`; an empty name is all. The `applied` objects are put on top of what is
-    read (`tallygate.cli.manifests.applied_objects`).
+    read (`tallygate.manifests.applied_objects`).
     """
 
     ledgers: bool = False

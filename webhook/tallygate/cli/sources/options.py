@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 from tallygate.cli.connection import Connection
 from tallygate.cli.framework import UsageError
-from tallygate.cli.manifests.manifest_files import STDIN
+from tallygate.manifests.manifest_files import STDIN
 from tallygate.policy.load import SHIPPED_POLICIES, load_policies
 from tallygate.policy.model import PolicySet
 

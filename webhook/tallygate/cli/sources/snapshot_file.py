@@ -14,14 +14,14 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from tallygate.accounting.quantity_parser import QuantityError
-from tallygate.cli.manifests.manifest_files import STDIN
-from tallygate.cli.output.findings import STDIN_NAME
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.state_builder import StateBuilder
 from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DocumentError, Limits
 from tallygate.documents.to_json import to_json
 from tallygate.errors import TallygateError
+from tallygate.manifests.findings import STDIN_NAME
+from tallygate.manifests.manifest_files import STDIN
 from tallygate.objects.meta import PartialObjectMetadata
 
 T = TypeVar("T")

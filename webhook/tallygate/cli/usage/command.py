@@ -12,18 +12,20 @@ from typing import Generic, NamedTuple, TypeVar
 import click
 
 from tallygate.admission.cap_index import CapIndex
+from tallygate.answers import usage_report
+from tallygate.answers.columns import escape_control
+from tallygate.answers.usage_report import format_by_resource, may_count_devices
 from tallygate.cli import framework, progress
 from tallygate.cli.completions import complete_cap
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.cli.output import tables
-from tallygate.cli.output.tables import escape_control
 from tallygate.cli.sources.cluster_source import ClusterSource, StateNeeds
 from tallygate.cli.sources.options import load_usable_policies, snapshot_option
 from tallygate.cli.sources.snapshot_file import create_no_namespaces_error, format_snapshot_name
 from tallygate.cli.sources.state_watch import watch_state
-from tallygate.cli.usage import usage_report, usage_table
+from tallygate.cli.usage import usage_table
 from tallygate.cli.usage.consumers import (
     ResourceConsumers,
     convert_consumers,
@@ -31,7 +33,6 @@ from tallygate.cli.usage.consumers import (
     format_title,
     list_consumers,
 )
-from tallygate.cli.usage.usage_report import format_by_resource, may_count_devices
 from tallygate.cli.usage.verify import DRIFTS, Drift, find_comparable_ledger, find_drift, find_incomparable
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.policy.model import PolicySet
@@ -94,7 +95,7 @@ def _print_usage(report: usage_report.UsageReport, output: str) -> None:
     others = {"notes": list(report.notes), "unhealthy": [devices.to_dict() for devices in report.unhealthy]}
     if report.totals:
         others["totals"] = list(map(usage_table.TOTALS.to_dict, report.totals))
-    usage_table.LINES.print_list("Usage", report.lines, output, lambda: _print_report(report), **others)
+    tables.print_records(usage_table.LINES, "Usage", report.lines, output, lambda: _print_report(report), **others)
 
 
 def _print_report(report: usage_report.UsageReport) -> None:
@@ -220,7 +221,9 @@ def print_drift(query: UsageQuery) -> bool:
     """
     comparison = _find_lasting_drift(query)
     drifts, ledgers = comparison.drifts, comparison.ledger_count
-    DRIFTS.print_list("Drift", drifts, query.output, lambda: click.echo(DRIFTS.align(drifts)) if drifts else None)
+    tables.print_records(
+        DRIFTS, "Drift", drifts, query.output, lambda: click.echo(DRIFTS.align(drifts)) if drifts else None
+    )
     _print_notes(comparison.notes)
     result_text = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
     click.echo(f"{ledgers} ledger{'s' * (ledgers != 1)} compared with the pods: {result_text}", err=True)

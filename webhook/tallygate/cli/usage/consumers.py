@@ -10,9 +10,9 @@ from tallygate.accounting.claim_charge import DeviceSources, compute_claim_charg
 from tallygate.accounting.devices.device_meter import DeviceFinder, DeviceMeter
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.cli.output.tables import Column, Columns, escape_control
+from tallygate.answers.columns import Column, Columns, escape_control
+from tallygate.answers.usage_report import ChosenLedger, SurgeUsage, find_surge
 from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
-from tallygate.cli.usage.usage_report import ChosenLedger, SurgeUsage, find_surge
 from tallygate.cli.usage.usage_table import SCOPE, format_scope
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumers import ConsumerAmounts, ConsumerState, CountedClaim, CountedDevices

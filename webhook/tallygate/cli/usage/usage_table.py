@@ -9,8 +9,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tallygate.accounting.amounts import format_amount, is_milli
-from tallygate.cli.output.tables import UNKNOWN, Column, Columns, FittedTable, escape_control, format_bar
-from tallygate.cli.usage.usage_report import ExceededLimit, SurgeUsage, UsageLine, UsageTotal, format_time
+from tallygate.answers.columns import UNKNOWN, Column, Columns, escape_control
+from tallygate.answers.usage_report import ExceededLimit, SurgeUsage, UsageLine, UsageTotal, format_time
+from tallygate.cli.output.tables import FittedTable, format_bar
 
 _STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.HARD: "bold red"}
 

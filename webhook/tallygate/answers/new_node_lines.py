@@ -1,0 +1,119 @@
+"""New nodes in the output of `predict` and `headroom`: as lines of text, as a table, and as plain data."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.node_shape import NodeShape, format_chosen
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.accounting.scheduling.new_nodes import MAX_NEW_NODES, NewNodeCapacity, NewNodeFit, find_new_node_fits
+from tallygate.accounting.scheduling.scoring import Scoring
+from tallygate.answers.columns import UNKNOWN, Column, Columns
+from tallygate.answers.prediction_details import PredictionDetails
+
+_MAX_SHAPES = 5
+"""The number of shapes in the lines beneath a prediction."""
+
+_FITS, _DOES_NOT_FIT, _UNKNOWN = "fits", "does not fit", "unknown"
+
+
+def add_new_nodes(
+    details: PredictionDetails, cluster: Cluster, scoring: Scoring, shapes: Sequence[NodeShape]
+) -> PredictionDetails:
+    """Return the details with the new nodes for the copies that have no node; none for a DaemonSet.
+
+    Raises:
+        TallygateError: if the pod is not one that an API server would store.
+    """
+    prediction, pods = details.prediction, details.pods
+    is_placed = prediction.next_result is None or prediction.next_result.diagnosis is None
+    if is_placed or pods.count is None:
+        return details
+    pod = IncomingPod.from_pod(pods.pod, cluster.priority_classes)
+    return replace(
+        details, new_nodes=find_new_node_fits(pod, cluster, shapes, prediction.count - prediction.placed_count, scoring)
+    )
+
+
+def format_new_nodes(details: PredictionDetails) -> Iterator[str]:
+    """Yield a line for each shape whose new nodes would help, else for those that may, else why written ones do not."""
+    fits = [node for node in details.new_nodes if node.copies]
+    unknown = [node for node in details.new_nodes if node.unknown]
+    listed = fits or unknown or [node for node in details.new_nodes if not node.shape.is_found]
+    for fit in listed[:_MAX_SHAPES]:
+        yield _format_fit(fit, details)
+    if len(listed) > _MAX_SHAPES:
+        yield f"{len(listed) - _MAX_SHAPES} more shapes"
+
+
+def _format_fit(fit: NewNodeFit, details: PredictionDetails) -> str:
+    if fit.unknown:
+        return f"unknown on a new node of shape {fit.shape}: {fit.unknown}"
+    if not fit.copies:
+        return f"would not fit on a new node of shape {fit.shape}: {'; '.join(fit.reasons)}"
+    nodes = "a new node" if fit.node_count == 1 else f"{fit.node_count} new nodes"
+    cut = f"; more than {MAX_NEW_NODES} new nodes were not tried" if fit.is_cut else ""
+    return f"{_format_copies(fit, details)}would fit on {nodes} of shape {fit.shape}{_format_choices(fit)}{cut}"
+
+
+def _format_choices(fit: NewNodeFit) -> str:
+    """Return the words on the number of new nodes with each choice of labels, if there are several choices."""
+    if len(fit.chosen) < 2:  # noqa: PLR2004  # the name of the shape has the only choice
+        return ""
+    return f": {_list_choices(fit)}"
+
+
+def _list_choices(fit: NewNodeFit) -> str:
+    return ", ".join(f"{count} {format_chosen(labels)}" for labels, count in fit.chosen)
+
+
+def _format_copies(fit: NewNodeFit, details: PredictionDetails) -> str:
+    if details.prediction.count == 1:
+        return ""
+    return f"{fit.copies} of the {fit.count} {details.pods.noun} without a node "
+
+
+def _get_answer(fit: NewNodeFit) -> str:
+    return _UNKNOWN if fit.unknown else _FITS if fit.copies else _DOES_NOT_FIT
+
+
+def format_capacities(capacities: Sequence[NewNodeCapacity]) -> Iterator[str]:
+    """Yield the line about the copies on a new node of each shape, of pools only for those where some fit or may."""
+    for capacity in capacities:
+        if capacity.unknown:
+            yield f"unknown on a new node of shape {capacity.shape}: {capacity.unknown}"
+        elif capacity.copies or not capacity.shape.is_found:
+            yield f"{capacity.copies or 'none'} would fit on a new node of shape {capacity.shape}"
+
+
+FITS = Columns[NewNodeFit](
+    Column("SHAPE", "shape", lambda fit: fit.shape.name),
+    Column("", "most", lambda fit: fit.shape.most),
+    Column("ANSWER", "answer", _get_answer),
+    Column("COPIES", "copies", text=lambda fit: str(fit.copies or UNKNOWN)),
+    Column("", "of", lambda fit: fit.count),
+    Column("", "nodes", lambda fit: fit.node_count),
+    Column("NEW NODES", "", lambda fit: fit.node_count if fit.copies else None),
+    Column("MOST", "", lambda fit: fit.shape.most),
+    Column("", "choices", lambda fit: [{"labels": dict(labels), "nodes": count} for labels, count in fit.chosen]),
+    Column("", "reasons", lambda fit: list(fit.reasons)),
+    Column("REASON", "", lambda fit: fit.unknown or "; ".join(fit.reasons) or _list_choices(fit)),
+    Column("", "unknown", lambda fit: fit.unknown or None),
+    Column("", "cut", lambda fit: fit.is_cut),
+)
+"""The new nodes of a prediction."""
+
+
+def convert_new_node_capacities(capacities: Sequence[NewNodeCapacity]) -> list[dict[str, Any]]:
+    """Return the copies on a new node of each shape as plain data."""
+    return [
+        {
+            "shape": capacity.shape.name,
+            "most": capacity.shape.most,
+            "copiesPerNode": None if capacity.unknown else capacity.copies,
+            "labels": dict(capacity.shape.chosen),
+            "unknown": capacity.unknown or None,
+        }
+        for capacity in capacities
+    ]

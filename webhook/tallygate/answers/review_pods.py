@@ -1,0 +1,136 @@
+"""The review of the objects in files before their pods are placed: rules, caps and quotas may reject pods.
+
+It is the one of `tallygate check`, over the same state: both give one number of pods.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tallygate.admission.rule_index import RuleIndex
+from tallygate.answers.checker import CheckContext, ManifestChecker
+from tallygate.answers.merge import API_SERVER
+from tallygate.answers.node_check import create_daemon_counter, create_node_check
+from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace, Progress, is_placed
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.manifests.findings import Finding, FindingSeverity, FindingSubject
+from tallygate.manifests.manifest_objects import Manifest
+from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.scheduling import SchedulingPod
+from tallygate.policy.matching import matches_labels
+from tallygate.policy.model import PolicySet
+from tallygate.policy.selectors import PolicyLabelSelector
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The number of pods that are rejected at present, and the findings that say why; None if all are.
+
+    It `has_happened` if a controller reports it: none of these pods is stored.
+    """
+
+    count: int | None
+    findings: tuple[Finding, ...]
+    has_happened: bool = False
+
+
+_Reviewed = Mapping[FindingSubject, tuple[tuple[int, ...], tuple[Finding, ...]]]
+"""By object the number of admitted pods of each template, empty for no pod, and the findings on the others."""
+
+
+_REPORTED = re.compile(r"(?P<message>.*) \((?P<code>TG\d{3}), (?P<reporter>[^():]+)(?:: .*)?\)", re.DOTALL)
+
+
+def find_rejected_pods(
+    state: ClusterState, namespace: str | None, selector: PolicyLabelSelector | None
+) -> Iterator[tuple[PodsToPlace, Rejection]]:
+    """Yield the pods that controllers could not create, each with the reason, of a namespace, or of all with None."""
+    for rejected in state.rejected_pods.list_rejected():
+        if namespace in (None, rejected.namespace) and matches_labels(selector, rejected.labels):
+            subject = FindingSubject(kind=rejected.kind, namespace=rejected.namespace, name=rejected.name)
+            pod = SchedulingPod(metadata=ObjectMeta(name=rejected.name, namespace=rejected.namespace))
+            finding = Finding("", 0, 0, FindingSeverity.ERROR, "", rejected.message, API_SERVER, subject=subject)
+            if found := _REPORTED.fullmatch(rejected.message):
+                finding = replace(finding, code=found["code"], message=found["message"], reporter=found["reporter"])
+            yield PodsToPlace(subject, pod, 0), Rejection(rejected.number, (finding,), has_happened=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewContext:
+    """The context of a review before a placement.
+
+    Args:
+        policies: the policies that decide.
+        state: the cluster, with columns and with the objects that are applied.
+        namespace: the namespace of objects that name none.
+        count: the number of the copies of each object, in place of that in the manifests.
+        now: the time by which overrides of limits end.
+        progress: the place of messages.
+    """
+
+    policies: PolicySet
+    state: ClusterState
+    namespace: str
+    now: datetime
+    progress: Progress
+    count: int | None = None
+
+
+def review_pods(in_files: PodsInFiles, context: ReviewContext) -> list[tuple[PodsToPlace, Rejection | None]]:
+    """Return the pods of files that are admitted, completed as admission does it, with the rejection of the others.
+
+    Claims of the files are put into the columns of the state.
+    """
+    reviewed = _review_objects(in_files.selected, context)
+    columns, report = context.state.require_columns(), context.progress.report
+    all_pods = in_files.complete(context.policies, columns, report)
+    completed = [pods for pods in all_pods if not is_placed(pods, report)]
+    in_files.put_claims(columns)
+    return list(_admit_pods(completed, reviewed))
+
+
+def _review_objects(manifests: Sequence[Manifest], context: ReviewContext) -> _Reviewed:
+    policies, state = context.policies, context.state
+    node_check = create_node_check(state) if RuleIndex(policies).has_node_rules else None
+    check_context = CheckContext(
+        policies,
+        state,
+        context.namespace,
+        DEFAULT_LIMITS,
+        context.now,
+        node_check,
+        create_daemon_counter(state),
+        has_source=True,
+        count=context.count,
+    )
+    checker = ManifestChecker(check_context)
+    reviewed: dict[FindingSubject, tuple[tuple[int, ...], tuple[Finding, ...]]] = {}
+    for manifest in context.progress.track("reviewing objects", manifests):
+        checked = checker.check(manifest)
+        errors = tuple(finding for finding in checked.findings if finding.severity is FindingSeverity.ERROR)
+        limits = tuple(finding for finding in checked.findings if finding.severity is FindingSeverity.WARNING)
+        if errors:
+            reviewed[errors[0].subject] = (), errors
+        elif checked.admitted is not None and limits:
+            reviewed[limits[0].subject] = checked.admitted, limits
+    return reviewed
+
+
+def _admit_pods(all_pods: Sequence[PodsToPlace], reviewed: _Reviewed) -> Iterator[tuple[PodsToPlace, Rejection | None]]:
+    """Yield the admitted pods with the rejection of the others; the pods of one object come in their order."""
+    positions: dict[FindingSubject, int] = {}
+    for pods in all_pods:
+        index = positions[pods.subject] = positions.get(pods.subject, -1) + 1
+        if pods.subject not in reviewed:
+            yield pods, None
+            continue
+        admitted, findings = reviewed[pods.subject]
+        number = admitted[index] if index < len(admitted) else 0
+        if not admitted:
+            yield replace(pods, count=0), Rejection(None, findings)
+        elif pods.count is None or number >= pods.count:
+            yield pods, None
+        else:
+            yield replace(pods, count=number), Rejection(pods.count - number, findings)
