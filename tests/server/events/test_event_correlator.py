@@ -13,9 +13,8 @@ from tallygate.server.events.event_recorder import (
     TOTAL_RATE,
     Event,
     EventCorrelator,
-    TokenBuckets,
-    TokenRate,
 )
+from tallygate.server.token_buckets import TokenBuckets, TokenRate
 
 _MESSAGE = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Rejected", "TG201", "no room")
 

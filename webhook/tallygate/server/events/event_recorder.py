@@ -15,7 +15,7 @@ import queue
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -40,40 +40,8 @@ from tallygate.review.scale_requests import WorkloadReader
 from tallygate.server.events.event_message import EventMessage, Owner, create_event_message
 from tallygate.server.interfaces import Admit
 from tallygate.server.telemetry.json_log import FailureLog, Logger
+from tallygate.server.token_buckets import TokenBuckets, TokenRate
 from tallygate.server.worker import Worker, WorkerPace, WorkerTask
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRate:
-    """The rate of a token bucket: `burst` tokens at once, and one more after every `interval` seconds."""
-
-    burst: int
-    interval: float
-
-
-class TokenBuckets:
-    """Token buckets for the `max_keys` keys that were used last; the bucket of a dropped key is full again."""
-
-    def __init__(self, rate: TokenRate, max_keys: int) -> None:
-        self._rate = rate
-        self._max_keys = max_keys
-        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
-
-    def take_token(self, key: Hashable, now: float) -> bool:
-        """Take a token of the key at the monotonic time `now`, and return whether there was one."""
-        tokens = self._count_tokens(key, now)
-        is_granted = tokens >= 1
-        self._buckets[key] = (tokens - is_granted, now)
-        self._buckets.move_to_end(key)
-        if len(self._buckets) > self._max_keys:
-            self._buckets.popitem(last=False)
-        return is_granted
-
-    def _count_tokens(self, key: Hashable, now: float) -> float:
-        burst = float(self._rate.burst)
-        tokens, updated_at = self._buckets.get(key, (burst, now))
-        return min(burst, tokens + (now - updated_at) / self._rate.interval)
-
 
 OWNER_RATE: Final = TokenRate(burst=5, interval=15.0)
 NAMESPACE_RATE: Final = TokenRate(burst=25, interval=2.0)
