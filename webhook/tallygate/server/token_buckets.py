@@ -31,6 +31,10 @@ class TokenBuckets:
             self._buckets.popitem(last=False)
         return is_granted
 
+    def get_wait(self, key: Hashable, now: float) -> float:
+        """Return the seconds from the monotonic time `now` until the key has a token; 0 if it has one."""
+        return max(0.0, (1 - self._count_tokens(key, now)) * self._rate.interval)
+
     def _count_tokens(self, key: Hashable, now: float) -> float:
         burst = float(self._rate.burst)
         tokens, updated_at = self._buckets.get(key, (burst, now))
