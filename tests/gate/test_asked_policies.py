@@ -1,8 +1,12 @@
 """The policies that API servers ask about: since when, as a replica sees it."""
 
 import math
+from collections.abc import Mapping
+
+import pytest
 
 from tallygate.admission.match_conditions import compute_digest, concerns_every_pod
+from tallygate.admission.self_registration import EVERYTHING
 from tallygate.gate.asked_policies import PROPAGATION_SECONDS, AskedPolicies
 from tallygate.gate.leader_election import Standalone
 from tests.admission.case import parse_policies
@@ -44,11 +48,28 @@ def test_a_cap_is_asked_about_by_every_server_some_seconds_after_it_was_read() -
     assert asked.find_asked_since(cap) is None
 
 
-def test_a_registration_that_asks_about_everything_asks_since_ever() -> None:
+@pytest.mark.parametrize("numbers", [None, {EVERYTHING: 0}])
+def test_a_registration_that_asks_about_everything_or_is_not_known_asks_since_ever(
+    numbers: Mapping[str, int] | None,
+) -> None:
     policies = parse_policies(CAP)
     asked = AskedPolicies(lambda: policies, Clock().read)
-    asked.update(None)
+    asked.update(numbers)
     assert asked.find_asked_since(policies.caps[0]) == -math.inf
+    assert asked.list_waiting() == ()
+
+
+@pytest.mark.parametrize(("numbers", "waited"), [(None, 0), ({EVERYTHING: 0}, 30), ({}, 0)])
+def test_a_policy_was_asked_about_before_only_by_webhooks_that_asked_about_everything(
+    numbers: Mapping[str, int] | None, waited: float
+) -> None:
+    clock, policies = Clock(), parse_policies(CAP)
+    asked = AskedPolicies(lambda: policies, clock.read)
+    (cap,) = policies.caps
+    asked.update(numbers)
+    clock.now += 30
+    asked.update({compute_digest(cap): 1})
+    assert asked.estimate_wait(cap) == PROPAGATION_SECONDS - waited
 
 
 def test_a_replica_without_others_waits_for_the_registration() -> None:

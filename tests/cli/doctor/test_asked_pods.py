@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tallygate.cli.doctor import asked_pods
 from tallygate.cli.doctor.check_result import CheckStatus
@@ -61,6 +62,15 @@ def test_a_registration_without_conditions_asks_about_all_but_the_excluded_pods(
     assert found.reason.endswith(
         "no condition of a policy is registered. Of 40 present pods that is 28, 70%: pods-of-a 6, whole 2, dongles 2"
     )
+
+
+def test_what_one_configuration_without_webhooks_lists_is_not_asked_about() -> None:
+    """Keep its annotation, as a user does who removes the webhooks."""
+    conditioned = create_conditioned(parse_policies(_POLICIES))
+    emptied = replace(conditioned["validating"], webhooks=())
+    found = run_check("asked", _create_facts(**conditioned | {"validating": emptied}))
+    assert found.status is CheckStatus.WARN
+    assert found.reason.startswith("it is not asked about dongles, pods-of-a, whole yet")
 
 
 def test_pods_that_are_unknown_have_no_share() -> None:

@@ -4,12 +4,13 @@
 from collections.abc import Mapping
 from unittest.mock import patch
 
-from tests.gate.simulation.registrations import AskedCap, AskedCaps, RegisteredReplica
+from tests.gate.simulation.registrations import LAG, AskedCap, AskedCaps, RegisteredReplica
 from tests.gate.simulation.runner import create_mutant
 from tests.schedules import Mutant
 
 _MIX = "registrations"
 _find_asked = AskedCaps._find_asked
+_find_listed_at = AskedCaps.find_listed_at
 _list_listed = RegisteredReplica.list_listed
 
 
@@ -30,6 +31,14 @@ def _is_listed_at(asked: AskedCaps, cap: str) -> float | None:
     return found.since if found is not None else None
 
 
+def _find_asked_without(asked: AskedCaps, before: Mapping[str, AskedCap] | None, cap: str, number: int) -> AskedCap:
+    return AskedCap(number, -LAG, is_early=True) if before == {} else _find_asked(asked, before, cap, number)
+
+
+def _find_listed_without(asked: AskedCaps, cap: str) -> float | None:
+    return _find_listed_at(asked, cap) if asked._asked else 0.0
+
+
 REGISTRATION_MUTANTS: Mapping[str, Mutant] = {
     "enforces_before_asked": create_mutant(
         14,
@@ -44,6 +53,20 @@ REGISTRATION_MUTANTS: Mapping[str, Mutant] = {
         patch.object(AskedCaps, "find_listed_at", _is_listed_at),
         mix=_MIX,
         seed=106,
+    ),
+    "unregistered_is_asked": create_mutant(
+        14,
+        "takes every cap for asked about until the first registration, and the covered ones from then on",
+        patch.multiple(AskedCaps, _find_asked=_find_asked_without, find_listed_at=_find_listed_without),
+        mix=_MIX,
+        seed=7,
+    ),
+    "inherits_from_unregistered": create_mutant(
+        14,
+        "waits for no API server after the first registration",
+        patch.object(AskedCaps, "_find_asked", _find_asked_without),
+        mix=_MIX,
+        seed=18,
     ),
     "leader_waits_alone": create_mutant(
         14,

@@ -32,6 +32,8 @@ class Version(NamedTuple):
 class Registration:
     """The registration that is stored, all its versions, and the one that the API server that lags has.
 
+    The first version is that of a gate that is not registered yet: the API servers ask about nothing.
+
     `binding` are the caps that are recorded, until a replica unloads them: nothing is stored uncharged under them.
     """
 

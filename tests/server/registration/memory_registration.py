@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tallygate.admission.match_conditions import list_policies
 from tallygate.admission.self_registration import RegistrationState
 from tallygate.admission.workload_resources import ServedResources
 from tallygate.errors import TallygateError
@@ -135,9 +136,14 @@ class Gate:
         return [line for each in self.log.getvalue().splitlines() if (line := json.loads(each))["event"] == event]
 
     def register(self) -> None:
-        """Run the controller until the Service is known to route to a ready replica."""
+        """Run the controller until the Service is known to route to a ready replica, and it has registered the gate.
+
+        Its policies wait until the controller reads what it has written.
+        """
         self.run()
-        assert self.run(5) == {"state": RegistrationState.COMPLETE}
+        waiting = sorted(policy.name for policy in list_policies(self.policies))
+        details = {"waitingPolicies": waiting} if waiting else {}
+        assert self.run(5) == details | {"state": RegistrationState.COMPLETE}
 
     def register_with(self, workloads: list[str]) -> None:
         """Run the controller until the gate is registered for these resources of other projects."""

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tallygate.admission.match_conditions import compute_digest
 from tallygate.gate.asked_policies import PROPAGATION_SECONDS
 from tallygate.policy.model import PolicySet
@@ -18,7 +20,7 @@ FIRST, SECOND = (parse_policies(CAP % (name, name)) for name in ("a", "b"))
 BOTH = parse_policies(CAP % ("a", "a") + "---" + CAP % ("b", "b"))
 BY_LABEL = CAP.replace('include: ["team-%s"]', "selector: {matchLabels: {tier: %s}}")
 LABELLED = parse_policies(BY_LABEL % ("gold", "gold"))
-VALIDATING = "ValidatingWebhookConfiguration"
+MUTATING, VALIDATING = "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
 
 
 def read_condition(store: MemoryRegistrationStore) -> str:
@@ -193,3 +195,92 @@ def test_an_earlier_version_that_asks_about_everything_is_narrowed_late(
 def test_before_the_first_read_nothing_is_asked_about(gate: Gate) -> None:
     gate.policies = BOTH
     assert gate.asked.list_waiting() == ("a", "b")
+
+
+def test_a_gate_that_was_not_registered_for_long_waits_after_its_registration(gate: Gate) -> None:
+    """Wait in vain for a ready replica: meanwhile no API server asks."""
+    gate.policies, gate.unready = FIRST, ["informers"]
+    (cap,) = FIRST.caps
+    for _ in range(10):
+        assert gate.run(60)["waitingPolicies"] == ["a"]
+        assert gate.asked.find_asked_since(cap) is None
+    gate.unready = ()
+    gate.register()
+    assert not gate.asked.is_asked(cap)
+    gate.run(5)
+    assert gate.asked.find_asked_since(cap) == gate.seconds + PROPAGATION_SECONDS
+    gate.run(PROPAGATION_SECONDS - 1)
+    assert not gate.asked.is_asked(cap)
+    gate.run(1)
+    assert gate.asked.is_asked(cap)
+
+
+def test_a_replica_that_reads_no_empty_configuration_waits_too(gate: Gate, store: MemoryRegistrationStore) -> None:
+    """Read nothing for a long time, and then what another replica has written."""
+    gate.policies = FIRST
+    gate.register()
+    stored, store.stored = store.stored, {}
+    (cap,) = FIRST.caps
+    gate.run(5)
+    gate.run(600)
+    assert gate.asked.is_asked(cap)
+    gate.is_leader, store.stored = False, stored
+    gate.run(5)
+    assert gate.asked.find_asked_since(cap) == gate.seconds + PROPAGATION_SECONDS
+
+
+@pytest.mark.parametrize("emptied", [(MUTATING,), (VALIDATING,), (MUTATING, VALIDATING)])
+def test_a_cap_whose_webhooks_were_removed_begins_again(
+    gate: Gate, store: MemoryRegistrationStore, emptied: tuple[str, ...]
+) -> None:
+    """Keep the annotation, as a user does who removes the webhooks, and notice it with and without a read between."""
+    gate.policies = FIRST
+    gate.register()
+    gate.run(5)
+    gate.run(PROPAGATION_SECONDS)
+    (cap,) = FIRST.caps
+    standby = Gate(gate.folder, store)
+    standby.policies, standby.is_leader = FIRST, False
+    standby.run()
+    standby.run(PROPAGATION_SECONDS)
+    assert gate.asked.is_asked(cap)
+    assert standby.asked.is_asked(cap)
+    for kind in emptied:
+        store.stored[kind]["webhooks"] = []
+        store.stored[kind]["metadata"]["generation"] += 1
+    gate.asked.read_again()
+    assert gate.asked.find_asked_since(cap) is None
+    gate.run(5)
+    for each in (gate, standby):
+        each.run(5)
+        assert each.asked.find_asked_since(cap) == each.seconds + PROPAGATION_SECONDS
+
+
+def test_a_cap_that_only_one_of_both_had_with_a_larger_number_begins_again(
+    gate: Gate, store: MemoryRegistrationStore
+) -> None:
+    """Write a smaller number than that of the other configuration."""
+    gate.policies = FIRST
+    store.stored[MUTATING]["metadata"]["generation"] = 9
+    gate.register()
+    gate.run(5)
+    gate.run(PROPAGATION_SECONDS)
+    (cap,) = FIRST.caps
+    assert gate.asked.is_asked(cap)
+    digest = compute_digest(cap)
+    assert store.stored[MUTATING]["metadata"]["annotations"]["tallygate.dev/asked-policies"] == f"{digest}:10"
+    store.stored[VALIDATING]["metadata"]["annotations"]["tallygate.dev/asked-policies"] = f"{digest}:4"
+    gate.asked.read_again()
+    assert not gate.asked.is_asked(cap)
+
+
+def test_what_was_listed_without_webhooks_is_not_listed_again(gate: Gate, store: MemoryRegistrationStore) -> None:
+    """List only what the new webhooks ask about, and not what the removed ones did."""
+    gate.policies = FIRST
+    gate.register()
+    for stored in store.stored.values():
+        stored["webhooks"] = []
+    gate.policies, gate.has_foreign_record = SECOND, True
+    gate.run(5)
+    assert "team-a" not in read_condition(store)
+    assert read_listed(store) == list_digests(SECOND)

@@ -6,7 +6,7 @@ a stored configuration they return the one to store.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -43,6 +43,9 @@ URL_ANNOTATION: Final = "tallygate.dev/url"
 
 ASKED_ANNOTATION: Final = "tallygate.dev/asked-policies"
 """The annotation by which the gate lists the policies that its match conditions cover, by their digests."""
+
+EVERYTHING: Final = "*"
+"""What stands in place of the digests if a configuration asks about everything."""
 
 _ASKED = re.compile(r"(?<![^,])([0-9a-f]{1,64}):([0-9]{1,18})(?![^,])", re.ASCII)
 _POLICIES = ("Fail", "Ignore")
@@ -150,13 +153,30 @@ def create_webhooks(  # noqa: PLR0913  # each is a part of the registration
     return tuple(completed)
 
 
-def read_asked(configuration: WebhookConfiguration) -> Mapping[str, int] | None:
+def read_asked(configuration: WebhookConfiguration) -> Mapping[str, int]:
     """Return the digests of the policies that the conditions of a configuration cover, with their numbers (rule 14).
 
-    Return None if it has no such conditions. What is not as the gate writes it is left out.
+    One without webhooks asks about nothing, whatever its annotation lists: the gate has not registered itself yet, or a
+    user has removed the webhooks. Webhooks without the annotation ask about `EVERYTHING`. What is not as the gate
+    writes it is left out.
     """
+    if not configuration.webhooks:
+        return {}
     listed = _get_annotations(configuration).get(ASKED_ANNOTATION)
-    return None if listed is None else {found[1]: int(found[2]) for found in _ASKED.finditer(listed)}
+    return {EVERYTHING: 0} if listed is None else {found[1]: int(found[2]) for found in _ASKED.finditer(listed)}
+
+
+def combine_asked(configurations: Iterable[WebhookConfiguration]) -> Mapping[str, int]:
+    """Return the digests of the policies that all configurations ask about, as `read_asked` does for one.
+
+    Each has the sum of its numbers, which is another one if the number in one of the configurations is another one.
+    Without configurations that is `EVERYTHING`.
+    """
+    listed = [asked for each in configurations if EVERYTHING not in (asked := read_asked(each))]
+    if not listed:
+        return {EVERYTHING: 0}
+    digests = frozenset.intersection(*map(frozenset, listed))
+    return {digest: sum(asked[digest] for asked in listed) for digest in digests}
 
 
 def format_asked(numbers: Mapping[str, int]) -> str:

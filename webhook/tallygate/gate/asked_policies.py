@@ -17,6 +17,7 @@ from tallygate.admission.match_conditions import (
     concerns_every_pod,
     list_policies,
 )
+from tallygate.admission.self_registration import EVERYTHING
 from tallygate.policy.model import NamespaceCap, PolicySet
 
 PROPAGATION_SECONDS: Final = 45.0
@@ -30,10 +31,8 @@ k8s.io/apiserver pkg/storage/storagebackend/factory/etcd3.go, v1.37). The rest i
 REACHES: Final = ("every-pod", "named", "waiting")
 """The kinds of policies by what API servers ask about for them."""
 
-_EVERYTHING = ("", 0)
-"""The key of a registration that asks about everything."""
-
 _DigestNumber = tuple[str, int]
+_EVERYTHING: Final[_DigestNumber] = EVERYTHING, 0
 
 
 class AskedPolicies:
@@ -46,7 +45,7 @@ class AskedPolicies:
     def __init__(self, load: Callable[[], PolicySet], monotonic: Callable[[], float]) -> None:
         self._load = load
         self._monotonic = monotonic
-        self._since: Mapping[_DigestNumber, float] = {}
+        self._since: Mapping[_DigestNumber, float] | None = {}  # None if it is not known what others register
         self._conditions: tuple[PolicySet, bool, MatchConditions] | None = None
         self._reader: Callable[[], None] = lambda: None
 
@@ -67,10 +66,10 @@ class AskedPolicies:
         """Return the time since which every API server asks about what a cap counts; None if it is not registered.
 
         It is that of the registration and the time until the last API server has it, and minus infinity if the
-        registration asks about everything.
+        registration asks about everything, or is that of others.
         """
         since = self._since
-        if _EVERYTHING in since:
+        if since is None or _EVERYTHING in since:
             return -math.inf
         digest = compute_digest(cap)
         return next((first + PROPAGATION_SECONDS for (listed, _), first in since.items() if listed == digest), None)
@@ -86,7 +85,7 @@ class AskedPolicies:
 
     def _find_waiting(self) -> list[AskingPolicy]:
         since = self._since
-        if _EVERYTHING in since:
+        if since is None or _EVERYTHING in since:
             return []
         listed = {digest for digest, _ in since}
         return [policy for policy in list_policies(self._load()) if compute_digest(policy) not in listed]
@@ -115,7 +114,11 @@ class AskedPolicies:
         self._reader()
 
     def update(self, numbers: Mapping[str, int] | None) -> None:
-        """Take over the stored registration: the number of each digest, None if it asks about everything."""
-        now, before = self._monotonic(), self._since
-        keys = (_EVERYTHING,) if numbers is None else numbers.items()
-        self._since = {key: before.get(key, before.get(_EVERYTHING, now)) for key in keys}
+        """Take over the stored registration: the number of each digest, or that of `EVERYTHING`.
+
+        Pass None if the gate has no registration of its own: others may have registered it for everything. What the
+        gate's own one covers after that begins then. Webhooks that asked about everything have asked about each policy.
+        """
+        now, before = self._monotonic(), self._since or {}
+        first = before.get(_EVERYTHING, now)
+        self._since = None if numbers is None else {key: before.get(key, first) for key in numbers.items()}

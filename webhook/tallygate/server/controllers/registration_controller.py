@@ -42,7 +42,7 @@ from tallygate.admission.workload_resources import (
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ClientConfig
-from tallygate.objects.admission_registration import Webhook, WebhookConfiguration
+from tallygate.objects.admission_registration import Webhook
 from tallygate.server.interfaces import RegistrationFactory, RegistrationParts
 from tallygate.server.telemetry.json_log import FailureLog, Logger
 from tallygate.server.worker import Worker, WorkerPace, WorkerTask
@@ -59,7 +59,6 @@ _KEPT_SECONDS: Final = 120.0  # for which the conditions of a policy stay that t
 _SETTLING_SECONDS: Final = 3.0  # from the first ready replica until every node routes to it
 _MAX_ATTEMPTS: Final = 3  # other clients change the configurations too
 _JITTER: Final = 0.2
-_EVERYTHING: Final = "*"  # the digest of a registration without conditions
 
 
 class RegistrationStore(Protocol):
@@ -249,7 +248,8 @@ class RegistrationController:
                 self._parts.asked.update(None)
             raise
         ours = [configuration for configuration in stored if self_registration.is_left_to_gate(configuration.typed)]
-        self._parts.asked.update(_list_asked(ours))
+        typed = [our.typed for our in ours]
+        self._parts.asked.update(self_registration.combine_asked(typed) if typed else None)
         return stored, ours
 
     def _read_asked(self) -> None:
@@ -298,10 +298,10 @@ class RegistrationController:
         """Return the digests that are stored and that this replica does not have: for some time, or while recorded."""
         kind, now = configuration.typed.kind, self._monotonic()
         before = self._dropped_since.get(kind, {})
-        dropped = _list_stored(configuration.typed) - conditions.digests
+        dropped = self_registration.read_asked(configuration.typed).keys() - conditions.digests
         since = self._dropped_since[kind] = {digest: before.get(digest, now) for digest in dropped}
         if self._parts.has_foreign_record():
-            return dropped
+            return frozenset(dropped)
         return frozenset(digest for digest, first in since.items() if now - first < _KEPT_SECONDS)
 
     def _complete(
@@ -334,8 +334,8 @@ class RegistrationController:
             keeps_stored=bool(kept),
         )
         asked: dict[str, str] = {}
-        if _EVERYTHING not in kept:
-            numbers = self_registration.read_asked(configuration.typed) or {}
+        if self_registration.EVERYTHING not in kept:
+            numbers = self_registration.read_asked(configuration.typed)
             number = (configuration.content["metadata"].get("generation") or 0) + 1
             listed = {digest: numbers.get(digest, number) for digest in conditions.digests | kept}
             asked[self_registration.ASKED_ANNOTATION] = self_registration.format_asked(listed)
@@ -350,23 +350,6 @@ class RegistrationController:
             "registered", kind=configuration.typed.kind, webhooks=len(webhooks), **_list_changes(registered, resources)
         )
         return resources
-
-
-def _list_stored(configuration: WebhookConfiguration) -> frozenset[str]:
-    """Return the digests of the policies that a stored configuration asks about, or the one of everything."""
-    asked = self_registration.read_asked(configuration)
-    if asked is not None:
-        return frozenset(asked)
-    return frozenset((_EVERYTHING,)) if configuration.webhooks else frozenset()
-
-
-def _list_asked(ours: Sequence[StoredConfiguration]) -> dict[str, int] | None:
-    """Return the policies that all configurations of the gate ask about, with their largest numbers; None for all."""
-    listed = [asked for our in ours if (asked := self_registration.read_asked(our.typed)) is not None]
-    if not listed:
-        return None
-    digests = frozenset.intersection(*map(frozenset, listed))
-    return {digest: max(asked[digest] for asked in listed) for digest in digests}
 
 
 def _list_changes(registered: ServedResources, resources: Iterable[WorkloadResource]) -> dict[str, list[str]]:

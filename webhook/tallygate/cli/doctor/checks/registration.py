@@ -13,7 +13,7 @@ from tallygate.admission.match_conditions import (
     list_policies,
 )
 from tallygate.admission.request import Phase
-from tallygate.admission.self_registration import RegistrationState, is_left_to_gate, read_asked
+from tallygate.admission.self_registration import EVERYTHING, RegistrationState, combine_asked, is_left_to_gate
 from tallygate.admission.webhook_configuration import POLICY_CONDITIONS
 from tallygate.cli.doctor import asked_pods, check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateNetworkPolicy
@@ -188,16 +188,13 @@ def check_asked(facts: GateFacts) -> check_result.CheckResult:
     """
     if facts.registration_problem:
         return check_result.create_unknown(facts.registration_problem)
-    listed = [
-        asked
-        for _, configuration in facts.list_configurations()
-        if is_left_to_gate(configuration) and (asked := read_asked(configuration)) is not None
-    ]
-    if not listed:
+    configurations = [configuration for _, configuration in facts.list_configurations()]
+    digests = combine_asked(filter(is_left_to_gate, configurations))
+    if EVERYTHING in digests:
         return _report_share(facts, "about every pod and workload: no condition of a policy is registered")
     if isinstance(facts.policies, Unavailable):
         return check_result.create_unknown(f"the policies cannot be read: {facts.policies.reason}")
-    policies, digests = list_policies(facts.policies), frozenset.intersection(*map(frozenset, listed))
+    policies = list_policies(facts.policies)
     waiting = sorted(policy.name for policy in policies if compute_digest(policy) not in digests)
     if waiting:
         reason = f"it is not asked about {check_result.format_names(waiting)} yet: the leader registers it"
