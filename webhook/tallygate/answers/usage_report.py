@@ -12,15 +12,15 @@ from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple
 
-from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
+from tallygate.accounting.amounts import format_amount
 from tallygate.accounting.names import LIMITS_PREFIX, is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, format_unhealthy
 from tallygate.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
-from tallygate.admission.limit_schedule import LimitPeriod
 from tallygate.cluster.cap_ledger_list import CapLedgerRecord
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumers import CountedUsage, describe_uncertain
 from tallygate.cluster.kinds import NODES
+from tallygate.cluster.resource_usage import ResourceUsage, list_counted, list_resource_usages
 from tallygate.errors import TallygateError
 from tallygate.policy.limit_annotations import find_invalid
 from tallygate.policy.model import NamespaceCap
@@ -159,44 +159,25 @@ class ExceededLimit(StrEnum):
     HARD = "hard"
 
 
-@dataclass(frozen=True, slots=True)
-class UsageLine:
-    """The usage of one resource of a ledger, in the amounts of accounting.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageLine(ResourceUsage):
+    """The usage of one resource of a ledger, and what the report shows of that ledger.
 
     `namespace` is empty for a shared ledger; `members` is the number of its member namespaces, None if it is unknown.
-    `group` is the label and value of a group, or only the value if no policies are given. `used` is that of the ledger
-    if it `is_from_ledger`, else that of the stored pods and claims, None if it is unknown. `hard` and `soft` are None
-    without such a limit, `period` without an override of the hard one, and so is `reserved` without a ledger.
-    `terminating` is the part of `used` that belongs to pods and claims that are being deleted, `counted_at` the time of
-    the last recount from newer pods or claims. `surge` is what pods of a controller that rolls may use above `hard`.
+    `group` is the label and value of a group, or only the value if no policies are given. `terminating` is the part of
+    `used` that belongs to pods and claims that are being deleted, `counted_at` the time of the last recount from newer
+    pods or claims. `surge` is what pods of a controller that rolls may use above `hard`.
     """
 
     cap: str
     namespace: str
     members: int | None
-    name: str
-    hard: int | None
-    soft: int | None
-    used: int | None
-    reserved: int | None
     terminating: int = 0
     counted_at: datetime | None = None
     is_initializing: bool = False
     remarks: tuple[str, ...] = ()
-    is_from_ledger: bool = True
     group: str = ""
-    period: LimitPeriod | None = None
     surge: SurgeUsage | None = None
-
-    @property
-    def charged(self) -> int | None:
-        """The amount that counts against the cap, None if the used amount is unknown."""
-        return None if self.used is None else self.used + (self.reserved or 0)
-
-    @property
-    def free(self) -> int | None:
-        """The free amount, None without a hard limit, or if the used amount is unknown."""
-        return None if self.hard is None or self.charged is None else max(0, self.hard - self.charged)
 
     @property
     def exceeded_limit(self) -> ExceededLimit:
@@ -418,55 +399,32 @@ def _list_lines(cluster: ClusterState, chosen: ChosenLedger) -> Iterator[UsageLi
     active_cap, key, members = chosen
     ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
     count = cluster.count_usage(active_cap, members, ledger)
-    counted_resources = _list_counted(active_cap, ledger)
-    ledger_used = NO_AMOUNTS if ledger is None else ledger.used
-    limits = active_cap.hard if ledger is None else _take_smaller_limits(active_cap.hard, ledger.hard)
-    for name in sorted(active_cap.resources):
+    for usage in list_resource_usages(active_cap, ledger, lambda: count):
         yield UsageLine(
             cap=active_cap.definition.name,
             namespace=key.namespace,
             members=len(members),
-            name=name,
-            hard=limits.get(name),
-            soft=active_cap.soft.get(name),
-            used=_choose_used(count, ledger_used if name in counted_resources else None, name),
-            reserved=None if ledger is None else ledger.reserved.get(name, 0),
-            terminating=count.terminating.get(name, 0),
-            counted_at=ledger_record.counted_at if ledger_record is not None and name in counted_resources else None,
+            name=usage.name,
+            hard=usage.hard,
+            soft=usage.soft,
+            used=usage.used,
+            reserved=usage.reserved,
+            terminating=count.terminating.get(usage.name, 0),
+            counted_at=ledger_record.counted_at if ledger_record is not None and usage.is_from_ledger else None,
             is_initializing=bool(ledger and ledger.initializer),
-            remarks=tuple(_list_remarks(cluster, chosen, ledger, count, name)),
-            is_from_ledger=name in counted_resources,
+            remarks=tuple(_list_remarks(cluster, chosen, ledger, count, usage.name)),
+            is_from_ledger=usage.is_from_ledger,
             group=active_cap.group,
-            period=active_cap.limits.periods.get(name),
-            surge=find_surge(active_cap, ledger, name),
+            period=usage.period,
+            surge=find_surge(active_cap, ledger, usage.name),
         )
-
-
-def _choose_used(count: CountedUsage, ledger_used: Amounts | None, name: str) -> int | None:
-    """Return the amount of the ledger if it counts the name, else the counted one; None if that is unknown."""
-    if ledger_used is None:
-        return None if name in count.uncounted else count.used.get(name, 0)
-    return ledger_used.get(name, 0)
-
-
-def _list_counted(active_cap: ActiveCap, ledger: Ledger | None) -> frozenset[str]:
-    """Return the resources of a cap that its ledger counts by every way to a device."""
-    if ledger is None or ledger.initializer:
-        return frozenset()
-    names = active_cap.resources & ledger.resources
-    return frozenset(name for name in names if active_cap.list_sources((name,)) <= ledger.resources)
-
-
-def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amounts:
-    """Return the limits of the policy, or those of the ledger where they are smaller (docs/design/caps.md, rule 8)."""
-    return Amounts({name: min(limit, ledger_limits.get(name, limit)) for name, limit in policy_limits.items()})
 
 
 def _list_remarks(
     cluster: ClusterState, chosen: ChosenLedger, ledger: Ledger | None, count: CountedUsage, name: str
 ) -> Iterator[str]:
     """Yield the remarks on a line."""
-    if name in count.uncounted and name not in _list_counted(chosen.active_cap, ledger):
+    if name in count.uncounted and name not in list_counted(chosen.active_cap, ledger):
         yield "not counted: the attributes and capacities of some devices are unknown"
     elif ledger is None:
         if not cluster.ledgers.missing_reason:

@@ -1,0 +1,82 @@
+"""The usage of each resource of a ledger: its limits, and the used, reserved and free amounts.
+
+One rule chooses the limits and the used amount, for the report of `tallygate usage` and for the objects that the gate
+publishes: the smaller limit of policy and ledger (docs/design/caps.md, rule 8), and the used amount of the ledger where
+it counts the resource by every way to a device, else the amount that stored pods and claims use.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tallygate.accounting.amounts import Amounts
+from tallygate.admission.cap_index import ActiveCap
+from tallygate.admission.limit_schedule import LimitPeriod
+from tallygate.cluster.consumers import CountedUsage
+from tallygate.state.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceUsage:
+    """The usage of one resource of a ledger, in the amounts of accounting.
+
+    `used` is that of the ledger if it `is_from_ledger`, else that of the stored pods and claims, None if it is unknown.
+    `hard` and `soft` are None without such a limit, `period` without an override of the hard one, and so is `reserved`
+    without a ledger.
+    """
+
+    name: str
+    hard: int | None
+    soft: int | None
+    used: int | None
+    reserved: int | None
+    is_from_ledger: bool = True
+    period: LimitPeriod | None = None
+
+    @property
+    def charged(self) -> int | None:
+        """The amount that counts against the cap, None if the used amount is unknown."""
+        return None if self.used is None else self.used + (self.reserved or 0)
+
+    @property
+    def free(self) -> int | None:
+        """The free amount, None without a hard limit, or if the used amount is unknown."""
+        return None if self.hard is None or self.charged is None else max(0, self.hard - self.charged)
+
+
+def list_resource_usages(
+    cap: ActiveCap, ledger: Ledger | None, count_usage: Callable[[], CountedUsage]
+) -> Iterator[ResourceUsage]:
+    """Yield the usage of each resource that a cap counts, by name.
+
+    `cap` has the limits of the ledger's group or namespace, and its mappings of device classes. `count_usage` counts
+    stored pods and claims; it is called if the ledger does not count a resource.
+    """
+    counted = list_counted(cap, ledger)
+    count = None if counted == cap.resources else count_usage()
+    limits = cap.hard if ledger is None else _take_smaller_limits(cap.hard, ledger.hard)
+    for name in sorted(cap.resources):
+        is_counted = ledger is not None and name in counted
+        used = ledger.used.get(name, 0) if ledger is not None and is_counted else None
+        if count is not None and not is_counted and name not in count.uncounted:
+            used = count.used.get(name, 0)
+        yield ResourceUsage(
+            name=name,
+            hard=limits.get(name),
+            soft=cap.soft.get(name),
+            used=used,
+            reserved=None if ledger is None else ledger.reserved.get(name, 0),
+            is_from_ledger=is_counted,
+            period=cap.limits.periods.get(name),
+        )
+
+
+def list_counted(cap: ActiveCap, ledger: Ledger | None) -> frozenset[str]:
+    """Return the resources of a cap that its ledger counts by every way to a device."""
+    if ledger is None or ledger.initializer:
+        return frozenset()
+    names = cap.resources & ledger.resources
+    return frozenset(name for name in names if cap.list_sources((name,)) <= ledger.resources)
+
+
+def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amounts:
+    return Amounts({name: min(limit, ledger_limits.get(name, limit)) for name, limit in policy_limits.items()})
