@@ -21,6 +21,7 @@ _LAST = {
     "audit": {"verb": "list", "group": "batch", "resource": "cronjobs"},
     "publish-nodes": {"verb": "patch", "group": "", "resource": "nodes", "subresource": "status"},
     "backstop": {"verb": "create", "group": "", "resource": "resourcequotas"},
+    "publish-usage": {"verb": "create", "group": "tallygate.dev", "resource": "capusages"},
     "self-signed": {
         "verb": "patch",
         "group": "admissionregistration.k8s.io",

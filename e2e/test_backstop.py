@@ -18,7 +18,7 @@ from e2e.self_registration import run_registering_gate
 from e2e.service_account import gates_account
 from e2e.waiting import until
 from tallygate.policy.model import COMPILED_FROM_LABEL
-from tallygate.state.kubernetes.backstop_store import BACKSTOP_ROLE
+from tallygate.state.kubernetes.applied_objects import BACKSTOP_ROLE
 
 _HARD = 2
 _CAP = f"""\

@@ -125,6 +125,15 @@ def test_a_backstop_is_the_component_of_its_name_on_top_of_cluster_access() -> N
     assert_equal_objects(values, compose_objects("cluster-access", "backstop"))
 
 
+def test_published_usage_is_the_component_of_its_name_on_top_of_cluster_access() -> None:
+    values = BARE | {"replicas": 1, "certificates": "by-hand", "publishUsage": True}
+    expected = compose_objects("cluster-access", "publish-usage")
+    assert_equal_objects(values, expected)
+    labels = expected["ClusterRole", "tallygate-view"]["metadata"]["labels"]
+    assert labels.pop("rbac.authorization.k8s.io/aggregate-to-view") == "true"
+    assert_equal_objects(values | {"aggregateToView": False}, expected)
+
+
 def test_a_token_is_in_its_secret_and_the_gate_registers_it() -> None:
     secret = {
         "name": "tallygate-token",

@@ -282,6 +282,10 @@ def test_without_registration_there_is_no_webhook_configuration() -> None:
             "publishNodes.enabled: a gate with ledgers=memory does not watch the cluster",
         ),
         (
+            {"ledgers": "memory", "replicas": 1, "publishUsage": True},
+            "publishUsage: a gate with ledgers=memory does not watch the cluster",
+        ),
+        (
             {"ledgers": "memory", "replicas": 1, "audit.enabled": True},
             "audit.enabled: a gate with ledgers=memory does not watch the cluster",
         ),

@@ -10,6 +10,7 @@ from tallygate.admission.self_registration import RegistrationChoices, is_left_t
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
 from tallygate.backstop.compiled_objects import POLICY_NAMES
 from tallygate.state.kubernetes import cap_ledger
+from tallygate.state.kubernetes.applied_objects import USAGE_ROLE
 from tests.admission.plain_configurations import create_plain_configurations, to_typed
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings
 from tests.deploy.generate import COMPONENTS, KUSTOMIZE
@@ -20,7 +21,8 @@ FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUST
 CERTIFICATES = ("", "self-signed", "cert-manager")
 SIZES = ("", "cluster-access", "ha")
 RBAC_FILES = [
-    COMPONENTS / name / "rbac.yaml" for name in ("cluster-access", "self-signed", "audit", "publish-nodes", "backstop")
+    COMPONENTS / name / "rbac.yaml"
+    for name in ("cluster-access", "self-signed", "audit", "publish-nodes", "backstop", "publish-usage")
 ]
 
 
@@ -47,6 +49,7 @@ def test_an_audit_has_its_interval_and_a_token_is_read_from_its_secret() -> None
     assert read_gate_settings(compose_objects("ha", "audit")).audit_interval == 3600
     assert read_gate_settings(compose_objects("ha", "publish-nodes")).publish_nodes == "on"
     assert read_gate_settings(compose_objects("ha", "backstop")).backstop == "on"
+    assert read_gate_settings(compose_objects("ha", "publish-usage")).publish_usage == "on"
     assert read_gate_settings(compose_objects("token")).token_file == Path("/etc/tallygate/token/token")
 
 
@@ -134,7 +137,7 @@ def test_no_permission_has_a_wildcard_and_secrets_are_read_by_name() -> None:
 
 
 def test_the_gate_writes_no_object_of_others() -> None:
-    """Outside its namespace the gate writes its registration, events, reports, the status of nodes and the backstop."""
+    """Let the gate write only what is its own in other namespaces: events, reports, the backstop, the usage of caps."""
     writes = {"create", "update", "patch", "delete", "deletecollection"}
     for path in RBAC_FILES:
         for role in yaml.safe_load_all(path.read_text()):
@@ -159,10 +162,19 @@ def test_the_gate_writes_no_object_of_others() -> None:
                         "validatingwebhookconfigurations",
                     ),
                     ("openreports.io", "reports", "clusterreports"),
+                    ("tallygate.dev", "capusages"),
                     ("wgpolicyk8s.io", "policyreports", "clusterpolicyreports"),
                 }
                 if group == "admissionregistration.k8s.io" and rule["verbs"] != ["list", "create"]:
                     assert rule["resourceNames"] in (["tallygate"], list(POLICY_NAMES))
+
+
+def test_tenants_read_the_usage_of_caps_and_the_role_of_the_gate_is_another_one() -> None:
+    objects = compose_objects("ha", "publish-usage")
+    (rule,) = objects["ClusterRole", "tallygate-view"]["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["capusages"], ["get", "list", "watch"])
+    assert objects["ClusterRoleBinding", USAGE_ROLE]["roleRef"]["name"] == USAGE_ROLE
+    assert ("ClusterRoleBinding", "tallygate-view") not in objects
 
 
 def test_the_ledgers_are_stored_in_the_gates_namespace() -> None:

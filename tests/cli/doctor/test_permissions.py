@@ -46,13 +46,13 @@ def test_a_file_grants_exactly_the_permissions_of_its_features(file: str) -> Non
 
 def test_no_other_component_grants_the_gate_anything() -> None:
     others = [path for path in _COMPONENTS.rglob("*.yaml") if str(path.relative_to(REPOSITORY)) not in FILES]
-    found = [
-        path
+    found = {
+        document["metadata"]["name"]
         for path in others
         for document in yaml.safe_load_all(path.read_text())
-        if document and document["kind"] in _GRANTING
-    ]
-    assert found == []
+        if document and document["kind"] in {*_GRANTING, "ClusterRoleBinding", "RoleBinding"}
+    }
+    assert found == {"tallygate-view"}, "no component binds it"
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,8 @@ def test_no_other_component_grants_the_gate_anything() -> None:
         (("--cluster=in-cluster", "--events=off", "--audit-interval=1h"), {Feature.CLUSTER, Feature.AUDIT}),
         (("--publish-nodes=on",), {Feature.PUBLICATION}),
         (("--publish-nodes=off",), set()),
+        (("--backstop=on", "--publish-usage=off"), {Feature.BACKSTOP}),
+        (("--backstop=off", "--publish-usage=on"), {Feature.USAGE}),
     ],
 )
 def test_arguments_of_the_gate_determine_the_features(arguments: tuple[str, ...], expected: set[Feature]) -> None:

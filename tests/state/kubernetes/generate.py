@@ -1,18 +1,25 @@
-"""The definition of CapLedger in deploy/. `python -m tests.state.kubernetes.generate` writes it."""
+"""The definitions of CapLedger and CapUsage in deploy/. `python -m tests.state.kubernetes.generate` writes them."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
-from tallygate.state.kubernetes.crd import create_crd
+from tallygate.state.kubernetes.crd import create_crd, create_usage_crd
 
-PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
+_COMPONENTS: Final = Path(__file__).parents[3] / "deploy" / "kustomize" / "components"
 _HEADER = "# Made by `python -m tests.state.kubernetes.generate`; tallygate.state.kubernetes.crd says why it is so.\n"
 
 
-def generate() -> str:
-    """Return the content of the file."""
-    return _HEADER + yaml.dump(create_crd(), Dumper=_Whole, sort_keys=False, width=120)
+def generate_definitions() -> dict[Path, str]:
+    """Return the content of each file."""
+    definitions = {"cluster-access": create_crd(), "publish-usage": create_usage_crd()}
+    return {_COMPONENTS / component / "crd.yaml": _dump(content) for component, content in definitions.items()}
+
+
+def _dump(definition: Mapping[str, Any]) -> str:
+    return _HEADER + yaml.dump(definition, Dumper=_Whole, sort_keys=False, width=120)
 
 
 class _Whole(yaml.SafeDumper):
@@ -24,4 +31,5 @@ class _Whole(yaml.SafeDumper):
 
 
 if __name__ == "__main__":
-    PATH.write_text(generate(), encoding="utf-8")
+    for path, text in generate_definitions().items():
+        path.write_text(text, encoding="utf-8")

@@ -137,3 +137,27 @@ def create_nonce_source() -> Callable[[], str]:
     """Return a source of texts that no other attempt of any process has: a random prefix per process, and a counter."""
     prefix, counter = secrets.token_hex(8), itertools.count()
     return lambda: f"{prefix}-{next(counter):x}"
+
+
+class ObjectStore(Protocol):
+    """A set of objects that the leader keeps in a cluster. Each method raises TallygateError."""
+
+    def list_objects(self) -> list[dict[str, Any]]:
+        """Return the objects with the label of the set."""
+        ...
+
+    def read_owner(self) -> dict[str, str] | None:
+        """Return the reference to the owner of the objects; None if it is not known."""
+        ...
+
+    def apply(self, content: dict[str, Any], owner: dict[str, str] | None) -> dict[str, Any] | None:
+        """Write an object with an owner, and return it as it is stored; None if its namespace ends or is missing."""
+        ...
+
+    def delete(self, content: dict[str, Any]) -> None:
+        """Delete an object as it was listed."""
+        ...
+
+    def close(self) -> None:
+        """Break a request in progress."""
+        ...

@@ -58,6 +58,8 @@ def create_standalone_gate(
         raise ServeError("amounts can be published only where there are nodes: name the cluster by --cluster")
     if settings.backstop == "on":
         raise ServeError("a backstop can be kept only where there is a cluster: name it by --cluster")
+    if settings.publish_usage == "on":
+        raise ServeError("usage can be published only where there is a cluster: name it by --cluster")
     if settings.audit_interval:
         raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
     path = settings.namespaces_file

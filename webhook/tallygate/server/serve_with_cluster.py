@@ -3,7 +3,7 @@
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,12 +11,14 @@ from threading import Lock
 
 from tallygate.admission.cap_index import get_cap_name
 from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.cluster import kinds
 from tallygate.gate.asked_policies import AskedPolicies
 from tallygate.gate.cap_activation import CapActivation, create_lease_reader, create_process_reader
 from tallygate.gate.gate import Gate
 from tallygate.gate.leader_election import LeaderElector, Standalone
 from tallygate.gate.ledger_reconciler import LedgerReconciler
 from tallygate.gate.limit_admissions import LimitAdmissions
+from tallygate.gate.published_usage import UsagePublisher
 from tallygate.gate.restored_caps import RestoredCaps
 from tallygate.gate.top_consumers import TopConsumers
 from tallygate.kube.client import ClientConfig
@@ -32,6 +34,7 @@ from tallygate.server.controllers.ledger_controller import LeaseController, Ledg
 from tallygate.server.controllers.limit_record_controller import LimitRecordController
 from tallygate.server.controllers.node_resource_controller import NodeResourceController, PublicationSchedule
 from tallygate.server.controllers.registration_controller import CaSource, create_registration_factory
+from tallygate.server.controllers.usage_controller import UsageController, UsageSource
 from tallygate.server.events.event_recorder import EventRecorder, KubernetesEventWriter, OwnerVerifier
 from tallygate.server.https.request_threads import release_turn
 from tallygate.server.https.tls_files import read_ca_bundle
@@ -46,11 +49,12 @@ from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
 from tallygate.state.batched_ledgers import BatchedLedgers
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.live_reader import BoundedWorkloadReader
-from tallygate.state.kubernetes.backstop_store import create_backstop_store
+from tallygate.state.kubernetes.applied_objects import BACKSTOP_OBJECTS, USAGE_OBJECTS, create_object_store
 from tallygate.state.kubernetes.lease_store import KubernetesLeaseStore
 from tallygate.state.kubernetes.ledger_store import KubernetesLedgerStore
 from tallygate.state.kubernetes.registration_store import KubernetesRegistrationStore
-from tallygate.state.ports import Ledgers
+from tallygate.state.ledger.ledger import Ledger
+from tallygate.state.ports import LedgerKey, Ledgers
 
 # A create or update takes at most this long in the API server (apiserver config.go, RequestTimeout).
 _MIN_IN_FLIGHT_BOUND_SECONDS = 34.0
@@ -93,17 +97,16 @@ def create_cluster_gate(
     event_recorder = _create_event_recorder(client_config, settings, telemetry, gate, informers)
     auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
     recorder = _create_limit_record_controller(client_config, settings, informers, admissions, telemetry)
+    backstop = _create_backstop(client_config, settings, gate, informers, policy_reloader, reconciler, telemetry.log)
+    usage = _create_usage_controller(client_config, settings, gate, informers, cap_metrics, reconciler, telemetry.log)
     leases = _create_lease_controller(elector, telemetry.log)
-    controllers = (ledger_controller, leases, recorder, event_recorder, auditor)
+    controllers = (ledger_controller, leases, recorder, event_recorder, auditor, backstop, usage)
     background: list[BackgroundPart] = [
         informers,
         *(controller.worker for controller in controllers if controller is not None),
     ]
     if settings.publish_nodes == "on":
         background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
-    if settings.backstop == "on":
-        source = _create_backstop_source(client_config, settings, gate, informers, policy_reloader, reconciler)
-        background.append(BackstopController(create_backstop_store(client_config), source, telemetry.log).worker)
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(
         admit,
@@ -182,21 +185,25 @@ def _create_node_controller(
     return NodeResourceController(client_config, schedule, telemetry.log, metrics)
 
 
-def _create_backstop_source(  # noqa: PLR0913, PLR0917  # what the backstop depends on
+def _create_backstop(  # noqa: PLR0913, PLR0917  # what the backstop depends on
     client_config: ClientConfig,
     settings: Settings,
     gate: Gate,
     informers: GateInformers,
     policy_reloader: PolicyReloader,
     reconciler: LedgerReconciler,
-) -> BackstopSource:
+    log: Logger,
+) -> BackstopController | None:
+    """Return the controller that keeps the backstop in the cluster, or None if the settings disable it."""
+    if settings.backstop == "off":
+        return None
     registration = KubernetesRegistrationStore(client_config, settings.namespace, CONFIGURATION_NAME)
 
     def list_unrecorded() -> frozenset[str]:
         caps = gate.get_active_caps().list_caps()
         return frozenset(cap.definition.name for cap in caps if not reconciler.is_recorded(cap))
 
-    return BackstopSource(
+    source = BackstopSource(
         namespace=settings.namespace,
         policies=policy_reloader.store.get_policies,
         list_unrecorded=list_unrecorded,
@@ -206,6 +213,33 @@ def _create_backstop_source(  # noqa: PLR0913, PLR0917  # what the backstop depe
         monotonic=time.monotonic,
         now=lambda: datetime.now(UTC),
     )
+    return BackstopController(create_object_store(client_config, BACKSTOP_OBJECTS), source, log)
+
+
+def _create_usage_controller(  # noqa: PLR0913, PLR0917  # what the published usage depends on
+    client_config: ClientConfig,
+    settings: Settings,
+    gate: Gate,
+    informers: GateInformers,
+    cap_metrics: CapMetrics,
+    reconciler: LedgerReconciler,
+    log: Logger,
+) -> UsageController | None:
+    """Return the controller that publishes the usage of caps, or None if the settings disable it."""
+    if settings.publish_usage == "off":
+        return None
+
+    def list_ledgers() -> Mapping[LedgerKey, Ledger]:
+        return {key: observed.ledger for key, observed in cap_metrics.observed_ledgers.list_all().items()}
+
+    publisher = UsagePublisher(informers.state, gate.get_active_caps, list_ledgers)
+    source = UsageSource(
+        list_statuses=lambda: publisher.list_statuses() if informers.is_current({kinds.NAMESPACES}) else None,
+        is_leader=reconciler.is_leader,
+        monotonic=time.monotonic,
+        now=lambda: datetime.now(UTC),
+    )
+    return UsageController(create_object_store(client_config, USAGE_OBJECTS), source, log)
 
 
 def _create_ledger_controller(

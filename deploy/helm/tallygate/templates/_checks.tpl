@@ -10,6 +10,9 @@
 {{- if eq (include "tallygate.profile" .) "available" }}
 {{- fail "profile: a gate with ledgers=memory does not watch the cluster, so it keeps no backstop; set ledgers=kubernetes, or profile=strict" }}
 {{- end }}
+{{- if .Values.publishUsage }}
+{{- fail "publishUsage: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or publishUsage=false" }}
+{{- end }}
 {{- if (.Values.audit).enabled }}
 {{- fail "audit.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or audit.enabled=false" }}
 {{- end }}

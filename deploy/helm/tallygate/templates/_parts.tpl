@@ -9,6 +9,7 @@
 {{- if (.Values.audit).enabled }}{{ $parts = append $parts "audit-rbac" }}{{ end }}
 {{- if (.Values.publishNodes).enabled }}{{ $parts = append $parts "publish-nodes-rbac" }}{{ end }}
 {{- if eq (include "tallygate.profile" .) "available" }}{{ $parts = append $parts "backstop-rbac" }}{{ end }}
+{{- if .Values.publishUsage }}{{ $parts = concat $parts (list "publish-usage-crd" "publish-usage-rbac" "view-rbac") }}{{ end }}
 {{- if (.Values.networkPolicy).enabled }}{{ $parts = append $parts "network" }}{{ end }}
 {{- if (.Values.flowControl).enabled }}{{ $parts = append $parts "flow-control" }}{{ end }}
 {{- if (.Values.serviceMonitor).enabled }}{{ $parts = concat $parts (list "metrics-service" "servicemonitor") }}{{ end }}
@@ -38,6 +39,8 @@
 {{- $_ := set (first $object.spec.egress) "ports" $ports }}
 {{- else if eq $object.kind "ResourceQuota" }}
 {{- $_ := set (first $object.spec.scopeSelector.matchExpressions) "values" (list $values.priorityClassName) }}
+{{- else if and (eq $object.metadata.name "tallygate-view") (eq (toString $values.aggregateToView) "false") }}
+{{- $_ := unset $object.metadata.labels "rbac.authorization.k8s.io/aggregate-to-view" }}
 {{- else if eq $object.kind "ServiceMonitor" }}
 {{- $_ := set $object.metadata "labels" (merge (deepCopy $values.serviceMonitor.labels) $object.metadata.labels) }}
 {{- $_ := set (first $object.spec.endpoints) "interval" $values.serviceMonitor.interval }}

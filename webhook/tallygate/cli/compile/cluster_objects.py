@@ -20,7 +20,7 @@ from tallygate.kube.api_errors import ApiError
 from tallygate.kube.client import ApiClient, ClientConfig
 from tallygate.objects.admission_registration import WebhookConfiguration
 from tallygate.policy.selectors import Operator
-from tallygate.state.kubernetes.backstop_store import KubernetesBackstopStore
+from tallygate.state.kubernetes.applied_objects import BACKSTOP_OBJECTS, KubernetesObjectStore
 
 ALWAYS_EXCLUDED: Final = ("kube-system", DEFAULT_NAMESPACE)
 """The namespaces that the gate's webhooks exclude in any installation."""
@@ -96,6 +96,6 @@ def list_compiled_objects(client: ApiClient) -> list[CompiledObject]:
         ListError: if a list fails.
     """
     try:
-        return KubernetesBackstopStore(client, wait=None).list_objects()
+        return KubernetesObjectStore(client, BACKSTOP_OBJECTS, wait=None).list_objects()
     except ApiError as error:
         raise ListError(str(error), error) from error

@@ -276,6 +276,7 @@ def detect_features(facts: GateFacts) -> frozenset[Feature] | None:
         "audit": Feature.AUDIT,
         "node-resources": Feature.PUBLICATION,
         "backstop": Feature.BACKSTOP,
+        "cap-usages": Feature.USAGE,
     }
     return frozenset(
         feature for name, feature in features_by_check.items() if any(name in checks for checks in check_names)

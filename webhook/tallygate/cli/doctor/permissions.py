@@ -11,8 +11,8 @@ from tallygate.backstop.compiled_objects import POLICY_NAMES
 from tallygate.gate.leader_election import LEADER_LEASE
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.model import PolicySet
-from tallygate.state.kubernetes import cap_ledger
-from tallygate.state.kubernetes.backstop_store import BACKSTOP_ROLE
+from tallygate.state.kubernetes import cap_ledger, cap_usage
+from tallygate.state.kubernetes.applied_objects import BACKSTOP_ROLE, USAGE_ROLE
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
 """The name of the Secret with the gate's certificate."""
@@ -35,6 +35,7 @@ class Feature(StrEnum):
     AUDIT = "--audit-interval"
     PUBLICATION = "--publish-nodes"
     BACKSTOP = "--backstop"
+    USAGE = "--publish-usage"
 
     @property
     def manifest_path(self) -> str:
@@ -47,6 +48,7 @@ _COMPONENTS = {
     Feature.AUDIT: "audit",
     Feature.PUBLICATION: "publish-nodes",
     Feature.BACKSTOP: "backstop",
+    Feature.USAGE: "publish-usage",
 }
 
 
@@ -143,6 +145,8 @@ PERMISSIONS: tuple[Permission, ...] = (
     ),
     *_create_permissions("list create patch delete", "", "resourcequotas", Feature.BACKSTOP),
     *_create_permissions("get", "rbac.authorization.k8s.io", "clusterroles", Feature.BACKSTOP, name=BACKSTOP_ROLE),
+    *_create_permissions("list create patch delete", cap_ledger.GROUP, cap_usage.PLURAL, Feature.USAGE),
+    *_create_permissions("get", "rbac.authorization.k8s.io", "clusterroles", Feature.USAGE, name=USAGE_ROLE),
 )
 
 
@@ -168,8 +172,9 @@ def parse_features(arguments: tuple[str, ...]) -> frozenset[Feature]:
     """Return the features that these arguments enable. Events are on unless an argument turns them off."""
     options = dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
     enabled = {feature for feature in (Feature.CERTIFICATES, Feature.AUDIT) if options.get(feature)}
-    if options.get(Feature.PUBLICATION) == "on":
-        enabled.add(Feature.PUBLICATION)
+    enabled |= {
+        feature for feature in (Feature.PUBLICATION, Feature.BACKSTOP, Feature.USAGE) if options.get(feature) == "on"
+    }
     if options.get(Feature.CLUSTER_LEDGERS) == "kubernetes":
         enabled.add(Feature.CLUSTER_LEDGERS)
     if options.get(Feature.CLUSTER, "none") != "none":

@@ -13,13 +13,14 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from tallygate.admission.self_registration import is_left_to_gate, parse_choices
 from tallygate.backstop.compilation import Compilation, compare_objects, compile_policies
 from tallygate.backstop.compiled_objects import POLICY_LABEL, CompiledObject
 from tallygate.backstop.resource_quotas import ObservedCluster
 from tallygate.policy.model import PolicySet
+from tallygate.server.interfaces import ObjectStore
 from tallygate.server.telemetry.json_log import FailureLog, Logger
 from tallygate.server.worker import Worker, WorkerPace, WorkerTask
 from tallygate.state.kubernetes.registration_store import StoredConfiguration
@@ -33,30 +34,6 @@ _ALWAYS_EXCLUDED: Final = "kube-system"
 _QUOTA: Final = "ResourceQuota"
 _WRITE_ORDER: Final = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", _QUOTA)
 _DELETION_ORDER: Final = ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", _QUOTA)
-
-
-class BackstopStore(Protocol):
-    """The compiled objects of a cluster. Each method raises TallygateError."""
-
-    def list_objects(self) -> list[CompiledObject]:
-        """Return the objects with the label of compiled ones."""
-        ...
-
-    def read_owner(self) -> dict[str, str] | None:
-        """Return the reference to the owner of the objects; None if it is not known."""
-        ...
-
-    def apply(self, content: CompiledObject, owner: dict[str, str] | None) -> None:
-        """Write an object as it is compiled."""
-        ...
-
-    def delete(self, content: CompiledObject) -> None:
-        """Delete an object as it was listed."""
-        ...
-
-    def close(self) -> None:
-        """Break a request in progress."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +65,7 @@ class BackstopSource:
 class BackstopController:
     """The worker that keeps the compiled objects of the active policies in a cluster."""
 
-    def __init__(self, store: BackstopStore, source: BackstopSource, log: Logger) -> None:
+    def __init__(self, store: ObjectStore, source: BackstopSource, log: Logger) -> None:
         self._store = store
         self._source = source
         self._log = log

@@ -492,9 +492,13 @@ class GateInformers:
             for status in self.list_statuses({kinds.NODES, *_POOL_RESOURCES})
         )
 
+    def is_current(self, resources: Collection[str]) -> bool:
+        """Return whether no watch of these resources is stale."""
+        return not any(status.stale for status in self.list_statuses(resources))
+
     def observe_cluster(self, excluded_namespaces: Collection[str]) -> tuple[ObservedCluster, Hashable] | None:
         """Return what compiled objects depend on, and a value that changes with it; None while a watch is stale."""
-        if any(status.stale for status in self.list_statuses({kinds.NAMESPACES, kinds.CLASSES})):
+        if not self.is_current({kinds.NAMESPACES, kinds.CLASSES}):
             return None
         namespaces, classes = self.state.namespaces, self.state.device_classes
         version = namespaces.generation, classes.generation

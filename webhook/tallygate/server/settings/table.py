@@ -215,6 +215,13 @@ class Settings:
         "ResourceQuotas that enforce a part of the policies while no gate answers "
         "(docs/operate/without-the-gate.md). It needs a cluster, and the rights of the component backstop.",
     )
+    publish_usage: str = _create_field(
+        value_types.create_choice("on", "off"),
+        "off",
+        "Whether the leading replica keeps a CapUsage for each cap in each namespace that it counts, where tenants read"
+        " their limits and amounts (docs/tasks/see-your-caps.md). It needs a cluster, and the rights of the component "
+        "publish-usage.",
+    )
     new_caps: str = _create_field(
         value_types.create_choice("admit", "wait"),
         "admit",

@@ -1,12 +1,12 @@
-"""CustomResourceDefinition of CapLedger: the schema, the stored fields and the printed columns.
+"""CustomResourceDefinitions of CapLedger and CapUsage: the schemas, the stored fields and the printed columns.
 
 Every map and list is atomic, so that the API server tracks their owners as one field and not entry by entry. `status`
-is not a subresource: one request writes a ledger.
+is not a subresource: one request writes an object.
 """
 
 from typing import Any
 
-from tallygate.state.kubernetes import cap_ledger
+from tallygate.state.kubernetes import cap_ledger, cap_usage
 
 _TEXT = {"type": "string"}
 _DIGITS = {"type": "string", "pattern": "^-?[0-9]{1,64}$"}
@@ -14,26 +14,39 @@ _REVISION = {"type": "string", "pattern": "^[0-9]{1,64}$"}
 
 
 def create_crd() -> dict[str, Any]:
-    """Return the object, ready to apply."""
+    """Return the definition of CapLedger, ready to apply."""
+    return _create_definition(cap_ledger.KIND, cap_ledger.PLURAL, "cl", _create_schema(), _create_columns())
+
+
+def create_usage_crd() -> dict[str, Any]:
+    """Return the definition of CapUsage, ready to apply."""
+    return _create_definition(
+        cap_usage.KIND, cap_usage.PLURAL, "capuse", _create_usage_schema(), _create_usage_columns()
+    )
+
+
+def _create_definition(
+    kind: str, plural: str, short_name: str, schema: dict[str, Any], columns: list[dict[str, Any]]
+) -> dict[str, Any]:
     names = {
-        "kind": cap_ledger.KIND,
-        "listKind": f"{cap_ledger.KIND}List",
-        "plural": cap_ledger.PLURAL,
-        "singular": cap_ledger.KIND.lower(),
-        "shortNames": ["cl"],
+        "kind": kind,
+        "listKind": f"{kind}List",
+        "plural": plural,
+        "singular": kind.lower(),
+        "shortNames": [short_name],
     }
     version = {
         "name": cap_ledger.VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": _create_schema()},
-        "additionalPrinterColumns": _create_columns(),
+        "schema": {"openAPIV3Schema": schema},
+        "additionalPrinterColumns": columns,
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": f"{cap_ledger.PLURAL}.{cap_ledger.GROUP}",
+            "name": f"{plural}.{cap_ledger.GROUP}",
             "labels": {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"},
         },
         "spec": {"group": cap_ledger.GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
@@ -152,4 +165,80 @@ def _create_amounts_schema(description: str) -> dict[str, Any]:
         "description": description,
         "additionalProperties": _DIGITS,
         "x-kubernetes-map-type": "atomic",
+    }
+
+
+def _create_usage_columns() -> list[dict[str, Any]]:
+    return [
+        {"name": "Used", "type": "string", "jsonPath": ".status.summary.used", "description": "Used and hard."},
+        {"name": "Free", "type": "string", "jsonPath": ".status.summary.free"},
+        {"name": "Until", "type": "string", "jsonPath": ".status.summary.until", "description": "The end of a limit."},
+        {"name": "State", "type": "string", "jsonPath": ".status.state"},
+        {"name": "As of", "type": "date", "jsonPath": ".status.asOf"},
+        {"name": "Reserved", "type": "string", "jsonPath": ".status.summary.reserved", "priority": 1},
+        {"name": "Sharing", "type": "string", "jsonPath": ".status.sharing", "priority": 1},
+        {"name": "Namespaces", "type": "integer", "jsonPath": ".status.namespaces", "priority": 1},
+    ]
+
+
+def _create_usage_schema() -> dict[str, Any]:
+    time = _TEXT | {"format": "date-time"}
+    properties = {
+        "state": _TEXT
+        | {
+            "enum": [state.value for state in cap_usage.CapState],
+            "description": "`active`; `new`: it counts first and rejects nothing; `initializing`: it is counted again.",
+        },
+        "activeFrom": time | {"description": "The time at which a cap that is not active is expected to be."},
+        "sharing": _TEXT
+        | {
+            "enum": [sharing.value for sharing in cap_usage.CapSharing],
+            "description": "Whether the amounts are those of this namespace alone, of several, or of a group.",
+        },
+        "namespaces": {"type": "integer", "description": "The number of namespaces that share the amounts."},
+        "resources": {
+            "type": "array",
+            "description": "The amounts of each resource that the cap counts, as quantities.",
+            "items": _create_published_resource_schema(),
+            "x-kubernetes-list-type": "atomic",
+        },
+        "summary": {
+            "type": "object",
+            "description": "The same in a form for people.",
+            "x-kubernetes-map-type": "atomic",
+            "properties": {"used": _TEXT, "reserved": _TEXT, "free": _TEXT, "until": _TEXT},
+        },
+        "asOf": time | {"description": "The time of the write: since then the gate has seen no other amounts."},
+    }
+    return {
+        "type": "object",
+        "description": (
+            "A cap of this namespace: its limits and the amounts that are used, reserved and free. The gate writes it "
+            "and reads it for no decision."
+        ),
+        "properties": {
+            "status": {
+                "type": "object",
+                "description": "The cap and its amounts.",
+                "required": ["state", "sharing", "namespaces"],
+                "properties": properties,
+            }
+        },
+    }
+
+
+def _create_published_resource_schema() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": _TEXT | {"description": "The name of the resource."},
+            "hard": _TEXT | {"description": "The hard limit now; absent without one."},
+            "soft": _TEXT | {"description": "The soft limit; absent without one."},
+            "used": _TEXT | {"description": "The amount that pods and claims use; absent if it is unknown."},
+            "reserved": _TEXT | {"description": "The amount that is reserved for pods that are not counted yet."},
+            "free": _TEXT | {"description": "`hard` less `used` and `reserved`; absent without a hard limit."},
+            "until": _TEXT | {"format": "date-time", "description": "The end of the hard limit, if it has one."},
+            "later": _TEXT | {"description": "The hard limit from then on."},
+        },
     }
