@@ -36,6 +36,7 @@ from e2e.bench.variants import (
     FLOOR_HTTP2,
     FLOOR_KEPT,
     KEPT,
+    NEVER,
     NONE,
     OPEN,
     QUOTA,
@@ -97,7 +98,7 @@ def test_only_tallygate_refuses_one_and_a_half_opaque_bananas(environment: Bench
     refused = {variant for variant, each in answers.items() if each.status == 422 and b"TG101" in each.body}
     stored = {variant for variant, each in answers.items() if each.status == 201}
     assert refused == {RULES, CAP, KEPT, OPEN, UNCOUNTED}
-    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, QUOTA, BACKSTOP}
+    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, QUOTA, BACKSTOP, NEVER}
 
 
 def test_every_gate_has_an_in_flight_bound_under_which_caps_are_never_exceeded(environment: BenchCluster) -> None:
@@ -122,7 +123,11 @@ def test_a_ledger_has_open_reservations_of_creates_that_failed_during_each_load(
 
 def test_a_gate_is_not_called_about_a_pod_that_no_policy_concerns(environment: BenchCluster) -> None:
     for load, each in measure_uncounted(environment, _CREATES).items():
-        assert {variant: sample.calls.number for variant, sample in each.items()} == {NONE: 0, UNCOUNTED: 0}, load
+        assert {variant: sample.calls.number for variant, sample in each.items()} == {
+            NONE: 0,
+            UNCOUNTED: 0,
+            NEVER: 0,
+        }, load
     assert _create(environment, UNCOUNTED).status == 201
     assert environment.calls()[UNCOUNTED].number > 0
 

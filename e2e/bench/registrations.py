@@ -60,6 +60,15 @@ def gate(
     return list(configurations)
 
 
+def never(variant: Variant, port: int, authority: bytes, conditions: MatchConditions) -> list[dict[str, Any]]:
+    """Return the configurations of `gate`, whose webhooks have one condition that is false for every object."""
+    configurations = gate(variant, port, authority, conditions)
+    for configuration in configurations:
+        for each in configuration["webhooks"]:
+            each["matchConditions"] = [{"name": "never", "expression": "false"}]
+    return configurations
+
+
 def constant(variant: Variant, port: int, authority: bytes) -> dict[str, Any]:
     """Return one validating call for the creates that a gate gets; it rejects in the variant's full namespace."""
     _, configuration = create_plain_configurations(ServiceTarget(SERVERS, variant.name, port), ca_bundle=authority)

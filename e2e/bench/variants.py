@@ -35,6 +35,7 @@ OPEN = Variant("kept-open", "the same with 1,000 open reservations", is_register
 CAP = Variant("cap", "tallygate, shipped rules and a cap in memory", is_registered=True)
 
 UNCOUNTED = Variant("uncounted", "tallygate, asked about what twenty policies concern", is_registered=True)
+NEVER = Variant("never", "the same webhooks with one condition that is false", is_registered=True)
 BACKSTOP = Variant("backstop", "twenty policies as compiled objects, no webhook", is_registered=False)
 
 VARIANTS = (NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, RULES, QUOTA, KEPT, CAP)
@@ -46,10 +47,10 @@ RESERVING = (NONE, QUOTA, KEPT, OPEN)
 COMPILED = (NONE, QUOTA, KEPT, BACKSTOP)
 """The variants that are compared with compiled objects; the gate has the policies that these are compiled from."""
 
-UNASKED = (NONE, UNCOUNTED)
-"""The variants that are compared for pods that no policy concerns."""
+UNASKED = (NONE, UNCOUNTED, NEVER)
+"""The variants that are compared for pods that no policy concerns; the last one is the floor of any condition."""
 
-EVERY = (*VARIANTS, OPEN, UNCOUNTED, BACKSTOP)
+EVERY = (*VARIANTS, OPEN, UNCOUNTED, NEVER, BACKSTOP)
 """All variants: each has a namespace, and all are registered at once."""
 
 REFUSING = (FLOOR, FLOOR_HTTP2, QUOTA, KEPT, CAP)
