@@ -56,5 +56,5 @@ EVERY = (*VARIANTS, OPEN, UNCOUNTED, NEVER, BACKSTOP)
 REFUSING = (FLOOR, FLOOR_HTTP2, QUOTA, KEPT, CAP)
 """The variants that can reject: those that count, and those that reject in one namespace always."""
 
-PHASES = {FLASK: ("validating",), FLASK_TWICE: ("mutating", "validating")}
+PHASES: dict[Variant, tuple[str, ...]] = {FLASK: ("validating",), FLASK_TWICE: ("mutating", "validating"), NEVER: ()}
 """The phases in which a trivial webhook is called; a gate is called once for complete pods like these."""
