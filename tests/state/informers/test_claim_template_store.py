@@ -4,10 +4,11 @@ import json
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 
 from tallygate.kube.api_errors import ApiError
-from tallygate.objects.devices import DeviceRequest, ResourceClaim, list_expressions
+from tallygate.objects.devices import DeviceRequest, ResourceClaim, ResourceClaimTemplate, list_expressions
 from tallygate.state.informers.namespaced_stores import ClaimTemplateStore
 from tests.accounting.claims import CLASS, exactly
 from tests.state.informers.claim_templates import create_store, template
@@ -85,3 +86,21 @@ def test_a_template_without_a_required_field_is_rejected(lacking: str) -> None:
     del broken["metadata"][lacking]
     with pytest.raises(ApiError, match="no event of resourceclaimtemplates"):
         apply(create_store(), "ADDED", broken)
+
+
+def test_applied_templates_are_there_until_the_end_even_of_an_error() -> None:
+    store = create_store(template("two", exactly(2)))
+    applied = [msgspec.convert(template(name, exactly(4)), ResourceClaimTemplate) for name in ("two", "new", "new")]
+
+    def find_counts() -> list[int | None]:
+        return [read_count(claim) for name in ("two", "new") if (claim := store.find_claim("team-a", name))]
+
+    def fail_with_templates() -> None:
+        with store.apply_templates(applied):
+            assert find_counts() == [4, 4]
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_with_templates()
+    assert find_counts() == [2]
+    assert store.find_claim("team-a", "new") is None

@@ -13,6 +13,7 @@ from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.scheduling.filters import run_filters
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.prediction import find_unresolvable_nodes
+from tallygate.accounting.scheduling.remedies import find_remedies
 from tallygate.accounting.scheduling.schedule import schedule_one
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import (
@@ -196,3 +197,17 @@ def test_a_listed_slice_is_in_memory_once() -> None:
     assert before is not None
     assert after is not None
     assert (after.devices is before.devices, after.revision > before.revision) == (True, True)
+
+
+def test_remedies_leave_the_templates_to_their_store() -> None:
+    watches = DeviceWatches("v1.37.0")
+    watches.send(*(each for each in OBJECTS if each["kind"] != "DeviceTaintRule"))
+    watches.device_cache.build()
+    with watches.open_cluster() as cluster:
+        assert cluster.devices is not None
+        written = pod("new", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "two"}])
+        del written["metadata"]["uid"]
+        incoming = IncomingPod.from_pod(decode_pod(written))
+        remedies = find_remedies(incoming, cluster, cluster.nodes.get_indices())
+        assert any("in claim template default/two" in remedy.change for remedy in remedies), remedies
+        assert not cluster.devices.templates

@@ -1,4 +1,4 @@
-"""New nodes in the output of `predict` and `headroom`: as lines of text, as a table, and as plain data."""
+"""Predictions with the new nodes that would help, and new nodes as lines of text, as a table, and as plain data."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,9 +8,12 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.node_shape import NodeShape, format_chosen
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.new_nodes import MAX_NEW_NODES, NewNodeCapacity, NewNodeFit, find_new_node_fits
+from tallygate.accounting.scheduling.placement import PlacementSession
 from tallygate.accounting.scheduling.scoring import Scoring
 from tallygate.answers.columns import UNKNOWN, Column, Columns
-from tallygate.answers.prediction_details import PredictionDetails
+from tallygate.answers.pods_to_place import PodsToPlace
+from tallygate.answers.prediction_details import PredictionDetails, predict_pods
+from tallygate.answers.review_pods import Rejection
 
 _MAX_SHAPES = 5
 """The number of shapes in the lines beneath a prediction."""
@@ -18,14 +21,38 @@ _MAX_SHAPES = 5
 _FITS, _DOES_NOT_FIT, _UNKNOWN = "fits", "does not fit", "unknown"
 
 
-def add_new_nodes(
-    details: PredictionDetails, cluster: Cluster, scoring: Scoring, shapes: Sequence[NodeShape]
+def predict_admitted(  # noqa: PLR0913, PLR0917  # the pods, and what a prediction of them depends on
+    pods: PodsToPlace,
+    rejection: Rejection | None,
+    cluster: Cluster,
+    session: PlacementSession,
+    scoring: Scoring,
+    shapes: Sequence[NodeShape],
+    *,
+    with_node_lines: bool = False,
 ) -> PredictionDetails:
-    """Return the details with the new nodes for the copies that have no node; none for a DaemonSet.
+    """Place the admitted pods of one object in a session; return the prediction with the new nodes that would help.
+
+    There is no line for each node for pods whose rejection has happened.
 
     Raises:
         TallygateError: if the pod is not one that an API server would store.
     """
+    details = predict_pods(
+        pods.with_default_priority(cluster.priority_classes),
+        cluster,
+        session,
+        scoring,
+        with_node_lines=with_node_lines and not (rejection is not None and rejection.has_happened),
+    )
+    details = replace(details, rejection=rejection)
+    return _add_new_nodes(details, cluster, scoring, shapes) if shapes else details
+
+
+def _add_new_nodes(
+    details: PredictionDetails, cluster: Cluster, scoring: Scoring, shapes: Sequence[NodeShape]
+) -> PredictionDetails:
+    """Return the details with the new nodes for the copies that have no node; none for a DaemonSet."""
     prediction, pods = details.prediction, details.pods
     is_placed = prediction.next_result is None or prediction.next_result.diagnosis is None
     if is_placed or pods.count is None:

@@ -53,6 +53,9 @@ _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 _ONE_PER_NODE = ("apps", "DaemonSet")
 _CLAIM_KINDS = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
 
+DeviceClaimObject = ResourceClaim | ResourceClaimTemplate
+"""A claim for devices, or a template of claims."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodsToPlace:
@@ -172,7 +175,7 @@ class PodsInFiles:
 
     pods: tuple[PodsToPlace, ...] = ()
     unread_count: int = 0
-    claims: tuple[ResourceClaim | ResourceClaimTemplate, ...] = ()
+    claims: tuple[DeviceClaimObject, ...] = ()
     shapes: tuple[NodeShape, ...] = ()
     manifests: tuple[Manifest, ...] = ()
     selected: tuple[Manifest, ...] = ()
@@ -199,12 +202,25 @@ class PodsInFiles:
         if unknown and any(pod.pod.metadata is None or not pod.pod.metadata.uid for pod in self.pods):
             report(f"the {unknown} of this cluster are not known: new pods count as they are written")
 
-    def put_claims(self, cluster: Cluster) -> None:
-        """Add the claims and the templates to a cluster whose devices are known; a claim that exists stays."""
-        devices = cluster.devices
-        for claim in self.claims if devices is not None else ():
-            if devices is not None and (isinstance(claim, ResourceClaimTemplate) or devices.find(claim) is None):
-                devices.put(claim)
+    @contextmanager
+    def apply_claims(self, cluster: Cluster) -> Generator[None]:
+        """Have the claims and the templates in a cluster whose devices are known; a claim that exists stays.
+
+        At the end the cluster has the claims and templates that it had before.
+        """
+        devices, changes = cluster.devices, list[tuple[DeviceClaimObject, DeviceClaimObject | None]]()
+        try:
+            for claim in self.claims if devices is not None else ():
+                if devices is not None and (isinstance(claim, ResourceClaimTemplate) or devices.find(claim) is None):
+                    changes.append((claim, devices.find_put(claim)))
+                    devices.put(claim)
+            yield
+        finally:
+            for claim, before in reversed(changes):
+                if devices is not None:
+                    devices.remove(claim)
+                    if before is not None:
+                        devices.put(before)
 
 
 def create_pods_in_files(  # noqa: PLR0913, PLR0917  # manifests, and how they are read
@@ -232,7 +248,7 @@ def create_pods_in_files(  # noqa: PLR0913, PLR0917  # manifests, and how they a
     return PodsInFiles(all_pods, unread_count, claims, shapes, tuple(all_manifests), tuple(manifests))
 
 
-def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[ResourceClaim | ResourceClaimTemplate]:
+def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[DeviceClaimObject]:
     """Yield the claims for devices, without devices, and the templates of claims."""
     for manifest in manifests:
         is_claim = manifest.kind in _CLAIM_KINDS and is_read(manifest, BUILT_IN_TARGETS)

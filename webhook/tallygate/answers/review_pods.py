@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tallygate.admission.rule_index import RuleIndex
-from tallygate.answers.checker import CheckContext, ManifestChecker
+from tallygate.answers.checker import CheckContext, CheckedObject, ManifestChecker
 from tallygate.answers.merge import API_SERVER
 from tallygate.answers.node_check import create_daemon_counter, create_node_check
 from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace, Progress, is_placed
@@ -34,6 +34,17 @@ class Rejection:
     count: int | None
     findings: tuple[Finding, ...]
     has_happened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedPods:
+    """The objects as they are checked, in the order of the files, and their pods.
+
+    These are the admitted ones, completed as admission does it, each with the rejection of the others.
+    """
+
+    objects: tuple[CheckedObject, ...]
+    pods: tuple[tuple[PodsToPlace, Rejection | None], ...]
 
 
 _Reviewed = Mapping[FindingSubject, tuple[tuple[int, ...], tuple[Finding, ...]]]
@@ -78,20 +89,16 @@ class ReviewContext:
     count: int | None = None
 
 
-def review_pods(in_files: PodsInFiles, context: ReviewContext) -> list[tuple[PodsToPlace, Rejection | None]]:
-    """Return the pods of files that are admitted, completed as admission does it, with the rejection of the others.
-
-    Claims of the files are put into the columns of the state.
-    """
-    reviewed = _review_objects(in_files.selected, context)
+def review_pods(in_files: PodsInFiles, context: ReviewContext) -> ReviewedPods:
+    """Return the review of the selected objects of files, and of their pods."""
+    checked = _check_objects(in_files.selected, context)
     columns, report = context.state.require_columns(), context.progress.report
     all_pods = in_files.complete(context.policies, columns, report)
     completed = [pods for pods in all_pods if not is_placed(pods, report)]
-    in_files.put_claims(columns)
-    return list(_admit_pods(completed, reviewed))
+    return ReviewedPods(checked, tuple(_admit_pods(completed, _select_reviewed(checked))))
 
 
-def _review_objects(manifests: Sequence[Manifest], context: ReviewContext) -> _Reviewed:
+def _check_objects(manifests: Sequence[Manifest], context: ReviewContext) -> tuple[CheckedObject, ...]:
     policies, state = context.policies, context.state
     node_check = create_node_check(state) if RuleIndex(policies).has_node_rules else None
     check_context = CheckContext(
@@ -106,15 +113,19 @@ def _review_objects(manifests: Sequence[Manifest], context: ReviewContext) -> _R
         count=context.count,
     )
     checker = ManifestChecker(check_context)
+    return tuple(checker.check(manifest) for manifest in context.progress.track("reviewing objects", manifests))
+
+
+def _select_reviewed(checked: Sequence[CheckedObject]) -> _Reviewed:
+    """Return what is rejected of the objects of which not all pods are admitted."""
     reviewed: dict[FindingSubject, tuple[tuple[int, ...], tuple[Finding, ...]]] = {}
-    for manifest in context.progress.track("reviewing objects", manifests):
-        checked = checker.check(manifest)
-        errors = tuple(finding for finding in checked.findings if finding.severity is FindingSeverity.ERROR)
-        limits = tuple(finding for finding in checked.findings if finding.severity is FindingSeverity.WARNING)
+    for each in checked:
+        errors = tuple(finding for finding in each.findings if finding.severity is FindingSeverity.ERROR)
+        limits = tuple(finding for finding in each.findings if finding.severity is FindingSeverity.WARNING)
         if errors:
             reviewed[errors[0].subject] = (), errors
-        elif checked.admitted is not None and limits:
-            reviewed[limits[0].subject] = checked.admitted, limits
+        elif each.admitted is not None and limits:
+            reviewed[limits[0].subject] = each.admitted, limits
     return reviewed
 
 

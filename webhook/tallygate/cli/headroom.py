@@ -81,8 +81,8 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster, StderrProgress().report)]
     written = (*in_files.shapes, *policy_set.node_shapes)
     shapes = merge_shapes(written, cluster.pools.list_shapes())
-    in_files.put_claims(cluster)
-    capacities = list(_compute_capacities(all_pods, cluster, shapes))
+    with in_files.apply_claims(cluster):
+        capacities = list(_compute_capacities(all_pods, cluster, shapes))
     items = prediction_json.convert_capacities(capacities, cluster)
     tables.print_list("Headroom", items, output, lambda: _print_capacities(capacities))
     ctx.exit(framework.EXIT_FINDINGS if in_files.unread_count else 0)

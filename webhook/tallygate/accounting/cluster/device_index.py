@@ -202,6 +202,14 @@ class DeviceIndex:
         key = meta.namespace or "", meta.name or ""
         return self.claims.get(key) if isinstance(device_object, devices.ResourceClaim) else self.find_template(*key)
 
+    def find_put(
+        self, device_object: devices.ResourceClaim | devices.ResourceClaimTemplate
+    ) -> devices.ResourceClaim | devices.ResourceClaimTemplate | None:
+        """Return as `find` does, without the templates that were not put in."""
+        meta = device_object.metadata or ObjectMeta()
+        key = meta.namespace or "", meta.name or ""
+        return self.claims.get(key) if isinstance(device_object, devices.ResourceClaim) else self.templates.get(key)
+
     def find_template(self, namespace: str, name: str) -> devices.ResourceClaimTemplate | None:
         """Return the template of this namespace and name, if any."""
         return self.templates.get((namespace, name)) or self._find_stored_template(namespace, name)

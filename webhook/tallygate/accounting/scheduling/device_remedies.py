@@ -6,6 +6,7 @@ of the present one while the filters run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -35,6 +36,7 @@ from tallygate.objects.devices import (
 )
 from tallygate.objects.scheduling import SchedulingContainer
 
+_DELETED_CLAIM: Final = re.compile(r"delete claim (?P<namespace>[^/]+)/\S+, which no pod uses")
 _MAX_CLASSES: Final = 8
 _MAX_DELETIONS: Final = 8
 
@@ -107,11 +109,13 @@ def _apply(devices: DeviceIndex, change: _Change) -> Iterator[None]:
     for claim in change.deleted:
         devices.remove(claim)
     if change.replacement is not None:
-        before = devices.find(change.replacement)
+        before = devices.find_put(change.replacement)
         devices.put(change.replacement)
     try:
         yield
     finally:
+        if change.replacement is not None:
+            devices.remove(change.replacement)
         for deleted in (*change.deleted, *([] if before is None else [before])):
             devices.put(deleted)
 
@@ -231,6 +235,12 @@ def _list_deletions(devices: DeviceIndex) -> Iterator[_Changes]:
     ]
     for claim in sorted(idle, key=format_name)[:_MAX_DELETIONS]:
         yield [_Change(f"delete claim {format_name(claim)}, which no pod uses", deleted=[claim])]
+
+
+def find_namespace_of_deleted(description: str) -> str | None:
+    """Return the namespace of the claim that a change of `try_deletions` deletes; None for any other change."""
+    match = _DELETED_CLAIM.fullmatch(description)
+    return match["namespace"] if match else None
 
 
 def _list_rule_deletions(devices: DeviceIndex) -> Iterator[_Changes]:

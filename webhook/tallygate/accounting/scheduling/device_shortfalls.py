@@ -24,6 +24,8 @@ from tallygate.objects.meta import ObjectMeta
 
 _MAX_OWN_CLAIMS: Final = 5_000
 _TOO_LITTLE_CAPACITY: Final = "has too little capacity left"
+_BESIDES_HOLDERS: Final = f"{_TOO_LITTLE_CAPACITY} besides "
+_OTHER_CLAIMS: Final = "other claims"
 
 
 class DeviceHolder(NamedTuple):
@@ -286,7 +288,7 @@ class _InspectedNode:
         consumed = state.consumed.get(device.id)
         if consumed and not self._allocator.consumption.fits(device.content.capacities, request.requested, consumed):
             holders = "; ".join(map(str, self._holders.get(device.id, ())))
-            return f"{_TOO_LITTLE_CAPACITY} besides {holders or 'other claims'}"
+            return f"{_BESIDES_HOLDERS}{holders or _OTHER_CLAIMS}"
         if device.content.consumed_counters and not state.has(device.id):
             if not self._counters.reserve(pool, device):
                 return "has too little left of its counters besides allocated devices"
@@ -335,6 +337,11 @@ def _create_holder(claim: ResourceClaim) -> DeviceHolder:
     is_copy = " " in (meta.name or "")  # see AssumedDevices
     pods = tuple(f"{meta.namespace}/{consumer.name}" for consumer in reserved)
     return DeviceHolder("" if is_copy else format_name(claim), pods)
+
+
+def hide_holders(reason: str) -> str:
+    """Return the reason of a mismatch without the names of the claims and pods that have the device."""
+    return f"{_BESIDES_HOLDERS}{_OTHER_CLAIMS}" if reason.startswith(_BESIDES_HOLDERS) else reason
 
 
 def format_mismatch(reason: str, count: int) -> str:

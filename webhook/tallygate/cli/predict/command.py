@@ -5,7 +5,6 @@ The option `--scoring` is parsed here: a scoring strategy as the configuration o
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,15 +15,14 @@ from msgspec import Meta
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.node_pools import merge_shapes
-from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
-from tallygate.answers.new_node_lines import add_new_nodes
+from tallygate.answers.new_node_lines import predict_admitted
 from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace
-from tallygate.answers.prediction_details import PredictionDetails, predict_pods
-from tallygate.answers.review_pods import Rejection, ReviewContext, find_rejected_pods, review_pods
+from tallygate.answers.prediction_details import PredictionDetails
+from tallygate.answers.review_pods import Rejection, ReviewContext, ReviewedPods, find_rejected_pods, review_pods
 from tallygate.cli import framework
 from tallygate.cli.completions import complete_pod
 from tallygate.cli.connection import Connection
@@ -246,14 +244,14 @@ def predict(  # noqa: PLR0913 -- one argument for each option
         in_files = cluster_input.read_pods_to_place(manifests, default_namespace, policy_set, replicas, selector)
         applied = tuple(list_applied_objects(in_files.manifests, default_namespace, DEFAULT_LIMITS))
         state = cluster_input.read_cluster_input(source, nodes, added, applied)
-        all_pods = _review(in_files, policy_set, state, default_namespace, replicas)
+        all_pods = _review(in_files, policy_set, state, default_namespace, replicas).pods
     else:
         state = cluster_input.read_cluster_input(source, nodes, added, rejected_pods=not names)
         all_pods = _find_pending(cluster_input.PodQuery(names, chosen_namespace, selector), state)
     cluster = state.require_columns()
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
-    shapes = merge_shapes((*in_files.shapes, *policy_set.node_shapes), cluster.pools.list_shapes())
-    predictions = list(_predict_all(all_pods, cluster, parsed_scoring, shapes, with_node_lines=with_node_lines))
+    predicted = _predict_all(all_pods, in_files, policy_set, cluster, parsed_scoring, with_node_lines=with_node_lines)
+    predictions = list(predicted)
     prediction_text.print_predictions(predictions, cluster, output, verbose=verbose)
     all_fit = all(prediction.feasibility is Feasibility.NOW for prediction in predictions)
     ctx.exit(0 if all_fit and not in_files.unread_count else framework.EXIT_FINDINGS)
@@ -261,7 +259,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
 
 def _review(
     in_files: PodsInFiles, policies: PolicySet, state: ClusterState, namespace: str, count: int | None
-) -> list[tuple[PodsToPlace, Rejection | None]]:
+) -> ReviewedPods:
     now, progress = datetime.now(UTC), StderrProgress()
     context = ReviewContext(
         policies=policies, state=state, namespace=namespace, now=now, progress=progress, count=count
@@ -269,14 +267,16 @@ def _review(
     return review_pods(in_files, context)
 
 
-def _find_pending(query: cluster_input.PodQuery, state: ClusterState) -> list[tuple[PodsToPlace, Rejection | None]]:
+def _find_pending(
+    query: cluster_input.PodQuery, state: ClusterState
+) -> tuple[tuple[PodsToPlace, Rejection | None], ...]:
     """Return the pending pods, and those that are not stored; report on stderr if there are none."""
     found = [(pods, None) for pods in cluster_input.find_pending_pods(query, state)]
     rejected = [] if query.names else list(find_rejected_pods(state, query.namespace, query.selector))
     if not found and not rejected:
         place = f" in namespace {query.namespace}" if query.namespace else ""
         click.echo(f"no such pod is pending{place}", err=True)
-    return [*found, *rejected]
+    return (*found, *rejected)
 
 
 def _check_arguments(
@@ -298,31 +298,27 @@ def _check_arguments(
         raise framework.UsageError("--replicas belongs to files of manifests: a pending pod is one pod")
 
 
-def _predict_all(
+def _predict_all(  # noqa: PLR0913  # the pods, and what a prediction of them depends on
     all_pods: Sequence[tuple[PodsToPlace, Rejection | None]],
+    in_files: PodsInFiles,
+    policies: PolicySet,
     cluster: Cluster,
     scoring: Scoring,
-    shapes: Sequence[NodeShape],
     *,
     with_node_lines: bool,
 ) -> Iterator[PredictionDetails]:
-    """Yield the prediction of each, placed one after the other in one session.
+    """Yield the prediction of each, placed one after the other in one session, with the claims of the files.
 
     Raises:
         UsageError: if the pods are not as an API server would store them.
     """
-    with open_placement_session(cluster, scoring) as session:
+    shapes = merge_shapes((*in_files.shapes, *policies.node_shapes), cluster.pools.list_shapes())
+    with in_files.apply_claims(cluster), open_placement_session(cluster, scoring) as session:
         for pods, rejection in track("placing pods", all_pods):
             try:
-                details = predict_pods(
-                    pods.with_default_priority(cluster.priority_classes),
-                    cluster,
-                    session,
-                    scoring,
-                    with_node_lines=with_node_lines and not (rejection is not None and rejection.has_happened),
+                yield predict_admitted(
+                    pods, rejection, cluster, session, scoring, shapes, with_node_lines=with_node_lines
                 )
-                details = replace(details, rejection=rejection)
-                yield add_new_nodes(details, cluster, scoring, shapes) if shapes else details
             except QuantityError as error:
                 raise framework.UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
             except TallygateError as error:

@@ -6,6 +6,8 @@
 - ResourceClaimTemplates: the claim that is made from the template, without the selectors of its devices.
 """
 
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from threading import Condition
 from typing import Generic, TypeVar
 
@@ -15,6 +17,7 @@ from tallygate.accounting.pod_defaults import PodDefaults, create_pod_defaults
 from tallygate.kube import resource_codec
 from tallygate.objects.core import LimitRange, ResourceQuota
 from tallygate.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
+from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import PriorityClass, RuntimeClass
 from tallygate.state.informers.claim_records import ClaimGroup, intern_template
 from tallygate.state.informers.named_stores import ObjectRecord, create_codec, keep_metadata
@@ -185,6 +188,25 @@ class ClaimTemplateStore(NamespacedStore[ObjectRecord[ChargeGroup]]):
     def _intern(self, template: ResourceClaimTemplate) -> ChargeGroup:
         spec = template.spec or ResourceClaimTemplateSpec()
         return intern_template(ResourceClaim(spec.metadata, spec.spec), self._interner)
+
+    @contextmanager
+    def apply_templates(self, templates: Iterable[ResourceClaimTemplate]) -> Generator[None]:
+        """Have these templates, in place of those of their names, until the end; no event may come meanwhile."""
+        changes: list[tuple[ObjectRecord[ChargeGroup], ObjectRecord[ChargeGroup] | None]] = []
+        try:
+            for template in templates:
+                meta = template.metadata or ObjectMeta()
+                record = ObjectRecord("", meta.namespace or "", meta.name or "", 0, self._intern(template))
+                changes.append((record, self.find(record.namespace, record.name)))
+                with self._changed:
+                    self._put(record)
+            yield
+        finally:
+            with self._changed:
+                for record, before in reversed(changes):
+                    self._remove(record)
+                    if before is not None:
+                        self._put(before)
 
     def find_claim(self, namespace: str, name: str, timeout: float = 0.0) -> ResourceClaim | None:
         """Return the labels and the spec of a claim from this template; None if it is unknown after `timeout` s."""

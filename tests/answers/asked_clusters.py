@@ -1,0 +1,133 @@
+"""Clusters and objects that are asked about: those of the recorded predictions, and one of several namespaces."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tallygate.answers.answer_json import VisibleNames, convert_answer
+from tallygate.answers.asked_manifests import AskContext, answer_manifests
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.state_builder import StateBuilder
+from tallygate.documents.reader import read_documents
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.documents.to_json import to_json
+from tallygate.manifests.manifest_objects import Manifest, list_objects
+from tallygate.policy.model import PolicySet
+from tallygate.policy.parse import parse
+from tests.cli.predict import CASES
+
+Object = dict[str, Any]
+
+NOW = datetime(2026, 1, 1, 10, tzinfo=UTC)
+ALL_NAMES = VisibleNames()
+NO_NAMES = VisibleNames(frozenset(), nodes=False)
+_OTHER_OPTIONS = {"--add", "--what-if", "--replicas", "--scoring", "-l", "-A", "headroom"}
+_USAGE_ERRORS = "invalid_predict_arguments_are_usage_errors"
+
+
+class Ask(NamedTuple):
+    """Objects as text, the objects of a cluster, and the policies: as of one recorded prediction.
+
+    `words` are the command of the prediction.
+    """
+
+    name: str
+    text: str
+    cluster: Sequence[Object]
+    policies: PolicySet
+    namespace: str
+    words: Sequence[str]
+
+    def build_state(self, cluster: Sequence[Object] | None = None) -> ClusterState:
+        """Return the state of the cluster, or of other objects in its place."""
+        return build_state(self.cluster if cluster is None else cluster)
+
+    def answer(self, state: ClusterState, visible: VisibleNames = ALL_NAMES) -> Object:
+        """Return the answer as JSON."""
+        return answer(self.text, state, visible, self.policies, self.namespace)
+
+
+def build_state(objects: Sequence[Object]) -> ClusterState:
+    """Return the state of these objects, as a snapshot has it."""
+    builder = StateBuilder(with_columns=True)
+    for each in objects:
+        builder.add(each["kind"], msgspec.Raw(json.dumps(each).encode()))
+    return builder.finish_snapshot("100")
+
+
+def read_manifests(text: str) -> list[Manifest]:
+    """Return the objects of a text."""
+    documents = read_documents(text, DEFAULT_LIMITS)
+    return [item for document in documents for item in list_objects("ask", document) if isinstance(item, Manifest)]
+
+
+def create_context(
+    state: ClusterState, policies: PolicySet | None = None, namespace: str = "default", **more: Any
+) -> AskContext:
+    """Return the context of an answer."""
+    return AskContext(policies=policies or PolicySet(), state=state, namespace=namespace, now=NOW, **more)
+
+
+def answer(
+    text: str,
+    state: ClusterState,
+    visible: VisibleNames = ALL_NAMES,
+    policies: PolicySet | None = None,
+    namespace: str = "default",
+) -> Object:
+    """Return the answer about the objects of a text as JSON."""
+    answered = answer_manifests(read_manifests(text), create_context(state, policies, namespace))
+    content: Object = json.loads(json.dumps(convert_answer(answered, state, NOW, visible)))
+    return content
+
+
+def read_policies(text: str) -> PolicySet:
+    """Return the policies of a text."""
+    parsed = parse([("policies.yaml", text.encode())])
+    assert parsed.is_usable, parsed.findings
+    return parsed.policies
+
+
+def list_recorded_asks() -> Iterator[Ask]:
+    """Yield what recorded commands predict for the objects of one file over one snapshot."""
+    seen: set[tuple[str, ...]] = set()
+    for folder in sorted(CASES.iterdir()):
+        lines = (folder / "commands").read_text().splitlines() if folder.name != _USAGE_ERRORS else []
+        for words in map(shlex.split, lines):
+            if not (ask := _read_command(words)) or (folder.name, *ask.values()) in seen:
+                continue
+            seen.add((folder.name, *ask.values()))
+            path = folder / ask["policies"]
+            files = [] if not ask["policies"] else sorted(path.iterdir()) if path.is_dir() else [path]
+            policies = parse([(file.name, file.read_bytes()) for file in files]).policies
+            cluster = _read_cluster(folder / ask["snapshot"])
+            text = (folder / ask["file"]).read_text()
+            yield Ask(f"{folder.name} {ask['file']}", text, cluster, policies, ask["namespace"], words[1:])
+
+
+def _read_command(words: Sequence[str]) -> Mapping[str, str]:
+    """Return the arguments of a prediction for a file; nothing for another command."""
+    options = dict(zip(words, (*words[1:], ""), strict=True))
+    file = options.get("-f") or (words[2] if words[2:] and words[2].endswith((".yaml", ".json")) else "")
+    if words[1] != "predict" or _OTHER_OPTIONS & set(words) or not file or "--snapshot" not in words:
+        return {}
+    return {
+        "file": file,
+        "snapshot": options["--snapshot"],
+        "policies": options.get("--policies", ""),
+        "namespace": options.get("-n", "default"),
+    }
+
+
+def _read_cluster(path: Path) -> list[Object]:
+    """Return the objects of a snapshot."""
+    documents = [
+        json.loads(to_json(document.root, DEFAULT_LIMITS.expanded))
+        for document in read_documents(path.read_text(), DEFAULT_LIMITS)
+    ]
+    return [item for document in documents for item in document.get("items", [document])]
