@@ -192,7 +192,11 @@ class LimitRangeIndex:
     def put(self, limit_range: core.LimitRange) -> None:
         """Add a LimitRange, in place of an earlier one of its name."""
         metadata = limit_range.metadata or ObjectMeta()
-        self._by_namespace.setdefault(metadata.namespace or "", {})[metadata.name or ""] = limit_range
+        self.put_in(metadata.namespace or "", metadata.name or "", limit_range)
+
+    def put_in(self, namespace: str, name: str, limit_range: core.LimitRange) -> None:
+        """Add a LimitRange that may have no metadata, in place of an earlier one of its name."""
+        self._by_namespace.setdefault(namespace, {})[name] = limit_range
 
     def list_in(self, namespace: str) -> Sequence[core.LimitRange]:
         return [*self._by_namespace.get(namespace, {}).values()]

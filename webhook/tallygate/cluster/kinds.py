@@ -121,6 +121,7 @@ class UnknownReason(Enum):
     UNSERVED = "the API server does not serve {}"
     ABSENT = "the snapshot has no {}"
     UNREAD = "the {} of the cluster are not read"
+    STALE = "the {} that are known are not current"
 
 
 class KindProblem(NamedTuple):

@@ -7,7 +7,7 @@ user creates or applies them. The snapshots of nodes and pods serve rules that a
 
 import time
 from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from threading import BoundedSemaphore, Condition, Thread
@@ -55,14 +55,14 @@ _WATCHED_RESOURCES: Final = (
     NODE_CLAIM_CODEC.name,
 )
 """The resources that are watched besides namespaces and pods."""
-_FORECAST_RESOURCES: Final = (
+FORECAST_RESOURCES: Final = (
     kinds.QUOTAS,
     kinds.TEMPLATES,
     kinds.LIMIT_RANGES,
     kinds.PRIORITY_CLASSES,
     kinds.RUNTIME_CLASSES,
 )
-"""The further resources that a gate watches, for its forecasts."""
+"""The further resources that a gate watches for its forecasts, and a server of asks for its answers."""
 
 GetStatus = Callable[[str], InformerStatus]
 """A function that returns the status of the watch of a resource."""
@@ -71,8 +71,8 @@ GetStatus = Callable[[str], InformerStatus]
 class ClusterInformers:
     """The informers that fill the stores of one state, each with a thread. `start` works once.
 
-    `others` are the resources that are watched besides those of caps and nodes. `scheduler_cache` is the same cluster
-    in the representation of a scheduler.
+    `others` are the resources that are watched besides those of caps and nodes. Each event is applied within `guard`.
+    `scheduler_cache` is the same cluster in the representation of a scheduler.
     """
 
     def __init__(
@@ -81,7 +81,9 @@ class ClusterInformers:
         timeouts: WatchTimeouts | None = None,
         state: ClusterState | None = None,
         others: Sequence[str] = (),
+        guard: AbstractContextManager[object] | None = None,
     ) -> None:
+        self._guard = guard or nullcontext()
         self.state = state = ClusterState(time.monotonic) if state is None else state
         self.scheduler_cache = SchedulerCache(
             state.nodes, state.namespaces, state.device_classes, state.node_pools, state.node_claims
@@ -89,15 +91,25 @@ class ClusterInformers:
 
         def watch(resource: str) -> Informer[Any, Any]:
             store = state.get_store(resource)
-            return Informer(state.get_codec(resource), client_config, store.apply, store.__len__, timeouts)
+            apply = self._guard_events(store.apply)
+            return Informer(state.get_codec(resource), client_config, apply, store.__len__, timeouts)
 
         pods = self.scheduler_cache.create_pod_codec(state.pods)
         self._informers: dict[str, Informer[Any, Any]] = {
             kinds.NAMESPACES: watch(kinds.NAMESPACES),
-            kinds.PODS: Informer(pods, client_config, self._apply_pod_event, state.pods.__len__, timeouts),
+            kinds.PODS: Informer(
+                pods, client_config, self._guard_events(self._apply_pod_event), state.pods.__len__, timeouts
+            ),
         }
         self._informers |= {resource: watch(resource) for resource in (*_WATCHED_RESOURCES, *others)}
         self._others = frozenset(others)
+
+    def _guard_events(self, apply: Callable[[WatchEvent[Any]], None]) -> Callable[[WatchEvent[Any]], None]:
+        def apply_guarded(event: WatchEvent[Any]) -> None:
+            with self._guard:
+                apply(event)
+
+        return apply_guarded
 
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
         self.state.pods.apply(event)
@@ -442,7 +454,7 @@ class GateInformers:
             self._request_progress,
             pods_synced_at=partial(self._get_synced_at, _POD_RESOURCES),
         )
-        self._informers = informers = ClusterInformers(client_config, state=state, others=_FORECAST_RESOURCES)
+        self._informers = informers = ClusterInformers(client_config, state=state, others=FORECAST_RESOURCES)
         self.list_statuses = informers.list_statuses
         self.quotas = InformerQuotaLister(informers.get_status, log, state.quotas)
         self.claim_templates = InformerClaimTemplateLister(informers.get_status, log, state.claim_templates)

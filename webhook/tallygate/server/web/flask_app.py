@@ -55,7 +55,7 @@ def create_app(
     def is_alive() -> bool:
         return middleware.progress.is_alive()
 
-    app = _create_base_app("webhook", checks, request_log, is_alive, has_details=False)
+    app = create_base_app("webhook", checks, request_log, is_alive, has_details=False)
     middleware = AdmissionMiddleware(app.wsgi_app, admit, request_log, limits, tokens)
     app.extensions["body_reader"] = middleware.body_reader
     app.extensions["decision_progress"] = middleware.progress
@@ -70,7 +70,7 @@ def create_monitor_app(
     is_alive: Callable[[], bool] = lambda: True,
 ) -> Flask:
     """Return the application of the monitor port: `/metrics`, `/healthz`, `/readyz`."""
-    app = _create_base_app("monitor", checks, request_log, is_alive, has_details=True)
+    app = create_base_app("monitor", checks, request_log, is_alive, has_details=True)
 
     @app.get("/metrics")
     def show_metrics() -> Response:
@@ -79,7 +79,7 @@ def create_monitor_app(
     return app
 
 
-def _create_base_app(
+def create_base_app(
     name: str,
     checks: Sequence[ReadinessCheck],
     request_log: RequestLog,

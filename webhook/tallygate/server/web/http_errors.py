@@ -21,6 +21,7 @@ STATUS_REASONS = {
     408: "Timeout",
     413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
+    429: "TooManyRequests",
     500: "InternalError",
     503: "ServiceUnavailable",
 }

@@ -1,0 +1,222 @@
+"""`POST /v1/ask`: who may ask about what, what he sees, and the bounds of one ask."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.server.asking.access import AccessReviewer
+from tallygate.server.asking.answerer import MAX_WAITING, Answerer, OpenedState
+from tallygate.server.asking.identity import TokenAuthenticator
+from tallygate.server.asking.rate import create_user_limit
+from tallygate.server.telemetry.metrics import ServerMetrics
+from tallygate.server.web.admission_middleware import RequestLimits
+from tallygate.server.web.ask_app import ASK_PATH, AskParts, create_ask_app
+from tallygate.server.web.request_log import RequestLog
+from tests.answers.asked_clusters import build_state, read_policies
+from tests.answers.test_answer_json import ASKED, CLUSTER, MARK, NODE_MARK, POLICIES
+from tests.kube.scripted_server import FakeClock
+from tests.server.app_harness import Log
+from tests.server.asking.review_answers import respond_review
+from tests.state.kubernetes.scripted_api_server import Handler, server
+
+ANN = "ann"
+RIGHTS = {
+    "create pods": {"team-a", "team-c"},
+    "create resourceclaimtemplates": {"team-a"},
+    "list pods": {"team-a"},
+    "list nodes": set[str](),
+}
+"""The namespaces in which the user ann may do what; an empty name is all of them."""
+
+_SPEC = b'{"containers": [{"name": "c", "image": "x"}]}'
+POD = b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": %s}' % _SPEC
+
+
+def answer_review(handler: Handler) -> None:
+    """Answer a review: the token `ann` is that of ann, who has the rights above."""
+    spec = json.loads(handler.scripted.requests[-1].body)["spec"]
+    if "token" in spec:
+        is_known = spec["token"] == ANN
+        respond_review({"authenticated": is_known, "user": {"username": "ann"}})(handler)
+        return
+    access = spec["resourceAttributes"]
+    allowed = access["namespace"] in RIGHTS.get(f"{access['verb']} {access['resource']}", set())
+    respond_review({"allowed": allowed})(handler)
+
+
+class AskHarness:
+    """The application over a cluster in memory, for one test; `opened` is called when the state is used."""
+
+    def __init__(self, authenticator: TokenAuthenticator, reviewer: AccessReviewer) -> None:
+        self.clock = FakeClock()
+        self.opened: Callable[[], object] = lambda: None
+        self.log = Log()
+        state = build_state(CLUSTER)
+        policies = read_policies(POLICIES)
+
+        @contextmanager
+        def open_state(_: float) -> Iterator[OpenedState]:
+            self.opened()
+            yield OpenedState(state, datetime(2026, 1, 1, tzinfo=UTC))
+
+        parts = AskParts(
+            authenticator=authenticator,
+            reviewer=reviewer,
+            user_limit=create_user_limit(self.clock.now),
+            answerer=Answerer(open_state, lambda: policies, self.clock.now),
+            get_targets=lambda: REVIEW_TARGETS,
+        )
+        request_log = RequestLog(self.log.logger, ServerMetrics("1.2.3"))
+        self.app = create_ask_app(parts, request_log, (), RequestLimits())
+
+    @property
+    def client(self) -> FlaskClient:
+        """Flask's test client."""
+        return self.app.test_client()
+
+    def ask(self, body: bytes | str, token: str = ANN, namespace: str = "team-a") -> TestResponse:
+        """Send an ask."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return self.client.post(f"{ASK_PATH}?namespace={namespace}", data=body, headers=headers)
+
+
+@pytest.fixture
+def harness() -> Iterator[AskHarness]:
+    """Yield the application, whose API server answers up to a hundred reviews."""
+    with server(*[answer_review] * 100) as scripted:
+        clock = FakeClock()
+        config = scripted.client_config
+        yield AskHarness(TokenAuthenticator(config, clock.now), AccessReviewer(config, clock.now))
+        scripted.responders.clear()
+
+
+def read(response: TestResponse) -> dict[str, Any]:
+    """Return the body of a response, which is JSON."""
+    assert response.content_type == "application/json"
+    content: dict[str, Any] = json.loads(response.data)
+    return content
+
+
+def test_a_tenant_gets_an_answer_without_names_of_others(harness: AskHarness) -> None:
+    response = harness.ask(ASKED)
+    content = read(response)
+    assert (response.status_code, content["kind"], content["apiVersion"]) == (200, "AskAnswer", "tallygate.dev/v1")
+    text = response.data.decode()
+    assert MARK not in text
+    assert NODE_MARK not in text
+    assert {each["object"]["name"] for each in content["objects"]} >= {"large", "fits"}
+
+
+@pytest.mark.parametrize(
+    ("body", "token", "namespace", "code", "message"),
+    [
+        pytest.param(POD, "", "team-a", 401, "the header `Authorization` is missing", id="no token"),
+        pytest.param(POD, "bob", "team-a", 401, "does not accept this token", id="another token"),
+        pytest.param(POD, "ann", "team-b", 403, "ann may not create pods in namespace team-b", id="another namespace"),
+        pytest.param(
+            POD.replace(b'"name": "p"', b'"name": "p", "namespace": "team-b"'),
+            *("ann", "team-a", 403, "ann may not create pods in namespace team-b"),
+            id="another namespace in the object",
+        ),
+        pytest.param(
+            b'{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}',
+            *("ann", "team-a", 403, "ann may not create namespaces"),
+            id="a namespace",
+        ),
+        pytest.param(b"a: [", "ann", "team-a", 400, "line 2", id="no YAML"),
+        pytest.param(b"\xff", "ann", "team-a", 400, "not UTF-8", id="no text"),
+        pytest.param(b"x: 1", "ann", "team-a", 400, "no object", id="no object"),
+        pytest.param(b"", "ann", "team-a", 400, "no object", id="no body"),
+        pytest.param(POD + b" " * (1 << 20), "ann", "team-a", 413, "larger than 1048576 bytes", id="a large body"),
+        pytest.param(b"x: 1\n---\n" * 1001, "ann", "team-a", 400, "more than 1000 documents", id="too many documents"),
+        pytest.param(
+            b'{"apiVersion": "v1", "kind": "List", "items": [' + b",".join([POD] * 1001) + b"]}",
+            *("ann", "team-a", 413, "1001 objects"),
+            id="too many objects",
+        ),
+        pytest.param(
+            b"a: &a [x, x, x, x, x, x, x, x]\n"
+            + b"".join(
+                b"%c: &%c [%s]\n" % (letter, letter, b", ".join([b"*%c" % (letter - 1)] * 8))
+                for letter in range(98, 110)
+            )
+            + b"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: *m\n",
+            *("ann", "team-a", 200, ""),
+            id="aliases of a billion values",
+        ),
+        pytest.param(b"[" * 100_000, "ann", "team-a", 400, "", id="a deep body"),
+    ],
+)
+def test_what_is_not_answered_is_refused_with_what_would_pass(  # noqa: PLR0913, PLR0917  # an ask and its answer
+    harness: AskHarness, body: bytes, token: str, namespace: str, code: int, message: str
+) -> None:
+    response = harness.ask(body, token, namespace)
+    content = read(response)
+    assert response.status_code == code, content
+    if code == 200:  # a body that is read has findings about what is wrong in it
+        assert content["summary"]["errors"]
+        return
+    assert (content["kind"], content["status"], content["code"]) == ("Status", "Failure", code)
+    assert message in content["message"]
+    assert not {MARK, NODE_MARK} & set(content["message"].split())
+
+
+def test_one_user_asks_five_times_a_second(harness: AskHarness) -> None:
+    codes = [harness.ask(POD).status_code for _ in range(12)]
+    assert codes == [200] * 10 + [429] * 2
+    assert harness.ask(POD).headers["Retry-After"] == "1"
+    harness.clock.sleep(1.0)
+    assert [harness.ask(POD).status_code for _ in range(6)] == [200] * 5 + [429]
+
+
+def test_an_answer_that_takes_too_long_is_ended(harness: AskHarness) -> None:
+    harness.opened = lambda: harness.clock.sleep(11)
+    response = harness.ask(POD)
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "10")
+    assert "takes longer than 10 s" in read(response)["message"]
+
+
+def test_more_asks_than_wait_are_refused_at_once(harness: AskHarness) -> None:
+    answered, waiting = threading.Event(), threading.Semaphore(0)
+
+    def wait() -> None:
+        waiting.release()
+        answered.wait(30)
+
+    harness.opened = wait
+    harness.clock.sleep(10)  # for tokens of the user
+    codes: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: codes.append(harness.ask(POD).status_code)) for _ in range(MAX_WAITING + 1)
+    ]
+    for index, thread in enumerate(threads):
+        if index % 10 == 9:
+            harness.clock.sleep(10)
+        thread.start()
+        assert waiting.acquire(timeout=30)
+    response = harness.ask(POD)
+    answered.set()
+    for thread in threads:
+        thread.join()
+    assert (response.status_code, response.headers["Retry-After"]) == (429, "1")
+    assert f"{MAX_WAITING} asks wait" in read(response)["message"]
+    assert codes == [200] * (MAX_WAITING + 1)
+
+
+def test_an_error_of_ours_has_no_text_of_the_cluster(harness: AskHarness) -> None:
+    def fail() -> None:
+        raise RuntimeError(f"{MARK} {NODE_MARK}")
+
+    harness.opened = fail
+    response = harness.ask(POD)
+    assert response.status_code == 500
+    assert MARK not in response.data.decode()
+    assert MARK in harness.log.text

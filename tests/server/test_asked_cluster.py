@@ -1,0 +1,142 @@
+"""The live state for asks: complete, without the events of watches meanwhile, and with what is not known."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from tallygate.answers.answer_json import VisibleNames
+from tallygate.kube.config import load_kubeconfig
+from tallygate.policy.model import PolicySet
+from tallygate.server.asking.answerer import Answerer
+from tallygate.server.asking.ask_error import AskError
+from tallygate.server.asking.ask_request import read_objects
+from tallygate.server.controllers.asked_cluster import AskedCluster
+from tests.accounting.scheduling.devices import claim, device_class, device_slice
+from tests.kube.kubeconfig import write_kubeconfig
+from tests.server.asking.review_answers import catch_ask_error
+from tests.server.process import eventually
+from tests.server.small_cluster import SmallCluster, run_small_cluster
+
+RESOURCE = "resource.k8s.io/v1"
+EMPTY = (
+    *("/api/v1/resourcequotas", "/api/v1/limitranges"),
+    *("/apis/scheduling.k8s.io/v1/priorityclasses", "/apis/node.k8s.io/v1/runtimeclasses"),
+    *(f"/apis/{RESOURCE}/{plural}" for plural in ("resourceclaimtemplates", "devicetaintrules")),
+)
+ASKED = b"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one, namespace: team-a}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: first, namespace: team-a}
+spec:
+  containers: [{name: main, image: x, resources: {requests: {cpu: 1}}}]
+  resourceClaims: [{name: g, resourceClaimTemplateName: one}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: second, namespace: team-a}
+spec:
+  containers: [{name: main, image: x, resources: {requests: {cpu: 1}}}]
+  resourceClaims: [{name: g, resourceClaimTemplateName: one}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: third, namespace: team-a}
+spec: {containers: [{name: main, image: x, resources: {requests: {cpu: 2}}}]}
+"""
+
+
+def store(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with the identity that an API server gives it."""
+    meta = item["metadata"]
+    return item | {"metadata": {"uid": f"uid-{meta['name']}", "resourceVersion": "7", **meta}}
+
+
+def create_objects() -> dict[str, list[dict[str, Any]]]:
+    """Return the namespaces, nodes and pods of a small cluster."""
+    allocatable = {"allocatable": {"cpu": "5", "pods": "10"}}
+    busy = {"requests": {"cpu": "1"}}
+    spec = {"nodeName": "a", "containers": [{"name": "main", "image": "x", "resources": busy}]}
+    return {
+        "namespaces": [store({"metadata": {"name": "team-a"}})],
+        "nodes": [store({"metadata": {"name": "a"}, "status": allocatable})],
+        "pods": [store({"metadata": {"name": "busy", "namespace": "team-b"}, "spec": spec})],
+    }
+
+
+@contextmanager
+def run_cluster(folder: Path) -> Iterator[tuple[SmallCluster, AskedCluster]]:
+    """Yield a small cluster with two devices, one of them allocated, and its state for asks."""
+    with run_small_cluster(**create_objects()) as cluster:
+        cluster.objects |= {path: [] for path in EMPTY}
+        taken = claim("taken", allocated=["a/d0"], pods=["busy"])
+        cluster.objects |= {
+            f"/apis/{RESOURCE}/deviceclasses": [store(device_class())],
+            f"/apis/{RESOURCE}/resourceslices": [store(device_slice("a", ["d0", "d1"]))],
+            f"/apis/{RESOURCE}/resourceclaims": [store(taken)],
+        }
+        yield cluster, AskedCluster(load_kubeconfig(write_kubeconfig(folder, cluster.server)))
+
+
+def answer(asked: AskedCluster) -> dict[str, Any]:
+    """Return the answer about the objects."""
+    answerer = Answerer(asked.open_state, PolicySet, lambda: 0.0)
+    content: dict[str, Any] = json.loads(answerer.answer(read_objects(ASKED), "team-a", VisibleNames()))
+    return content
+
+
+def is_known(asked: AskedCluster) -> bool:
+    """Return whether the state and its devices are known."""
+    try:
+        with asked.open_state(1.0) as opened:
+            return opened.state.require_columns().devices is not None
+    except AskError:
+        return False
+
+
+def test_an_ask_is_answered_over_what_is_stored_each_time_alike(tmp_path: Path) -> None:
+    with run_cluster(tmp_path) as (_, asked):
+        asked.start()
+        try:
+            assert eventually(lambda: is_known(asked))
+            first, second = answer(asked), answer(asked)
+        finally:
+            asked.stop()
+    verdicts = [each["verdict"] for item in first["objects"] for each in item["predictions"]]
+    assert (verdicts, first["revision"]) == (["fits now", "not now", "fits now"], "100")
+    assert first["objects"] == second["objects"]
+
+
+def test_what_may_not_be_listed_is_not_known(tmp_path: Path) -> None:
+    with run_cluster(tmp_path) as (cluster, asked):
+        cluster.error_statuses[f"/apis/{RESOURCE}/resourceclaims"] = 403
+        asked.start()
+        try:
+            assert eventually(lambda: asked.check().ready)
+            assert eventually(lambda: "may not be listed" in json.dumps(answer(asked)))
+            verdicts = [each["verdict"] for item in answer(asked)["objects"] for each in item["predictions"]]
+        finally:
+            asked.stop()
+    assert verdicts == ["unknown", "unknown", "fits now"]
+
+
+def test_nothing_is_answered_before_pods_are_known_and_while_another_ask_is_answered(tmp_path: Path) -> None:
+    with run_cluster(tmp_path) as (cluster, asked):
+        error = catch_ask_error(lambda: answer(asked))
+        assert (error.status, "namespaces, pods, nodes" in error.message) == (HTTPStatus.SERVICE_UNAVAILABLE, True)
+        asked.start()
+        try:
+            assert eventually(lambda: is_known(asked))
+            with asked.open_state(1.0):
+                error = catch_ask_error(lambda: asked.open_state(0.0).__enter__())
+        finally:
+            asked.stop()
+        assert error.status == HTTPStatus.TOO_MANY_REQUESTS
+        assert cluster.paths

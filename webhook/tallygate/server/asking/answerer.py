@@ -1,0 +1,93 @@
+"""The answers to asks over the live state: one at a time, within a deadline; few wait for their turn."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from functools import partial
+from http import HTTPStatus
+from threading import BoundedSemaphore
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tallygate.answers.answer_json import VisibleNames, convert_answer
+from tallygate.answers.asked_manifests import AskContext, TooManyCopiesError, answer_manifests
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.errors import TallygateError
+from tallygate.manifests.manifest_objects import Manifest
+from tallygate.policy.model import PolicySet
+from tallygate.server.asking.ask_error import AskError
+from tallygate.server.asking.rate import create_busy_error
+
+DEADLINE_SECONDS: Final = 10.0
+"""The time of one ask, with that in which it waits for others."""
+
+MAX_WAITING: Final = 16
+"""The asks that wait at a time; a further one is refused at once."""
+
+_RETRY_AFTER_SECONDS: Final = 10
+
+
+class OpenedState(NamedTuple):
+    """A state with columns that nothing else uses, and the time up to which it is known."""
+
+    state: ClusterState
+    as_of: datetime
+
+
+OpenState = Callable[[float], AbstractContextManager[OpenedState]]
+"""A function that yields the state within a number of seconds; it raises an AskError if it cannot."""
+
+
+class Answerer:
+    """The answers over one state, for any thread; `monotonic` returns seconds."""
+
+    def __init__(
+        self, open_state: OpenState, get_policies: Callable[[], PolicySet], monotonic: Callable[[], float]
+    ) -> None:
+        self._open_state = open_state
+        self._get_policies = get_policies
+        self._monotonic = monotonic
+        self._places = BoundedSemaphore(1 + MAX_WAITING)
+
+    def answer(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames) -> bytes:
+        """Return the answer as JSON; `namespace` is that of objects that name none.
+
+        Raises:
+            AskError: with 413 for too many pods; with 429 if too many wait, or others take too long; with 503 if it
+                takes too long, or the state is not usable.
+        """
+        if not self._places.acquire(blocking=False):
+            raise create_busy_error(f"{MAX_WAITING} asks wait", 1.0)
+        try:
+            return self._answer(manifests, namespace, visible, self._monotonic() + DEADLINE_SECONDS)
+        finally:
+            self._places.release()
+
+    def _answer(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames, deadline: float) -> bytes:
+        check_time = partial(self._check_time, deadline)
+        try:
+            with self._open_state(deadline - self._monotonic()) as opened:
+                context = AskContext(
+                    policies=self._get_policies(),
+                    state=opened.state,
+                    namespace=namespace,
+                    now=opened.state.require_columns().now or opened.as_of,
+                    check_time=check_time,
+                )
+                answer = answer_manifests(manifests, context)
+                content = convert_answer(answer, opened.state, opened.as_of, visible)
+        except AskError:
+            raise
+        except TooManyCopiesError as error:
+            raise AskError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from None
+        except TallygateError as error:
+            # about a stored object, whose name the asker may not see
+            message = "an object of the cluster is not as an API server stores it"
+            raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, detail=str(error)) from error
+        return msgspec.json.encode(content)
+
+    def _check_time(self, deadline: float) -> None:
+        if self._monotonic() > deadline:
+            message = f"the answer takes longer than {DEADLINE_SECONDS:.0f} s: ask about fewer objects or pods"
+            raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, _RETRY_AFTER_SECONDS)

@@ -1,0 +1,99 @@
+"""The request of an ask: its objects, what its asker has to be allowed for them, and the names that he may see."""
+
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from typing import Final
+
+from tallygate.admission.kinds import ReviewTargets
+from tallygate.answers.answer_json import VisibleNames
+from tallygate.cluster import kinds
+from tallygate.documents.reader import read_documents
+from tallygate.documents.syntax_tree import DocumentError, Limits
+from tallygate.manifests.manifest_objects import Manifest, list_objects
+from tallygate.server.asking.access import AccessReviewer, ResourceAccess
+from tallygate.server.asking.ask_error import AskError
+from tallygate.server.asking.identity import Asker
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+MAX_OBJECTS: Final = 1000
+_LIMITS: Final = Limits(size=MAX_BODY_BYTES, depth=100, documents=MAX_OBJECTS, nodes=200_000, expanded=200_000)
+_FILE: Final = "<request>"
+_MAX_NAMED: Final = 10
+
+
+def read_objects(body: bytes) -> list[Manifest]:
+    """Return the objects of a body, YAML or JSON, in their order.
+
+    Raises:
+        AskError: with 400 if the body cannot be read or has no object; with 413 if it has more than 1,000.
+    """
+    try:
+        text = body.decode("utf-8")
+        found = [item for document in read_documents(text, _LIMITS) for item in list_objects(_FILE, document)]
+    except UnicodeDecodeError:
+        raise AskError(HTTPStatus.BAD_REQUEST, "the body is not UTF-8 text") from None
+    except DocumentError as error:
+        place = f"line {error.position.line}, column {error.position.column}"
+        raise AskError(HTTPStatus.BAD_REQUEST, f"{place}: {error.message}") from None
+    manifests = [item for item in found if isinstance(item, Manifest)]
+    if not manifests:
+        raise AskError(HTTPStatus.BAD_REQUEST, "the body has no object of Kubernetes: send one as YAML or JSON")
+    if len(manifests) > MAX_OBJECTS:
+        message = f"the body has {len(manifests)} objects, and one ask is about at most {MAX_OBJECTS}"
+        raise AskError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+    return manifests
+
+
+def list_needed_access(
+    manifests: Iterable[Manifest], namespace: str, targets: ReviewTargets
+) -> Sequence[ResourceAccess]:
+    """Return the rights that an asker needs for these objects, each once: to create each of them.
+
+    An object of a kind that is not read needs none, since its answer has nothing of the cluster.
+    """
+    needed: dict[ResourceAccess, None] = {}
+    for manifest in manifests:
+        target, known = targets.get((manifest.group, manifest.kind)), kinds.KINDS.get(manifest.kind)
+        if target is not None:
+            definition = target.definition
+            is_namespaced = definition.is_namespaced if definition is not None else manifest.kind != "Node"
+            plural = target.plural
+        elif known is not None and known.version.rpartition("/")[0] == manifest.group:
+            plural, is_namespaced = known.resource, known.is_namespaced
+        else:
+            continue
+        where = (manifest.namespace or namespace) if is_namespaced else ""
+        needed[ResourceAccess("create", manifest.group, plural, where)] = None
+    return tuple(needed)
+
+
+def check_access(reviewer: AccessReviewer, asker: Asker, needed: Iterable[ResourceAccess]) -> None:
+    """Check that an asker has all of these rights.
+
+    Raises:
+        AskError: with 403 and what he lacks; with 429 or 503 if the API server cannot be asked now.
+    """
+    missing = [access for access in needed if not reviewer.may(asker, access)]
+    if missing:
+        listed = "; ".join(map(_describe, missing[:_MAX_NAMED]))
+        more = f"; and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
+        message = f"who may create an object may ask about it; {asker.username} may not {listed}{more}"
+        raise AskError(HTTPStatus.FORBIDDEN, message)
+
+
+def _describe(access: ResourceAccess) -> str:
+    resource = f"{access.resource}.{access.group}" if access.group else access.resource
+    return f"{access.verb} {resource}{f' in namespace {access.namespace}' if access.namespace else ''}"
+
+
+def find_visible_names(reviewer: AccessReviewer, asker: Asker, namespaces: Iterable[str]) -> VisibleNames:
+    """Return which names an asker may see: pods of these namespaces, or of all, and nodes, where he may list them.
+
+    Raises:
+        AskError: with 429 or 503 if the API server cannot be asked now.
+    """
+    nodes = reviewer.may(asker, ResourceAccess("list", "", kinds.NODES))
+    if reviewer.may(asker, ResourceAccess("list", "", kinds.PODS)):
+        return VisibleNames(nodes=nodes)
+    shown = (name for name in namespaces if reviewer.may(asker, ResourceAccess("list", "", kinds.PODS, name)))
+    return VisibleNames(frozenset(shown), nodes)

@@ -1,0 +1,131 @@
+"""The live state of a cluster for asks: complete, consistent, and for one ask at a time.
+
+Watches apply their events between two asks, so that an ask may change the state and take its changes back. An ask
+holds a lock for as long as it is answered: this belongs in a process of its own, where no gate waits for it.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from threading import Lock
+from typing import Final
+
+from tallygate.accounting.cluster.cluster import Cluster
+from tallygate.accounting.pod_defaults import LimitRangeIndex
+from tallygate.cluster import kinds
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.kube.api_errors import ApiErrorReason
+from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
+from tallygate.kube.informer import InformerStatus
+from tallygate.kube.reflector import WatchTimeouts
+from tallygate.server.asking.answerer import OpenedState
+from tallygate.server.asking.ask_error import AskError
+from tallygate.server.asking.rate import create_busy_error
+from tallygate.server.controllers.informers import FORECAST_RESOURCES, ClusterInformers
+from tallygate.server.interfaces import ReadinessStatus
+from tallygate.state.informers.device_cache import DeviceCache
+
+_VERSION_TIMEOUT_SECONDS: Final = 2.0
+_RETRY_AFTER_SECONDS: Final = 5
+_REQUIRED: Final = (kinds.NAMESPACES, kinds.PODS, kinds.NODES)
+"""The resources without which no answer has a value; without others an answer says what is not known."""
+
+
+class AskedCluster:
+    """The watches of one cluster, and the state that they fill; `start` works once."""
+
+    def __init__(self, client_config: ClientConfig, timeouts: WatchTimeouts | None = None) -> None:
+        self._lock = Lock()
+        self._client = ApiClient(client_config)
+        state = ClusterState(time.monotonic)
+        self._informers = ClusterInformers(client_config, timeouts, state, FORECAST_RESOURCES, self._lock)
+        self._cache = self._informers.scheduler_cache
+        self._devices = DeviceCache(self._cache, state.devices, state.taint_rules, state.claims, state.claim_templates)
+        self._limit_ranges: tuple[int | None, LimitRangeIndex] = None, LimitRangeIndex()
+
+    def start(self) -> None:
+        """Start all watches; the version that the API server reports decides the scheduler's rules and messages."""
+        git_version = read_git_version(self._client, _VERSION_TIMEOUT_SECONDS)
+        if git_version is not None:
+            self._cache.set_version(git_version)
+        self._informers.start()
+        self._devices.start_building()
+
+    def stop(self) -> None:
+        """Stop all watches, within about a second."""
+        self._client.close()
+        self._informers.stop()
+
+    def check(self) -> ReadinessStatus:
+        """Return a status that is ready once namespaces, pods and nodes were listed."""
+        statuses = [self._informers.get_status(resource) for resource in _REQUIRED]
+        detail = {status.name: {"objects": status.objects, "stale": status.stale} for status in statuses}
+        return ReadinessStatus("watches", all(status.revision is not None for status in statuses), detail)
+
+    @contextmanager
+    def open_state(self, timeout: float) -> Iterator[OpenedState]:
+        """Yield the state, which nothing else changes or reads meanwhile; wait for it at most `timeout` seconds.
+
+        Raises:
+            AskError: with 429 if others use it for longer; with 503 while namespaces, pods or nodes are not current.
+        """
+        deadline = time.monotonic() + timeout
+        if not self._lock.acquire(timeout=timeout):
+            raise create_busy_error("other asks take all the time", 0.0)
+        try:
+            with self._cache.acquire(max(0.0, deadline - time.monotonic())) as cluster:
+                if cluster is None:
+                    raise create_busy_error("the state is being changed", 0.0)
+                yield self._prepare(cluster)
+        finally:
+            self._lock.release()
+
+    def _prepare(self, cluster: Cluster) -> OpenedState:
+        statuses = [self._informers.get_status(resource) for resource in _REQUIRED]
+        stale = [status for status in statuses if status.stale]
+        if stale or not self._cache.has_pods:
+            names = ", ".join(status.name for status in stale) or kinds.PODS
+            message = f"the {names} of the cluster are not known at present. Ask again in {_RETRY_AFTER_SECONDS} s"
+            detail = "; ".join(status.stale or "" for status in stale)
+            raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, _RETRY_AFTER_SECONDS, detail=detail)
+        state, now = self._informers.state, datetime.now(UTC)
+        state.columns, state.problems = cluster, dict(self._list_problems())
+        self._set_defaults(cluster, state)
+        cluster.now, cluster.devices = now, self._devices.get_index()
+        cluster.devices_problem = state.describe_device_problems()
+        if cluster.devices_problem:
+            cluster.devices = None
+        elif cluster.devices is None:
+            cluster.devices_problem = "they are being read, or one of them cannot be read"
+        age = max(status.age or 0.0 for status in statuses)
+        return OpenedState(state, now - timedelta(seconds=age))
+
+    def _list_problems(self) -> Iterator[tuple[str, kinds.KindProblem]]:
+        """Yield for each resource that is not current why it is not; no text of the API server, which has its names."""
+        for resource in kinds.KINDS_BY_RESOURCE:
+            status = self._informers.get_status(resource)
+            if status.stale:
+                yield resource, kinds.KindProblem(_find_reason(status))
+
+    def _set_defaults(self, cluster: Cluster, state: ClusterState) -> None:
+        """Set what admission gives new pods: the columns of a watched cluster do not have it."""
+        defaults = state.pod_defaults
+        cluster.priority_classes = {
+            record.name: record.content for record in defaults.priority_classes.list_records("")
+        }
+        classes = {record.name: record.content for record in defaults.runtime_classes.list_records("")}
+        cluster.runtime_classes = classes if state.knows(kinds.RUNTIME_CLASSES) else None
+        if self._limit_ranges[0] != defaults.limit_ranges.revision:
+            index = LimitRangeIndex()
+            for namespace in defaults.limit_ranges.list_namespaces():
+                for record in defaults.limit_ranges.list_records(namespace):
+                    index.put_in(namespace, record.name, record.content)
+            self._limit_ranges = defaults.limit_ranges.revision, index
+        cluster.limit_ranges = self._limit_ranges[1] if state.knows(kinds.LIMIT_RANGES) else None
+
+
+def _find_reason(status: InformerStatus) -> kinds.UnknownReason:
+    is_forbidden = status.revision is None and ApiErrorReason.FORBIDDEN in status.restarts
+    return kinds.UnknownReason.FORBIDDEN if is_forbidden else kinds.UnknownReason.STALE

@@ -1,0 +1,108 @@
+"""The Flask application of asks: `POST /v1/ask`, `/healthz`, `/readyz`, and a Status as JSON for every error."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from flask import Flask, Response, request
+
+from tallygate.admission.kinds import ReviewTargets
+from tallygate.answers.answer_json import VisibleNames
+from tallygate.manifests.manifest_objects import Manifest
+from tallygate.server.asking.access import AccessReviewer
+from tallygate.server.asking.ask_error import AskError
+from tallygate.server.asking.ask_request import (
+    MAX_BODY_BYTES,
+    check_access,
+    find_visible_names,
+    list_needed_access,
+    read_objects,
+)
+from tallygate.server.asking.identity import TokenAuthenticator
+from tallygate.server.asking.rate import RateLimit
+from tallygate.server.interfaces import ReadinessCheck
+from tallygate.server.web.admission_middleware import DecisionProgress, RequestLimits
+from tallygate.server.web.flask_app import create_base_app
+from tallygate.server.web.http_errors import HttpError, status_body
+from tallygate.server.web.request_body import BodyError, BodyReader
+from tallygate.server.web.request_log import RequestLog
+
+ASK_PATH: Final = "/v1/ask"
+_DEFAULT_NAMESPACE: Final = "default"
+_BODY_SECONDS: Final = 10.0
+
+
+class AnswersAsks(Protocol):
+    """What answers: `tallygate.server.asking.answerer.Answerer`."""
+
+    def answer(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames) -> bytes:
+        """Return the answer as JSON."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskParts:
+    """The parts of a server of asks.
+
+    Args:
+        authenticator: who asks.
+        reviewer: what he may do.
+        user_limit: how often he may ask.
+        answerer: the answers.
+        get_targets: returns the kinds that are read.
+    """
+
+    authenticator: TokenAuthenticator
+    reviewer: AccessReviewer
+    user_limit: RateLimit
+    answerer: AnswersAsks
+    get_targets: Callable[[], ReviewTargets]
+
+
+def create_ask_app(
+    parts: AskParts, request_log: RequestLog, checks: Sequence[ReadinessCheck], limits: RequestLimits
+) -> Flask:
+    """Return the application; nothing of a request is read before its asker is known.
+
+    It has its `BodyReader` in `extensions["body_reader"]`, and its `DecisionProgress` in
+    `extensions["decision_progress"]`, as a lifecycle needs them.
+    """
+    progress = DecisionProgress(limits.timeout, limits.threads, limits.monotonic)
+    body_reader = BodyReader(min(MAX_BODY_BYTES, limits.max_body_bytes), _BODY_SECONDS)
+    app = create_base_app("ask", checks, request_log, progress.is_alive, has_details=False)
+    app.extensions["body_reader"], app.extensions["decision_progress"] = body_reader, progress
+
+    @app.post(ASK_PATH)
+    def ask() -> Response:
+        asker = parts.authenticator.authenticate(request.headers.get("Authorization"), request.remote_addr or "")
+        parts.user_limit.take(asker.username)
+        body, free = body_reader.read(request.environ, time.monotonic())
+        key = progress.begin()
+        try:
+            namespace = request.args.get("namespace") or _DEFAULT_NAMESPACE
+            manifests = read_objects(body)
+            needed = list_needed_access(manifests, namespace, parts.get_targets())
+            check_access(parts.reviewer, asker, needed)
+            namespaces = dict.fromkeys(access.namespace for access in needed if access.namespace)
+            visible = find_visible_names(parts.reviewer, asker, namespaces)
+            return Response(parts.answerer.answer(manifests, namespace, visible), mimetype="application/json")
+        finally:
+            progress.end(key)
+            if free is not None:
+                free()
+
+    @app.errorhandler(AskError)
+    def send_ask_error(error: AskError) -> Response:
+        if error.detail:
+            request_log.log_error(HttpError(error.status, "ask", error.detail))
+        content = status_body(error.status, error.message)
+        return Response(content, error.status, error.create_headers(), "application/json")
+
+    @app.errorhandler(BodyError)
+    def send_body_error(error: BodyError) -> Response:
+        http_error = error.http_error
+        headers = http_error.create_headers(_BODY_SECONDS)
+        return Response(http_error.body, http_error.code, headers, "application/json")
+
+    return app
