@@ -16,7 +16,8 @@ Object = dict[str, Any]
 class SmallCluster:
     """Objects by the path of their list, paths that are answered with an error, and the paths of all lists so far.
 
-    `stored` has the objects that clients created or replaced, by path; `on_store` is called with each. `patches` are
+    `stored` has the objects that clients created or replaced, by path; `on_store` is called with each. `review` returns
+    the status of a review of a spec. `patches` are
     the paths and bodies of all patches, which are answered with the body.
     """
 
@@ -26,6 +27,7 @@ class SmallCluster:
     stored: dict[str, Object] = field(default_factory=dict)
     patches: list[tuple[str, Object]] = field(default_factory=list)
     on_store: Callable[[Object], object] = lambda _: None
+    review: Callable[[Object], Object] = lambda _: {}
     server: str = ""
     over: Event = field(default_factory=Event)
     _lock: Lock = field(default_factory=Lock)
@@ -94,8 +96,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, content)
 
     def do_POST(self) -> None:
-        """Store a new object."""
+        """Store a new object, or answer a review, which has no name."""
         body = self._read_body()
+        if "metadata" not in json.loads(body):
+            self._send(201, {"status": self.cluster.review(json.loads(body)["spec"])})
+            return
         self._send(201, self.cluster.store(f"{urlsplit(self.path).path}/{json.loads(body)['metadata']['name']}", body))
 
     def do_PUT(self) -> None:

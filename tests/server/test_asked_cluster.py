@@ -72,8 +72,8 @@ def create_objects() -> dict[str, list[dict[str, Any]]]:
 
 
 @contextmanager
-def run_cluster(folder: Path) -> Iterator[tuple[SmallCluster, AskedCluster]]:
-    """Yield a small cluster with two devices, one of them allocated, and its state for asks."""
+def run_objects() -> Iterator[SmallCluster]:
+    """Yield a small cluster with two devices, one of them allocated."""
     with run_small_cluster(**create_objects()) as cluster:
         cluster.objects |= {path: [] for path in EMPTY}
         taken = claim("taken", allocated=["a/d0"], pods=["busy"])
@@ -82,6 +82,13 @@ def run_cluster(folder: Path) -> Iterator[tuple[SmallCluster, AskedCluster]]:
             f"/apis/{RESOURCE}/resourceslices": [store(device_slice("a", ["d0", "d1"]))],
             f"/apis/{RESOURCE}/resourceclaims": [store(taken)],
         }
+        yield cluster
+
+
+@contextmanager
+def run_cluster(folder: Path) -> Iterator[tuple[SmallCluster, AskedCluster]]:
+    """Yield a small cluster, and its state for asks."""
+    with run_objects() as cluster:
         yield cluster, AskedCluster(load_kubeconfig(write_kubeconfig(folder, cluster.server)))
 
 

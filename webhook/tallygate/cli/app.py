@@ -75,6 +75,9 @@ def completion(ctx: click.Context, shell: str) -> None:
         "serve": framework.LazyCommand(
             "tallygate.cli.serve.command", "Answer a cluster's admission reviews.", _OPERATORS
         ),
+        "serve-ask": framework.LazyCommand(
+            "tallygate.cli.serve.ask_command", "Answer what would happen to objects, to those who ask.", _OPERATORS
+        ),
         "doctor": framework.LazyCommand(
             "tallygate.cli.doctor.command", "Check whether the gate works in a cluster, and show fixes.", _OPERATORS
         ),

@@ -1,7 +1,7 @@
 """The command `tallygate serve`: the gate as a server. Its options are the server's table of settings."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,29 @@ from tallygate.server.settings.sources import load_settings
 from tallygate.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
 
 
-def _add_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--config` and an option for each setting. The values stay strings; the settings parse them."""
-    for option in reversed(OPTIONS):
-        command = click.option(
-            option.flag,
-            option.name,
-            metavar=option.value_type.metavar,
-            multiple=option.value_type.is_list,
-            help=_format_help(option),
+def add_settings(options: Sequence[Option]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the decorator that adds `--config` and an option for each of these settings.
+
+    The values stay strings; the settings parse them.
+    """
+
+    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = click.option(
+                option.flag,
+                option.name,
+                metavar=option.value_type.metavar,
+                multiple=option.value_type.is_list,
+                help=_format_help(option),
+            )(command)
+        return click.option(
+            "--config",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help=f"Settings as YAML, JSON or TOML, by the names of the options with _ for -. [{CONFIG_VARIABLE}]",
         )(command)
-    return click.option(
-        "--config",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        help=f"Settings as YAML, JSON or TOML, by the names of the options with _ for -. [{CONFIG_VARIABLE}]",
-    )(command)
+
+    return add_options
 
 
 def _format_help(option: Option) -> str:
@@ -50,7 +57,7 @@ def _format_help(option: Option) -> str:
         ("curl --cacert tls/ca.crt https://localhost:8443/readyz", "is it ready, and which policies are active?"),
     ),
 )
-@_add_settings
+@add_settings(OPTIONS)
 def serve(config: Path | None, **flags: Any) -> None:
     """Serve the gate over TLS until it is stopped (SIGTERM, or Ctrl-C).
 

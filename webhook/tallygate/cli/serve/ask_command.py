@@ -1,0 +1,56 @@
+"""The command `tallygate serve-ask`: answers to those who ask, as a server. Its options are some of the server's."""
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from tallygate.cli.framework import Command
+from tallygate.cli.serve.command import add_settings
+from tallygate.server.lifecycle import exit_process
+from tallygate.server.serve_asks import serve_asks
+from tallygate.server.settings.sources import load_settings
+from tallygate.server.settings.table import OPTIONS
+
+_NAMES: Final = frozenset(
+    {
+        *("policies", "listen", "monitor", "tls_cert", "tls_key", "tls_min_version"),
+        *("cluster", "kubeconfig", "context", "body_timeout", "idle_timeout", "first_request_timeout"),
+        *("connections", "connections_per_address", "threads", "drain_delay", "drain_timeout", "log_level"),
+    }
+)
+
+
+@click.command(
+    "serve-ask",
+    cls=Command,
+    examples=(
+        ("tallygate serve-ask --cluster in-cluster --tls-cert tls.crt --tls-key tls.key", "in a pod of the cluster"),
+        (
+            'curl --cacert ca.crt -H "Authorization: Bearer $TOKEN" --data-binary @job.yaml https://ask:8443/v1/ask',
+            "would this job be accepted, and run?",
+        ),
+    ),
+)
+@add_settings([option for option in OPTIONS if option.name in _NAMES])
+def serve_ask(config: Path | None, **flags: Any) -> None:
+    """Answer over TLS what would happen to objects, without storing them, until it is stopped (SIGTERM, or Ctrl-C).
+
+    POST /v1/ask takes objects as YAML or JSON, and answers as JSON with the findings of rules, caps and quotas, and
+    with the nodes that would run the pods, for the objects in their order, over the live state of the cluster. Nothing
+    is written. Who may create an object may ask about it: the header Authorization has a bearer token of the cluster,
+    for the audience tallygate or the API server's own. Names of pods and nodes are shown to those who may list them;
+    others get their numbers.
+
+    It is a process of its own, which the gate does not need. One ask is about at most 1 MiB, 1,000 objects and 10,000
+    pods. The settings are those of `tallygate serve` that are listed here.
+
+    Needed rights: create on tokenreviews and subjectaccessreviews; list and watch on namespaces, pods, nodes,
+    resourcequotas, limitranges, priorityclasses, runtimeclasses, deviceclasses, resourceclaims, resourceclaimtemplates,
+    resourceslices, devicetaintrules, and nodepools and nodeclaims of Karpenter. Without namespaces, pods and nodes
+    nothing is answered; what depends on others is unknown without them.
+
+    Exit codes: 0 stopped, 1 stopped with unfinished requests, 2 it could not start.
+    """
+    exit_process(serve_asks(load_settings(flags, os.environ, config)))

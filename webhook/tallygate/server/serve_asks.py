@@ -1,0 +1,65 @@
+"""The assembly of a server of asks: a process of its own, with rights to read, and none to write.
+
+It is not the gate's process: its threads would delay reviews, and strangers send what they like to it.
+"""
+
+import gc
+import time
+
+from tallygate.admission.kinds import list_review_targets
+from tallygate.server.asking.access import AccessReviewer
+from tallygate.server.asking.answerer import Answerer
+from tallygate.server.asking.identity import TokenAuthenticator
+from tallygate.server.asking.rate import create_user_limit
+from tallygate.server.controllers.asked_cluster import AskedCluster
+from tallygate.server.controllers.informers import load_client_config
+from tallygate.server.lifecycle import Lifecycle, ServeError
+from tallygate.server.policy_reloader import PolicyReloader
+from tallygate.server.settings.table import Settings
+from tallygate.server.telemetry.json_log import forward_library_logs
+from tallygate.server.telemetry.metrics import Telemetry, start_telemetry
+from tallygate.server.web.ask_app import AskParts, create_ask_app
+
+
+def serve_asks(settings: Settings) -> int:
+    """Answer asks until SIGTERM or SIGINT; return the exit code: 0, or 1 if requests were aborted.
+
+    Call it in the main thread, where signals arrive.
+
+    Raises:
+        tallygate.errors.TallygateError: if the server cannot start; the text says why, and what would help.
+    """
+    if settings.cluster == "none":
+        raise ServeError("asks are answered from a cluster: name it by --cluster")
+    with start_telemetry(settings.log_level) as telemetry:
+        return _run(settings, telemetry)
+
+
+def _run(settings: Settings, telemetry: Telemetry) -> int:
+    client_config = load_client_config(settings)
+    policy_reloader = PolicyReloader(settings.policies, telemetry)
+    asked_cluster = AskedCluster(client_config)
+    get_policies = policy_reloader.store.get_policies
+    parts = AskParts(
+        authenticator=TokenAuthenticator(client_config, time.monotonic),
+        reviewer=AccessReviewer(client_config, time.monotonic),
+        user_limit=create_user_limit(time.monotonic),
+        answerer=Answerer(asked_cluster.open_state, get_policies, time.monotonic),
+        get_targets=lambda: list_review_targets(get_policies()),
+    )
+    lifecycle = Lifecycle(
+        lambda request_log, checks, limits, _: create_ask_app(parts, request_log, checks, limits),
+        settings,
+        telemetry,
+        [policy_reloader.check, asked_cluster.check],
+    )
+    forward_library_logs(telemetry.log)
+    policy_reloader.store.start()
+    asked_cluster.start()
+    gc.collect()
+    gc.freeze()  # as the gate does: all objects of the start stay
+    try:
+        return lifecycle.run()
+    finally:
+        asked_cluster.stop()
+        policy_reloader.store.stop()
