@@ -49,7 +49,7 @@ def complete(words: str, index: int) -> list[str]:
     ("words", "index", "expected"),
     [
         ("tallygate ch", 1, ["check"]),
-        ("tallygate s", 1, ["schema", "serve", "snapshot"]),
+        ("tallygate s", 1, ["schema", "serve", "serve-ask", "snapshot"]),
         ("tallygate --tr", 1, ["--traceback"]),
         ("tallygate certs s", 2, ["show", "status"]),
         ("tallygate explain TG20", 2, [f"TG20{number}" for number in range(1, 10)]),

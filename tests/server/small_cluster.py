@@ -17,8 +17,8 @@ class SmallCluster:
     """Objects by the path of their list, paths that are answered with an error, and the paths of all lists so far.
 
     `stored` has the objects that clients created or replaced, by path; `on_store` is called with each. `review` returns
-    the status of a review of a spec. `patches` are
-    the paths and bodies of all patches, which are answered with the body.
+    the status of a review of a spec. `patches` are the paths and bodies of all patches, which are answered with the
+    body.
     """
 
     objects: dict[str, list[Object]] = field(default_factory=dict)

@@ -120,7 +120,7 @@ def answer_manifests(manifests: Sequence[Manifest], context: AskContext) -> Answ
     progress = _AskProgress(context.check_time)
     in_files = _read_pods(manifests, context, progress)
     with _apply_templates(manifests, context), in_files.apply_claims(context.state.require_columns()):
-        reviewed = review_pods(in_files, _create_review_context(context, progress))
+        reviewed = review_pods(in_files, _create_review_context(manifests, context, progress))
         predictions = _predict_all(reviewed, context, progress)
     targets = list_review_targets(context.policies)
     objects = []
@@ -131,13 +131,14 @@ def answer_manifests(manifests: Sequence[Manifest], context: AskContext) -> Answ
     return Answer(tuple(objects), not_modelled, tuple(progress.remarks), _find_revision(context.state))
 
 
-def _create_review_context(context: AskContext, progress: _AskProgress) -> ReviewContext:
+def _create_review_context(manifests: Iterable[Manifest], context: AskContext, progress: _AskProgress) -> ReviewContext:
     return ReviewContext(
         policies=context.policies,
         state=context.state,
         namespace=context.namespace,
         now=context.now,
         progress=progress,
+        charged_namespaces={manifest.namespace or context.namespace for manifest in manifests},
     )
 
 

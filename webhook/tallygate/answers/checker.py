@@ -8,7 +8,7 @@ The namespaces among the manifests: their labels, and their annotations that set
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -153,7 +153,9 @@ class ObjectReviewer:
         classes = state.device_classes.get_resources_by_class()
         self._policy_set = ActivePolicySet(policies, context.now, classes, state.namespaces.get_limit_annotations())
         self.planned = PlannedState(state, context.count)
-        self._charges = PlannedCharges(self._policy_set, self.planned, context.count_daemon_pods)
+        self._charges = PlannedCharges(
+            self._policy_set, self.planned, context.count_daemon_pods, context.charged_namespaces
+        )
         self._view = ClusterView(namespaces=state.namespaces, find_pod_defaults=state.find_pod_defaults)
         self._rules_alone = ActivePolicySet(
             replace(policies, caps=()), None, NO_CLASSES, limit_annotations.NO_LIMIT_ANNOTATIONS
@@ -275,7 +277,7 @@ class CheckContext:
     `state` has the applied objects (`list_applied_objects`); it `has_source` if it is also that of a snapshot. `now` is
     the time by which overrides of limits end. `check_nodes` stays None if no rule needs the nodes of the
     snapshot. `count_daemon_pods` counts the pods of a DaemonSet by these nodes. `count` is the number of pods of each
-    template, in place of its own.
+    template, in place of its own. With `charged_namespaces`, all objects are in these.
     """
 
     policies: PolicySet
@@ -287,6 +289,7 @@ class CheckContext:
     count_daemon_pods: DaemonPodCounter | None = None
     has_source: bool = False
     count: int | None = None
+    charged_namespaces: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,15 @@ class PlannedCharges:
     """The ledgers of all caps and the used amounts of all quotas, with what earlier objects add to them."""
 
     def __init__(
-        self, policy_set: ActivePolicySet, planned: PlannedState, count_daemon_pods: DaemonPodCounter | None = None
+        self,
+        policy_set: ActivePolicySet,
+        planned: PlannedState,
+        count_daemon_pods: DaemonPodCounter | None = None,
+        charged_namespaces: Collection[str] | None = None,
     ) -> None:
         """Count the pods and claims of the state.
+
+        With `charged_namespaces`, objects of no other one may be charged, and ledgers of others are not counted.
 
         Raises:
             StoredPodError: if a pod is not as an API server would have stored it.
@@ -62,7 +68,7 @@ class PlannedCharges:
         self._planned = planned
         self._quotas = _PlannedQuotas(state)
         self._unknown: dict[LedgerKey, set[str]] = {}
-        self._ledgers = MemoryLedgers(self._count_usage(state, policy_set.caps))
+        self._ledgers = MemoryLedgers(self._count_usage(state, policy_set.caps, charged_namespaces))
         self._attempts = count(1)
         self._view = ClusterView(
             namespaces=state.namespaces,
@@ -176,18 +182,36 @@ class PlannedCharges:
             unknown = self._unknown.get(key, frozenset())
         return msgspec.structs.replace(ledger, resources=cap.counted - cap.list_sources(unknown))
 
-    def _count_usage(self, state: ClusterState, caps: CapIndex) -> dict[LedgerKey, Ledger]:
+    def _count_usage(
+        self, state: ClusterState, caps: CapIndex, charged: Collection[str] | None
+    ) -> dict[LedgerKey, Ledger]:
         """Return the ledgers with the used amounts, and without reservations."""
         used_by_key: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
-        for namespace in sorted({*state.pods.list_namespaces(), *state.claims.list_namespaces()}):
+        counted = None if charged is None else _list_keys(state, caps, charged)
+        namespaces = {*state.pods.list_namespaces(), *state.claims.list_namespaces()}
+        if counted is not None and all(key.namespace for key in counted):  # none is that of several namespaces
+            namespaces &= {key.namespace for key in counted}
+        for namespace in sorted(namespaces):
             for cap in caps.find_matching(namespace, state.namespaces.labels(namespace)).caps:
-                usage, key = state.count_usage(cap, (namespace,), None), get_ledger_key(cap, namespace)
+                key = get_ledger_key(cap, namespace)
+                if counted is not None and key not in counted:
+                    continue
+                usage = state.count_usage(cap, (namespace,), None)
                 for group in usage.invalid:
                     raise _create_quantity_error(cap, group, state.pods.list_pod_names(group, 1))
                 used_by_key[key] = cap, used_by_key.get(key, (cap, NO_AMOUNTS))[1] + usage.used
                 if usage.uncounted:
                     self._unknown.setdefault(key, set()).update(usage.uncounted)
         return {key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()}
+
+
+def _list_keys(state: ClusterState, caps: CapIndex, namespaces: Collection[str]) -> set[LedgerKey]:
+    """Return the ledgers to which objects of these namespaces are charged."""
+    return {
+        get_ledger_key(cap, namespace)
+        for namespace in namespaces
+        for cap in caps.find_matching(namespace, state.namespaces.labels(namespace)).caps
+    }
 
 
 def _create_quantity_error(cap: ActiveCap, pods: GroupUsage, names: Sequence[str]) -> StoredPodError:

@@ -4,7 +4,7 @@ It is the one of `tallygate check`, over the same state: both give one number of
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -77,6 +77,7 @@ class ReviewContext:
         state: the cluster, with columns and with the objects that are applied.
         namespace: the namespace of objects that name none.
         count: the number of the copies of each object, in place of that in the manifests.
+        charged_namespaces: the namespaces of all objects; None if they are not known, so that all ledgers count.
         now: the time by which overrides of limits end.
         progress: the place of messages.
     """
@@ -87,6 +88,7 @@ class ReviewContext:
     now: datetime
     progress: Progress
     count: int | None = None
+    charged_namespaces: Collection[str] | None = None
 
 
 def review_pods(in_files: PodsInFiles, context: ReviewContext) -> ReviewedPods:
@@ -111,6 +113,7 @@ def _check_objects(manifests: Sequence[Manifest], context: ReviewContext) -> tup
         create_daemon_counter(state),
         has_source=True,
         count=context.count,
+        charged_namespaces=context.charged_namespaces,
     )
     checker = ManifestChecker(check_context)
     return tuple(checker.check(manifest) for manifest in context.progress.track("reviewing objects", manifests))

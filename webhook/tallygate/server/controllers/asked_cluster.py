@@ -1,7 +1,7 @@
 """The live state of a cluster for asks: complete, consistent, and for one ask at a time.
 
-Watches apply their events between two asks, so that an ask may change the state and take its changes back. An ask
-holds a lock for as long as it is answered: this belongs in a process of its own, where no gate waits for it.
+Watches apply their events between two asks, so that an ask may change the state and take its changes back. Nothing
+else reads the state meanwhile: this belongs in a process of its own, where no gate waits for it.
 """
 
 import time
