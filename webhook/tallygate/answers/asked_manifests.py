@@ -59,7 +59,7 @@ class AskContext:
         state: the cluster, with columns; nothing else may use it before the answer is complete.
         namespace: the namespace of objects that name none.
         now: the time by which overrides of limits end.
-        check_time: a function that is called before each object, and raises once the answer would be too late.
+        check_time: a function that is called before each object and copy, and raises once the answer is too late.
     """
 
     policies: PolicySet
@@ -187,7 +187,7 @@ def _predict_all(
     cluster = context.state.require_columns()
     shapes = merge_shapes(context.policies.node_shapes, cluster.pools.list_shapes())
     predictions: dict[FindingSubject, list[PredictionDetails]] = {}
-    with open_placement_session(cluster) as session:
+    with open_placement_session(cluster, check_time=context.check_time) as session:
         for pods, rejection in progress.track("", reviewed.pods):
             try:
                 details = predict_admitted(pods, rejection, cluster, session, DEFAULT_SCORING, shapes)

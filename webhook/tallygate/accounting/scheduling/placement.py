@@ -5,7 +5,7 @@ give the number of copies. All other copies are placed one by one on the cluster
 placement evaluates again only the plugins whose result may have changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
@@ -87,11 +87,18 @@ def count_max_copies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> 
 class PlacementSession:
     """Copies of pods that are on a cluster temporarily, on the nodes that `scoring` prefers.
 
-    Sessions that are open on one cluster at a time have different names.
+    Sessions that are open on one cluster at a time have different names. `check_time` is called before each copy, and
+    may raise to end the session.
     """
 
-    def __init__(self, cluster: Cluster, scoring: Scoring = DEFAULT_SCORING, name: str = _COPY) -> None:
-        self._cluster, self._scoring, self._name = cluster, scoring, name
+    def __init__(
+        self,
+        cluster: Cluster,
+        scoring: Scoring = DEFAULT_SCORING,
+        name: str = _COPY,
+        check_time: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._cluster, self._scoring, self._name, self._check_time = cluster, scoring, name, check_time
         self.devices = AssumedDevices(cluster)
         self.placed_pods: list[PodInfo] = []
 
@@ -239,6 +246,7 @@ class PlacementSession:
 
     def assume(self, pod: IncomingPod, node_index: int) -> bool:
         """Put one copy on a node, and return whether the devices there suffice; if not, nothing changes."""
+        self._check_time()
         if not self.devices.take(pod, node_index):
             return False
         copy = PodInfo(
@@ -255,10 +263,13 @@ class PlacementSession:
 
 @contextmanager
 def open_placement_session(
-    cluster: Cluster, scoring: Scoring = DEFAULT_SCORING, name: str = _COPY
+    cluster: Cluster,
+    scoring: Scoring = DEFAULT_SCORING,
+    name: str = _COPY,
+    check_time: Callable[[], None] = lambda: None,
 ) -> Iterator[PlacementSession]:
     """Yield a session and remove every pod that it placed on exit."""
-    session = PlacementSession(cluster, scoring, name)
+    session = PlacementSession(cluster, scoring, name, check_time)
     try:
         yield session
     finally:
