@@ -52,7 +52,7 @@ class TooManyCopiesError(TallygateError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskContext:
-    """What an answer depends on.
+    """The inputs of an answer.
 
     Args:
         policies: the policies that decide.

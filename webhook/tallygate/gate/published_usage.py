@@ -35,7 +35,7 @@ PublishedStatuses = Mapping[UsageKey, PublishedStatus | None]
 
 
 class _Origin(NamedTuple):
-    """What a status was made of: it is the same as long as these are the same objects, and pods were not counted."""
+    """The inputs of a status: it is the same as long as these are the same objects, and pods were not counted."""
 
     cap: ActiveCap
     ledger: Ledger

@@ -50,7 +50,7 @@ class Settings:
         unset_value=(),
     )
     listen: value_types.Address = _create_field(
-        value_types.ADDRESS, "0.0.0.0:8443", "Where the API server reaches the gate, by HTTPS."
+        value_types.ADDRESS, "0.0.0.0:8443", "Where reviews, or the asks of `serve-ask`, are answered by HTTPS."
     )
     monitor: value_types.Address = _create_field(
         value_types.ADDRESS,

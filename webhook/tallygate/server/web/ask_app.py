@@ -34,7 +34,7 @@ _BODY_SECONDS: Final = 10.0
 
 
 class AnswersAsks(Protocol):
-    """What answers: `tallygate.server.asking.answerer.Answerer`."""
+    """A source of answers: `tallygate.server.asking.answerer.Answerer`."""
 
     def answer(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames) -> bytes:
         """Return the answer as JSON."""
