@@ -19,6 +19,7 @@ import msgspec
 from msgspec.inspect import EnumType, Field, StructType, Type
 
 import tallygate
+from tallygate.answers.answer_records import AskAnswer
 from tallygate.cli.scenarios.scenario_document import ScenarioDocument
 from tallygate.device_plugin.device_config import DevicePluginConfig
 from tallygate.policy.kind_definitions import WorkloadKindDocument
@@ -166,6 +167,21 @@ def generate_scenario_schema() -> dict[str, Any]:
     }
 
 
+def generate_answer_schema() -> dict[str, Any]:
+    """Return the schema of an AskAnswer; a reader passes over keys that the schema does not have."""
+    schema: dict[str, Any] = msgspec.json.schema(AskAnswer)
+    for definition in schema["$defs"].values():
+        if "description" in definition:
+            definition["description"] = " ".join(definition["description"].split())
+    return {
+        "$schema": _DIALECT,
+        "$id": "https://tallygate.dev/schemas/ask-answer-v1.json",
+        "$comment": _COMMENT,
+        "title": "tallygate answer to an ask",
+        **schema,
+    }
+
+
 def generate_schema(struct: type[Written]) -> dict[str, Any]:
     """Return the schema of a Struct, with that of each Struct in it in its place."""
     (part,), components = msgspec.json.schema_components((struct,))
@@ -274,6 +290,7 @@ def _format(value: Any, indent: str, taken: int = 0) -> str:
 
 
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
+    "answers/schema.json": generate_answer_schema,
     "policy/schema.json": generate_policy_schema,
     "device_plugin/schema.json": generate_device_schema,
     "cli/scenarios/schema.json": generate_scenario_schema,

@@ -62,8 +62,7 @@ class NodeShape(msgspec.Struct, frozen=True, dict=True):
 
     def __str__(self) -> str:
         """Return the name, the number of nodes that can be added, and the chosen values of labels."""
-        text = self.name if self.most is None else f"{self.name} (at most {self.most} more)"
-        return f"{text} {format_chosen(self.chosen)}" if self.chosen else text
+        return format_shape(self.name, self.most, self.chosen)
 
     def create_node(self, number: int) -> SchedulingNode:
         """Return a new node of the shape; each number gives a node of its own name."""
@@ -89,6 +88,12 @@ class NodeShape(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _amounts(self) -> Mapping[str, int]:
         return parse_allocatable(self.create_node(0))
+
+
+def format_shape(name: str, most: int | None, chosen: Mapping[str, str]) -> str:
+    """Return a shape as text: its name, the number of nodes that can be added, and the chosen values of labels."""
+    text = name if most is None else f"{name} (at most {most} more)"
+    return f"{text} {format_chosen(chosen)}" if chosen else text
 
 
 def format_chosen(labels: Mapping[str, str]) -> str:

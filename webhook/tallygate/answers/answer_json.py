@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from tallygate.accounting.scheduling.device_remedies import find_namespace_of_deleted
 from tallygate.accounting.scheduling.device_shortfalls import hide_holders
+from tallygate.answers.answer_records import HIDDEN_DEVICE, HIDDEN_NODE
 from tallygate.answers.asked_manifests import Answer, ObjectAnswer
 from tallygate.answers.columns import API_VERSION, FINDINGS
 from tallygate.answers.prediction_json import convert_predictions
@@ -23,7 +24,6 @@ from tallygate.cluster.cluster_state import ClusterState
 from tallygate.manifests.findings import Finding, FindingSeverity, count_severities
 
 _CHUNK: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
-_NODE, _DEVICE = "[node]", "[device]"
 _UNKNOWN_LABELS: Final = "affinity: the labels of namespaces are not known"
 _OTHER_CLAIM: Final = "delete a claim of another namespace, which no pod uses"
 
@@ -121,8 +121,8 @@ class _Redactor:
         chunk = match[0].rstrip("._/-")
         end, parts = match[0][len(chunk) :], chunk.split("/")
         if len(parts) > 1 and parts[0] in self._drivers:
-            return f"{_DEVICE}{end}"
-        return "/".join(_NODE if part in self._nodes else part for part in parts) + end
+            return f"{HIDDEN_DEVICE}{end}"
+        return "/".join(HIDDEN_NODE if part in self._nodes else part for part in parts) + end
 
     def _hide_in_texts(self, value: Any) -> Any:
         """Return plain data whose texts have no hidden names."""
@@ -221,13 +221,20 @@ class _Redactor:
     def _redact_remedies(self, remedies: Iterable[Dict]) -> list[Dict]:
         """Return the changes with the number of their nodes; those of hidden claims are one change."""
         nodes_by_change: dict[str, dict[str, None]] = {}
+        changes: dict[str, str] = {}
         for remedy in remedies:
             namespace = find_namespace_of_deleted(remedy["change"])
             is_hidden = namespace is not None and not self._visible.shows(namespace)
             change = _OTHER_CLAIM if is_hidden else self.hide_names(remedy["change"])
             nodes_by_change.setdefault(change, {}).update(dict.fromkeys(remedy["nodes"]))
+            changes.setdefault(change, remedy["changes"])
         return [
-            {"change": change, "nodes": list(nodes) if self._visible.nodes else [], "nodeCount": len(nodes)}
+            {
+                "change": change,
+                "nodes": list(nodes) if self._visible.nodes else [],
+                "nodeCount": len(nodes),
+                "changes": changes[change],
+            }
             for change, nodes in nodes_by_change.items()
         ]
 
@@ -238,7 +245,7 @@ def _keep(value: Any) -> Any:
 
 _PLAIN_KEYS: Final = (
     *("object", "verdict", "copies", "placed", "of", "feasibleNodes", "largest", "suggestions", "scattered"),
-    "scheduler",
+    *("scheduler", "onePerNode", "gates"),
 )
 """What has no names, or those that the asker wrote."""
 _TEXT_KEYS: Final = ("message", "holdReason", "rejected", "newNodes")

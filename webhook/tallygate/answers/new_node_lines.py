@@ -1,15 +1,16 @@
 """Predictions with the new nodes that would help, and new nodes as lines of text, as a table, and as plain data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.node_shape import NodeShape, format_chosen
+from tallygate.accounting.node_shape import NodeShape, format_chosen, format_shape
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.new_nodes import MAX_NEW_NODES, NewNodeCapacity, NewNodeFit, find_new_node_fits
 from tallygate.accounting.scheduling.placement import PlacementSession
 from tallygate.accounting.scheduling.scoring import Scoring
+from tallygate.answers.answer_records import NewNodesRecord
 from tallygate.answers.columns import UNKNOWN, Column, Columns
 from tallygate.answers.pods_to_place import PodsToPlace
 from tallygate.answers.prediction_details import PredictionDetails, predict_pods
@@ -63,42 +64,36 @@ def _add_new_nodes(
     )
 
 
-def format_new_nodes(details: PredictionDetails) -> Iterator[str]:
-    """Yield a line for each shape whose new nodes would help, else for those that may, else why written ones do not."""
-    fits = [node for node in details.new_nodes if node.copies]
-    unknown = [node for node in details.new_nodes if node.unknown]
-    listed = fits or unknown or [node for node in details.new_nodes if not node.shape.is_found]
+def format_new_nodes(new_nodes: Sequence[NewNodesRecord], copies: str) -> Iterator[str]:
+    """Yield a line for each shape whose new nodes would help, else for those that may, else why written ones do not.
+
+    `copies` is the word for several copies, such as `replicas`, empty for a single pod.
+    """
+    fits = [node for node in new_nodes if node.copies]
+    unknown = [node for node in new_nodes if node.unknown]
+    listed = fits or unknown or [node for node in new_nodes if not node.found]
     for fit in listed[:_MAX_SHAPES]:
-        yield _format_fit(fit, details)
+        yield _format_fit(fit, copies)
     if len(listed) > _MAX_SHAPES:
         yield f"{len(listed) - _MAX_SHAPES} more shapes"
 
 
-def _format_fit(fit: NewNodeFit, details: PredictionDetails) -> str:
+def _format_fit(fit: NewNodesRecord, copies: str) -> str:
+    shape = format_shape(fit.shape, fit.most, fit.labels)
     if fit.unknown:
-        return f"unknown on a new node of shape {fit.shape}: {fit.unknown}"
+        return f"unknown on a new node of shape {shape}: {fit.unknown}"
     if not fit.copies:
-        return f"would not fit on a new node of shape {fit.shape}: {'; '.join(fit.reasons)}"
-    nodes = "a new node" if fit.node_count == 1 else f"{fit.node_count} new nodes"
-    cut = f"; more than {MAX_NEW_NODES} new nodes were not tried" if fit.is_cut else ""
-    return f"{_format_copies(fit, details)}would fit on {nodes} of shape {fit.shape}{_format_choices(fit)}{cut}"
+        return f"would not fit on a new node of shape {shape}: {'; '.join(fit.reasons)}"
+    number = f"{fit.copies} of the {fit.of} {copies} without a node " if copies else ""
+    nodes = "a new node" if fit.nodes == 1 else f"{fit.nodes} new nodes"
+    cut = f"; more than {MAX_NEW_NODES} new nodes were not tried" if fit.cut else ""
+    chosen = [(choice.labels, choice.nodes) for choice in fit.choices]
+    choices = f": {_list_choices(chosen)}" if len(chosen) > 1 else ""  # the name of the shape has the only choice
+    return f"{number}would fit on {nodes} of shape {shape}{choices}{cut}"
 
 
-def _format_choices(fit: NewNodeFit) -> str:
-    """Return the words on the number of new nodes with each choice of labels, if there are several choices."""
-    if len(fit.chosen) < 2:  # noqa: PLR2004  # the name of the shape has the only choice
-        return ""
-    return f": {_list_choices(fit)}"
-
-
-def _list_choices(fit: NewNodeFit) -> str:
-    return ", ".join(f"{count} {format_chosen(labels)}" for labels, count in fit.chosen)
-
-
-def _format_copies(fit: NewNodeFit, details: PredictionDetails) -> str:
-    if details.prediction.count == 1:
-        return ""
-    return f"{fit.copies} of the {fit.count} {details.pods.noun} without a node "
+def _list_choices(chosen: Iterable[tuple[Mapping[str, str], int]]) -> str:
+    return ", ".join(f"{count} {format_chosen(labels)}" for labels, count in chosen)
 
 
 def _get_answer(fit: NewNodeFit) -> str:
@@ -125,9 +120,11 @@ FITS = Columns[NewNodeFit](
     Column("MOST", "", lambda fit: fit.shape.most),
     Column("", "choices", lambda fit: [{"labels": dict(labels), "nodes": count} for labels, count in fit.chosen]),
     Column("", "reasons", lambda fit: list(fit.reasons)),
-    Column("REASON", "", lambda fit: fit.unknown or "; ".join(fit.reasons) or _list_choices(fit)),
+    Column("REASON", "", lambda fit: fit.unknown or "; ".join(fit.reasons) or _list_choices(fit.chosen)),
     Column("", "unknown", lambda fit: fit.unknown or None),
     Column("", "cut", lambda fit: fit.is_cut),
+    Column("", "labels", lambda fit: dict(fit.shape.chosen)),
+    Column("", "found", lambda fit: fit.shape.is_found),
 )
 """The new nodes of a prediction."""
 

@@ -51,7 +51,10 @@ def _get_answer(line: NodeLine) -> str:
 def format_reason(line: NodeLine) -> str:
     """Return why the pod does not fit the node: the scheduler's reasons, with shortfalls in numbers."""
     diagnosis = line.diagnosis
-    shortfalls = {shortfall.reason: f"Insufficient {format_shortfall(shortfall)}" for shortfall in diagnosis.shortfalls}
+    shortfalls = {
+        shortfall.reason: f"Insufficient {format_shortfall(shortfall, shortfall.requested)}"
+        for shortfall in diagnosis.shortfalls
+    }
     reasons = [shortfalls.pop(reason, reason) for reason in diagnosis.reasons]
     return "; ".join([*reasons, *(f"also {shortfall}" for shortfall in shortfalls.values())])
 

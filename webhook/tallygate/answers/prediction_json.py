@@ -84,8 +84,13 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
             _eviction_to_dict(eviction) | {"claims": [_claim_to_dict(claim) for claim in eviction.claims]}
             for eviction in details.evictions
         ],
-        "remedies": [{"change": remedy.change, "nodes": list(remedy.nodes)} for remedy in details.remedies],
+        "remedies": [
+            {"change": remedy.change, "nodes": list(remedy.nodes), "changes": remedy.cost.name.lower()}
+            for remedy in details.remedies
+        ],
         "newNodes": list(map(FITS.to_dict, details.new_nodes)),
+        "onePerNode": details.pods.count is None,
+        "gates": [gate.name for gate in (details.pods.pod.spec and details.pods.pod.spec.scheduling_gates) or ()],
     }
     return content | (
         {"nodes": [_diagnosis_to_dict(line.diagnosis) | NODES.to_dict(line) for line in details.node_lines]}
@@ -102,7 +107,7 @@ def _rejection_to_dict(rejection: Rejection | None) -> dict[str, Any] | None:
         {"code": finding.code, "message": finding.message, "field": finding.field, "reporter": finding.reporter}
         for finding in rejection.findings
     ]
-    return {"pods": rejection.count, "reasons": reasons}
+    return {"pods": rejection.count, "reasons": reasons, "happened": rejection.has_happened}
 
 
 def _list_devices(claims_by_copy: Sequence[CopyClaims]) -> Iterator[dict[str, Any]]:
@@ -145,6 +150,7 @@ def _device_shortfall_to_dict(shortfall: DeviceShortfall) -> dict[str, Any]:
         "requests": "all" if shortfall.requested is None else shortfall.requested,
         "missing": shortfall.missing,
         "pools": [_pool_shortfall_to_dict(pool) for pool in shortfall.pools],
+        "causes": list(shortfall.causes),
     }
 
 
@@ -166,6 +172,7 @@ def _amount_in_parts_to_dict(scattered: ScatteredAmount) -> dict[str, Any]:
         "requests": scattered.requested,
         "free": scattered.free,
         "most": scattered.most,
+        "restricted": scattered.is_restricted,
     }
 
 

@@ -70,7 +70,7 @@ def completion(ctx: click.Context, shell: str) -> None:
             "tallygate.cli.compile.command", "Print objects that enforce policies while no gate answers.", _ADMINS
         ),
         "schema": framework.LazyCommand(
-            "tallygate.cli.schema_files", "Print the JSON schema of policies, or of scenarios.", _ADMINS
+            "tallygate.cli.schema_files", "Print the JSON schema of policies, scenarios or answers.", _ADMINS
         ),
         "serve": framework.LazyCommand(
             "tallygate.cli.serve.command", "Answer a cluster's admission reviews.", _OPERATORS

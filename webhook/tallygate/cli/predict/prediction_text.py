@@ -4,7 +4,8 @@ The table of nodes has a row for each node, with bars and colours.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 from rich.console import Group, RenderableType
@@ -14,6 +15,7 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.node_fit import Shortfall
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.answers import columns, node_lines, prediction_json
+from tallygate.answers.answer_records import PredictionRecord, read_prediction
 from tallygate.answers.columns import escape_control
 from tallygate.answers.new_node_lines import FITS as NEW_NODES
 from tallygate.answers.node_lines import FITS, NEVER, NODES, NOT_NOW
@@ -21,6 +23,7 @@ from tallygate.answers.prediction_details import NodeLine, PredictionDetails
 from tallygate.answers.prediction_lines import format_counts, format_details
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import Paragraph, create_table, format_bar
+from tallygate.manifests.findings import FindingSubject
 
 _FEASIBILITY_STYLES = {
     Feasibility.REJECTED: "bold red",
@@ -36,14 +39,16 @@ def print_predictions(
     predictions: Sequence[PredictionDetails], cluster: Cluster, output: str, *, verbose: bool
 ) -> None:
     """Print predictions in an output format, for people with a line for each node if `verbose`."""
-    items = prediction_json.convert_predictions(predictions, cluster)
-    tables.print_list("Prediction", items, output, lambda: _print_texts(predictions, verbose=verbose))
+    items = list(prediction_json.convert_predictions(predictions, cluster))
+    tables.print_list("Prediction", items, output, lambda: _print_texts(predictions, items, verbose=verbose))
 
 
-def _print_texts(predictions: Sequence[PredictionDetails], *, verbose: bool) -> None:
+def _print_texts(
+    predictions: Sequence[PredictionDetails], items: Iterable[Mapping[str, Any]], *, verbose: bool
+) -> None:
     is_terminal = tables.create_console(sys.stdout).is_terminal
-    for details in predictions:
-        tables.print_content(format_prediction(details))
+    for details, record in zip(predictions, map(read_prediction, items), strict=True):
+        tables.print_content(format_prediction(record))
         if verbose and details.node_lines:
             pools = node_lines.list_pool_rows(details.node_lines)
             if is_terminal:
@@ -57,15 +62,15 @@ def _print_texts(predictions: Sequence[PredictionDetails], *, verbose: bool) -> 
             click.echo(NEW_NODES.align(details.new_nodes))
 
 
-def format_prediction(details: PredictionDetails) -> Group:
+def format_prediction(prediction: PredictionRecord) -> Group:
     """Return a prediction with its details beneath it."""
-    feasibility = details.feasibility
+    of, verdict = prediction.object, prediction.verdict
+    subject = FindingSubject(kind=of.kind, namespace=of.namespace, name=of.name)
     heading = Text.assemble(
-        (f"{escape_control(str(details.pods.subject))}: ", "bold"),
-        (feasibility.value, _FEASIBILITY_STYLES[feasibility]),
+        (f"{escape_control(str(subject))}: ", "bold"), (verdict.value, _FEASIBILITY_STYLES[verdict])
     )
-    heading.append(escape_control(format_counts(details)))
-    details_text = (Paragraph(Text(escape_control(line)), 4) for line in format_details(details))
+    heading.append(escape_control(format_counts(prediction)))
+    details_text = (Paragraph(Text(escape_control(line)), 4) for line in format_details(prediction))
     return Group(Paragraph(heading), *details_text)
 
 
