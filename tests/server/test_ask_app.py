@@ -67,7 +67,7 @@ class AskHarness:
             self.opened()
             yield OpenedState(state, datetime(2026, 1, 1, tzinfo=UTC))
 
-        parts = AskParts(
+        self.parts = AskParts(
             authenticator=authenticator,
             reviewer=reviewer,
             user_limit=create_user_limit(self.clock.now),
@@ -75,7 +75,7 @@ class AskHarness:
             get_targets=lambda: REVIEW_TARGETS,
         )
         request_log = RequestLog(self.log.logger, ServerMetrics("1.2.3"))
-        self.app = create_ask_app(parts, request_log, (), RequestLimits())
+        self.app = create_ask_app(self.parts, request_log, (), RequestLimits())
 
     @property
     def client(self) -> FlaskClient:

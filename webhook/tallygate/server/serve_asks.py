@@ -5,6 +5,9 @@ It is not the gate's process: its threads would delay reviews, and strangers sen
 
 import gc
 import time
+from collections.abc import Sequence
+
+from flask import Flask
 
 from tallygate.admission.kinds import list_review_targets
 from tallygate.server.asking.access import AccessReviewer
@@ -13,12 +16,17 @@ from tallygate.server.asking.identity import TokenAuthenticator
 from tallygate.server.asking.rate import create_user_limit
 from tallygate.server.controllers.asked_cluster import AskedCluster
 from tallygate.server.controllers.informers import load_client_config
+from tallygate.server.interfaces import ReadinessCheck
 from tallygate.server.lifecycle import Lifecycle, ServeError
 from tallygate.server.policy_reloader import PolicyReloader
 from tallygate.server.settings.table import Settings
 from tallygate.server.telemetry.json_log import forward_library_logs
 from tallygate.server.telemetry.metrics import Telemetry, start_telemetry
+from tallygate.server.web.admission_middleware import RequestLimits
 from tallygate.server.web.ask_app import AskParts, create_ask_app
+from tallygate.server.web.pages.page_views import add_pages
+from tallygate.server.web.pages.sessions import Sessions, read_keys
+from tallygate.server.web.request_log import RequestLog
 
 
 def serve_asks(settings: Settings) -> int:
@@ -47,8 +55,16 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
         answerer=Answerer(asked_cluster.open_state, get_policies, time.monotonic),
         get_targets=lambda: list_review_targets(get_policies()),
     )
+    sessions = _create_sessions(settings)
+
+    def create_app(
+        request_log: RequestLog, checks: Sequence[ReadinessCheck], limits: RequestLimits, _: object
+    ) -> Flask:
+        app = create_ask_app(parts, request_log, checks, limits)
+        return app if sessions is None else add_pages(app, parts, sessions)
+
     lifecycle = Lifecycle(
-        lambda request_log, checks, limits, _: create_ask_app(parts, request_log, checks, limits),
+        create_app,
         settings,
         telemetry,
         [policy_reloader.check, asked_cluster.check],
@@ -63,3 +79,14 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
     finally:
         asked_cluster.stop()
         policy_reloader.store.stop()
+
+
+def _create_sessions(settings: Settings) -> Sessions | None:
+    """Return the cookies of the pages; None without pages.
+
+    Raises:
+        PageKeyError: if the file of keys cannot be used.
+    """
+    if settings.page != "on":
+        return None
+    return Sessions(read_keys(settings.page_key_file) if settings.page_key_file else (), time.time)

@@ -18,6 +18,7 @@ _NAMES: Final = frozenset(
         *("policies", "listen", "monitor", "tls_cert", "tls_key", "tls_min_version"),
         *("cluster", "kubeconfig", "context", "body_timeout", "idle_timeout", "first_request_timeout"),
         *("connections", "connections_per_address", "threads", "drain_delay", "drain_timeout", "log_level"),
+        *("page", "page_key_file"),
     }
 )
 
@@ -42,6 +43,8 @@ def serve_ask(config: Path | None, **flags: Any) -> None:
     is written. Who may create an object may ask about it: the header Authorization has a bearer token of the cluster,
     for the audience tallygate or the API server's own. Names of pods and nodes are shown to those who may list them;
     others get their numbers.
+
+    With --page on it also serves pages for browsers, under /page/: the same answers, after a sign-in with such a token.
 
     It is a process of its own, which the gate does not need. One ask is about at most 1 MiB, 1,000 objects and 10,000
     pods. The settings are those of `tallygate serve` that are listed here.

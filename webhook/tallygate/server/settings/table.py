@@ -222,6 +222,18 @@ class Settings:
         " their limits and amounts (docs/tasks/see-your-caps.md). It needs a cluster, and the rights of the component "
         "publish-usage.",
     )
+    page: str = _create_field(
+        value_types.create_choice("on", "off"),
+        "off",
+        "Whether `serve-ask` also serves the pages for browsers, under /page/ (docs/operate/page.md).",
+    )
+    page_key_file: Path | None = _create_field(
+        value_types.PATH,
+        "",
+        "Keys for the cookies of the pages, one a line, each 32 bytes in base64: the first one encrypts, each of them "
+        "decrypts. All replicas of `serve-ask` need the same. Without it a key of this process: its users sign in "
+        "again after a restart.",
+    )
     new_caps: str = _create_field(
         value_types.create_choice("admit", "wait"),
         "admit",

@@ -1,7 +1,8 @@
 """The Flask application of asks: `POST /v1/ask`, `/healthz`, `/readyz`, and a Status as JSON for every error."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,7 +20,7 @@ from tallygate.server.asking.ask_request import (
     list_needed_access,
     read_objects,
 )
-from tallygate.server.asking.identity import TokenAuthenticator
+from tallygate.server.asking.identity import Asker, TokenAuthenticator
 from tallygate.server.asking.rate import RateLimit
 from tallygate.server.interfaces import ReadinessCheck
 from tallygate.server.web.admission_middleware import DecisionProgress, RequestLimits
@@ -29,7 +30,9 @@ from tallygate.server.web.request_body import BodyError, BodyReader
 from tallygate.server.web.request_log import RequestLog
 
 ASK_PATH: Final = "/v1/ask"
-_DEFAULT_NAMESPACE: Final = "default"
+DEFAULT_NAMESPACE: Final = "default"
+"""The namespace of objects that name none, where the request names none either."""
+
 _BODY_SECONDS: Final = 10.0
 
 
@@ -77,20 +80,9 @@ def create_ask_app(
     def ask() -> Response:
         asker = parts.authenticator.authenticate(request.headers.get("Authorization"), request.remote_addr or "")
         parts.user_limit.take(asker.username)
-        body, free = body_reader.read(request.environ, time.monotonic())
-        key = progress.begin()
-        try:
-            namespace = request.args.get("namespace") or _DEFAULT_NAMESPACE
-            manifests = read_objects(body)
-            needed = list_needed_access(manifests, namespace, parts.get_targets())
-            check_access(parts.reviewer, asker, needed)
-            namespaces = dict.fromkeys(access.namespace for access in needed if access.namespace)
-            visible = find_visible_names(parts.reviewer, asker, namespaces)
-            return Response(parts.answerer.answer(manifests, namespace, visible), mimetype="application/json")
-        finally:
-            progress.end(key)
-            if free is not None:
-                free()
+        with track_request(app) as body:
+            namespace = request.args.get("namespace") or DEFAULT_NAMESPACE
+            return Response(answer_body(parts, asker, body, namespace), mimetype="application/json")
 
     @app.errorhandler(AskError)
     def send_ask_error(error: AskError) -> Response:
@@ -106,3 +98,36 @@ def create_ask_app(
         return Response(http_error.body, http_error.code, headers, "application/json")
 
     return app
+
+
+@contextmanager
+def track_request(app: Flask) -> Iterator[bytes]:
+    """Yield the body of the current request; `/healthz` and the drain count the request as in progress.
+
+    Raises:
+        BodyError: as `BodyReader.read`.
+    """
+    body_reader: BodyReader = app.extensions["body_reader"]
+    progress: DecisionProgress = app.extensions["decision_progress"]
+    body, free = body_reader.read(request.environ, time.monotonic())
+    key = progress.begin()
+    try:
+        yield body
+    finally:
+        progress.end(key)
+        if free is not None:
+            free()
+
+
+def answer_body(parts: AskParts, asker: Asker, body: bytes, namespace: str) -> bytes:
+    """Return the answer to an ask as JSON; `namespace` is that of objects that name none.
+
+    Raises:
+        AskError: if the body cannot be read, the asker may not ask about its objects, or there is no answer now.
+    """
+    manifests = read_objects(body)
+    needed = list_needed_access(manifests, namespace, parts.get_targets())
+    check_access(parts.reviewer, asker, needed)
+    namespaces = dict.fromkeys(access.namespace for access in needed if access.namespace)
+    visible = find_visible_names(parts.reviewer, asker, namespaces)
+    return parts.answerer.answer(manifests, namespace, visible)

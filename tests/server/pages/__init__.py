@@ -1,0 +1,1 @@
+"""The pages of a server of asks, by Flask's test client."""

@@ -1,0 +1,77 @@
+"""A browser of the pages, as far as a server sees one: its cookies, its headers, and the forms that it sends."""
+
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from io import BytesIO
+from typing import Any
+
+from flask.testing import FlaskClient
+from werkzeug.datastructures import FileStorage
+from werkzeug.test import TestResponse, encode_multipart
+
+from tallygate.server.web.pages.page_views import add_pages
+from tallygate.server.web.pages.sessions import Sessions
+from tests.server.test_ask_app import ANN, AskHarness
+
+ORIGIN = "https://ask.example.com"
+_SAME = {"Sec-Fetch-Site": "same-origin"}
+
+
+class Browser:
+    """A browser with one page of a server of asks open; it sends forms as such a page does.
+
+    `review_clock` is the clock by which the server keeps answers of the API server.
+    """
+
+    def __init__(self, harness: AskHarness, keys: tuple[bytes, ...] = ()) -> None:
+        self.harness = harness
+        self.review_clock = harness.clock
+        self.sessions = Sessions(keys, harness.clock.now)
+        add_pages(harness.app, harness.parts, self.sessions)
+        self.client: FlaskClient = harness.app.test_client()
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> TestResponse:
+        """Open an address; the rate of the user is no subject here."""
+        self.harness.clock.sleep(1.0)
+        return self.client.get(path, base_url=ORIGIN, headers=headers)
+
+    def post(
+        self, path: str, form: Mapping[str, Any] | bytes, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> TestResponse:
+        """Send a form."""
+        self.harness.clock.sleep(1.0)
+        return self.client.post(path, data=form, base_url=ORIGIN, headers=_SAME if headers is None else headers, **more)
+
+    def sign_in(self, token: str = ANN, target: str = "/page/ask") -> TestResponse:
+        """Send the form to sign in."""
+        return self.post("/page/sign-in", {"token": token, "target": target})
+
+    def ask(self, manifest: bytes | str, namespace: str = "team-a", **fields: str) -> TestResponse:
+        """Send the form of an ask: bytes as a file, a text as text."""
+        content: dict[str, Any] = {"manifest": manifest}
+        if isinstance(manifest, bytes):
+            content = {"file": FileStorage(BytesIO(manifest), "job.yaml")}
+        boundary, body = encode_multipart({"namespace": namespace, **content, **fields})
+        return self.post("/page/ask", body, content_type=f"multipart/form-data; boundary={boundary}")
+
+
+class Outline(HTMLParser):
+    """The elements of a page with their attributes, and its text."""
+
+    def __init__(self, response: TestResponse) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(response.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collect an element."""
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        """Collect a text."""
+        self.text += data
+
+    def find(self, tag: str) -> list[dict[str, str | None]]:
+        """Return the attributes of the elements of a name."""
+        return [attributes for name, attributes in self.elements if name == tag]

@@ -1,0 +1,81 @@
+"""Who opens a page, which requests of browsers count, and the headers that bind a page to this server.
+
+A page has no script and loads its style sheet alone, so that a name that got into it as markup could do nothing
+(Content Security Policy Level 3). A form counts only from a page of this server: browsers say so in `Sec-Fetch-Site`
+(Fetch Metadata), older ones by `Origin`.
+"""
+
+import re
+from http import HTTPStatus
+from typing import Final
+
+from flask import Request, Response
+
+from tallygate.server.asking.ask_error import AskError
+from tallygate.server.asking.identity import Asker, TokenAuthenticator
+from tallygate.server.web.pages.sessions import Sessions
+
+PAGE_PATH: Final = "/page"
+
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",  # for browsers that do not know frame-ancestors
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_OWN_PAGE: Final = re.compile(rf"{PAGE_PATH}/[a-z]{{0,20}}(\?namespace=[a-z0-9.-]{{1,253}})?")
+
+
+def add_headers(response: Response) -> None:
+    """Add the headers of every answer under `PAGE_PATH`; nothing keeps one, unless it says otherwise."""
+    for name, value in _HEADERS.items():
+        response.headers[name] = value
+    response.headers.setdefault("Cache-Control", "no-store")
+
+
+def choose_target(text: str) -> str:
+    """Return where a browser goes after it has signed in: a page of this server, else the first one."""
+    return text if _OWN_PAGE.fullmatch(text) else f"{PAGE_PATH}/"
+
+
+def check_origin(request: Request) -> None:
+    """Check that a form was sent by a page of this server.
+
+    A request with a token in its header is not a browser's form. The policy `no-referrer` of our pages makes browsers
+    send `Origin: null` (Fetch, section 3.2), so that `Sec-Fetch-Site` counts where there is one.
+
+    Raises:
+        AskError: with 403 if another site may have made it.
+    """
+    if request.headers.get("Authorization"):
+        return
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin", "")
+    is_own = origin == f"https://{request.host}" if site is None else site == "same-origin"
+    if not is_own:
+        raise AskError(
+            HTTPStatus.FORBIDDEN, "this form was not sent by a page of this server: open the page, and send it again"
+        )
+
+
+def find_authorization(request: Request, sessions: Sessions) -> str | None:
+    """Return the header `Authorization` of a request, or one for the token of its cookie; None without both."""
+    header = request.headers.get("Authorization")
+    if header:
+        return header
+    token = sessions.find_token(request)
+    return None if token is None else f"Bearer {token}"
+
+
+def authenticate(request: Request, sessions: Sessions, authenticator: TokenAuthenticator) -> Asker:
+    """Return the user who opens a page.
+
+    Raises:
+        AskError: as `TokenAuthenticator.authenticate`.
+    """
+    return authenticator.authenticate(find_authorization(request, sessions), request.remote_addr or "")

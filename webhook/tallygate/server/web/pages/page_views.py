@@ -1,0 +1,282 @@
+"""The pages: their addresses, who may open them, and the templates that show their content.
+
+Each page shows the content that its address also answers as JSON (`?o=json`), which the asker's rights have redacted.
+"""
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from flask import Blueprint, Flask, Response, request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from werkzeug.exceptions import HTTPException, NotFound
+
+from tallygate.accounting.amounts import format_amount
+from tallygate.answers.answer_records import AskAnswer
+from tallygate.answers.prediction_lines import format_counts, format_details
+from tallygate.server.asking.ask_error import AskError
+from tallygate.server.asking.identity import Asker
+from tallygate.server.web.ask_app import DEFAULT_NAMESPACE, AskParts, answer_body, track_request
+from tallygate.server.web.http_errors import status_body
+from tallygate.server.web.pages import drawings
+from tallygate.server.web.pages.page_access import (
+    PAGE_PATH,
+    add_headers,
+    authenticate,
+    check_origin,
+    choose_target,
+    find_authorization,
+)
+from tallygate.server.web.pages.page_forms import AskForm, read_ask_form, read_sign_in_form
+from tallygate.server.web.pages.sessions import Sessions
+from tallygate.server.web.request_body import BodyError
+
+_FOLDER: Final = Path(__file__).parent
+_REVALIDATED: Final = "private, no-cache"
+_FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
+_MOST_OBJECTS: Final = 200
+_MOST_NODES: Final = 200
+"""What one page shows of a long answer; its JSON has all."""
+
+_BODY_SECONDS: Final = 0.0  # a browser does not send a form again by itself
+_ACCOUNT_PREFIX: Final = "system:serviceaccount:"  # k8s.io/apiserver pkg/authentication/serviceaccount/util.go, v1.36
+
+_ANSWERS: Final = msgspec.json.Decoder(AskAnswer)
+
+Dict = dict[str, Any]
+
+
+class PageTitle(NamedTuple):
+    """A page of the navigation: its path under `PAGE_PATH`, and its title."""
+
+    path: str
+    title: str
+
+
+PAGES: Final = (PageTitle("ask", "Ask"),)
+"""The pages in the order of the navigation; the first one opens first."""
+
+
+class Pages:
+    """The pages of one server."""
+
+    def __init__(self, app: Flask, parts: AskParts, sessions: Sessions) -> None:
+        self._app = app
+        self._parts = parts
+        self._sessions = sessions
+        self._style = (_FOLDER / "style.css").read_bytes()
+        self._environment = _create_environment(f"{PAGE_PATH}/style.css?v={sha256(self._style).hexdigest()[:16]}")
+
+    def create_blueprint(self) -> Blueprint:
+        """Return the blueprint of all addresses under `PAGE_PATH`, and of `/`."""
+        blueprint = Blueprint("pages", __name__)
+        views: tuple[tuple[str, str, Callable[[], Response]], ...] = (
+            ("GET", "/", self.open_first),
+            ("GET", f"{PAGE_PATH}/", self.open_first),
+            ("GET", f"{PAGE_PATH}/style.css", self.send_style),
+            ("POST", f"{PAGE_PATH}/sign-in", self.sign_in),
+            ("POST", f"{PAGE_PATH}/sign-out", self.sign_out),
+            ("GET", f"{PAGE_PATH}/ask", self.show_ask),
+            ("POST", f"{PAGE_PATH}/ask", self.answer_ask),
+        )
+        for method, path, view in views:
+            blueprint.add_url_rule(path, f"{method} {path}".replace(".", "-"), view, methods=[method])
+        blueprint.add_url_rule(f"{PAGE_PATH}/<path:rest>", "unknown", self.refuse_path)
+        blueprint.register_error_handler(AskError, self.send_error)
+        blueprint.register_error_handler(BodyError, self.send_body_error)
+        blueprint.register_error_handler(HTTPException, self.send_http_error)
+        return blueprint
+
+    def open_first(self) -> Response:
+        """Send the browser to the first page."""
+        return _redirect(f"{PAGE_PATH}/{PAGES[0].path}")
+
+    def send_style(self) -> Response:
+        """Return the style sheet; its address changes with its content."""
+        return Response(self._style, mimetype="text/css", headers={"Cache-Control": _FOR_A_YEAR})
+
+    def refuse_path(self, rest: str) -> Response:
+        """Raise the error 404 for a page that does not exist.
+
+        Raises:
+            NotFound: always.
+        """
+        raise NotFound(f"there is no page {rest[:100]}")
+
+    def sign_in(self) -> Response:
+        """Set the cookie of a token that the API server accepts, and send the browser to the page that it wanted."""
+        check_origin(request)
+        with track_request(self._app) as body:
+            form = read_sign_in_form(body, request.headers.get("Content-Type", ""))
+        authenticator = self._parts.authenticator
+        try:
+            authenticator.authenticate(f"Bearer {form.token}" if form.token else None, request.remote_addr or "")
+            response = _redirect(choose_target(form.target))
+            self._sessions.set_cookie(response, form.token)
+        except AskError as error:
+            return self._ask_for_token(error, form.target)
+        return response
+
+    def sign_out(self) -> Response:
+        """Delete the cookie, and what the browser has kept of the pages."""
+        check_origin(request)
+        response = _redirect(f"{PAGE_PATH}/")
+        self._sessions.delete_cookie(response)
+        response.headers["Clear-Site-Data"] = '"cache"'
+        return response
+
+    def show_ask(self) -> Response:
+        """Show the form of an ask."""
+        asker = self._open()
+        if _wants_json():
+            raise AskError(HTTPStatus.BAD_REQUEST, "an answer is JSON, and this is its form: send objects by POST")
+        namespace = request.args.get("namespace") or _find_own_namespace(asker) or DEFAULT_NAMESPACE
+        return self._show("ask.html", asker, {"form": AskForm("", namespace), "answer": None, "error": None})
+
+    def answer_ask(self) -> Response:
+        """Answer about the objects of a form: as a page with the form, or as the API does."""
+        check_origin(request)
+        asker = self._open()
+        with track_request(self._app) as body:
+            form = read_ask_form(body, request.headers.get("Content-Type", ""))
+            try:
+                content = answer_body(self._parts, asker, form.manifest.encode(), form.namespace or DEFAULT_NAMESPACE)
+            except AskError as error:
+                if form.is_json:
+                    raise
+                return self._show("ask.html", asker, {"form": form, "answer": None, "error": error}, error)
+            if form.is_json:
+                return Response(content, mimetype="application/json")
+            answer = _ANSWERS.decode(content)
+            return self._show("ask.html", asker, {"form": form, "answer": answer, "error": None})
+
+    def send_error(self, error: AskError) -> Response:
+        """Return the page or the Status of an error; without a valid token, the form to sign in."""
+        if _wants_json():
+            body = status_body(error.status, error.message)
+            return Response(body, error.status, error.create_headers(), "application/json")
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            is_expected = find_authorization(request, self._sessions) is None
+            return self._ask_for_token(None if is_expected else error, request.full_path.rstrip("?"))
+        html = self._environment.get_template("error.html").render(self._describe_request(None), error=error)
+        return Response(html, error.status, error.create_headers())
+
+    def send_body_error(self, error: BodyError) -> Response:
+        """Return the page of a body that is not read."""
+        http_error = error.http_error
+        response = self.send_error(AskError(HTTPStatus(http_error.code), http_error.message))
+        response.headers.extend(http_error.create_headers(_BODY_SECONDS))
+        return response
+
+    def send_http_error(self, error: HTTPException) -> Response:
+        """Return the page of an error of HTTP, such as 404."""
+        code = error.code or HTTPStatus.INTERNAL_SERVER_ERROR
+        return self.send_error(AskError(HTTPStatus(code), error.description or error.name))
+
+    def _open(self) -> Asker:
+        """Return the user who opens a page, which counts as one of his asks.
+
+        Raises:
+            AskError: with 401 or 503 if he is not known; with 429 over his rate.
+        """
+        asker = authenticate(request, self._sessions, self._parts.authenticator)
+        self._parts.user_limit.take(asker.username)
+        return asker
+
+    def _show(self, template: str, asker: Asker, content: Mapping[str, Any], error: AskError | None = None) -> Response:
+        """Return a page; one that was opened by GET is sent again only if it has changed."""
+        html = self._environment.get_template(template).render(self._describe_request(asker), **content)
+        response = Response(
+            html, 200 if error is None else error.status, [] if error is None else error.create_headers()
+        )
+        if request.method == "GET" and error is None:
+            response.headers["Cache-Control"] = _REVALIDATED
+            response.headers["Vary"] = "Cookie, Authorization"
+            response.add_etag(weak=True)
+            response.make_conditional(request)
+        return response
+
+    def _ask_for_token(self, error: AskError | None, target: str) -> Response:
+        """Return the form to sign in; a browser does not send our cookie when it comes from another site."""
+        content = {
+            "error": error,
+            "target": choose_target(target),
+            "is_from_elsewhere": request.headers.get("Sec-Fetch-Site") == "cross-site",
+        }
+        html = self._environment.get_template("sign-in.html").render(self._describe_request(None), **content)
+        status = HTTPStatus.UNAUTHORIZED if error is None else error.status
+        response = Response(html, status, [] if error is None else error.create_headers())
+        if status == HTTPStatus.UNAUTHORIZED:
+            self._sessions.delete_cookie(response)
+            response.headers["WWW-Authenticate"] = 'Bearer realm="tallygate"'
+        return response
+
+    def _describe_request(self, asker: Asker | None) -> Dict:
+        """Return what each template needs: the user, None without one, and the pages beside this one."""
+        return {
+            "asker": asker,
+            "pages": PAGES,
+            "current": request.path.removeprefix(f"{PAGE_PATH}/"),
+            "namespace": request.args.get("namespace", ""),
+        }
+
+
+def add_pages(app: Flask, parts: AskParts, sessions: Sessions) -> Flask:
+    """Add the pages to an application of asks, and return it."""
+    app.register_blueprint(Pages(app, parts, sessions).create_blueprint())
+
+    @app.after_request
+    def secure_page(response: Response) -> Response:
+        if request.path == "/" or request.path.startswith(f"{PAGE_PATH}/"):
+            add_headers(response)
+        return response
+
+    return app
+
+
+def _create_environment(style_path: str) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        style_path=style_path,
+        page_path=PAGE_PATH,
+        strip_width=drawings.STRIP_WIDTH,
+        most_objects=_MOST_OBJECTS,
+        most_nodes=_MOST_NODES,
+        **_FUNCTIONS,
+    )
+    return environment
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "format_amount": format_amount,
+    "draw_shortfall": drawings.draw_shortfall,
+    "draw_copies": drawings.draw_copies,
+    "find_mood": drawings.find_mood,
+    "format_counts": format_counts,
+    "format_details": format_details,
+}
+"""What templates call."""
+
+
+def _wants_json() -> bool:
+    return request.args.get("o") == "json"
+
+
+def _redirect(path: str) -> Response:
+    return Response("", HTTPStatus.SEE_OTHER, {"Location": path})
+
+
+def _find_own_namespace(asker: Asker) -> str:
+    """Return the namespace of a ServiceAccount; none for another user."""
+    if not asker.username.startswith(_ACCOUNT_PREFIX):
+        return ""
+    return asker.username.removeprefix(_ACCOUNT_PREFIX).partition(":")[0]
