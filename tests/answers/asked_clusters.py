@@ -16,9 +16,15 @@ from tallygate.cluster.state_builder import StateBuilder
 from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.documents.to_json import to_json
+from tallygate.kube.resource_codec import Replaced
 from tallygate.manifests.manifest_objects import Manifest, list_objects
+from tallygate.objects.scheduling import SchedulingPod
 from tallygate.policy.model import PolicySet
 from tallygate.policy.parse import parse
+from tallygate.state.informers import named_stores
+from tallygate.state.informers.pod_records import PodRecord
+from tallygate.state.informers.pod_templates import PodTemplates
+from tallygate.state.informers.scheduler_cache import SchedulerCache
 from tests.cli.predict import CASES
 
 Object = dict[str, Any]
@@ -52,12 +58,43 @@ class Ask(NamedTuple):
         return answer(self.text, state, visible, self.policies, self.namespace)
 
 
-def build_state(objects: Sequence[Object]) -> ClusterState:
-    """Return the state of these objects, as a snapshot has it."""
+def build_state(objects: Sequence[Object], *, with_templates: bool = False) -> ClusterState:
+    """Return the state of these objects, as a snapshot has it; with the templates of its pods, as a server keeps them.
+
+    The columns of both are the same: `tests.server.test_asked_cluster` has a server's.
+    """
     builder = StateBuilder(with_columns=True)
     for each in objects:
         builder.add(each["kind"], msgspec.Raw(json.dumps(each).encode()))
-    return builder.finish_snapshot("100")
+    state = builder.finish_snapshot("100")
+    if with_templates:
+        state.pod_templates = PodTemplates()
+        state.pod_templates.apply(Replaced(list(_create_records(objects, state)), 100))
+    return state
+
+
+def _create_records(objects: Sequence[Object], state: ClusterState) -> Iterator[PodRecord]:
+    """Yield the records of the pods among these objects, as the watch of a server creates them."""
+    templates = PodTemplates() if state.pod_templates is None else state.pod_templates
+    codec = create_idle_cache().create_pod_codec(state.pods, templates)
+    for each in objects:
+        if each["kind"] == "Pod":
+            meta = {"namespace": "default", "resourceVersion": "1", **each["metadata"]}
+            identity = {"uid": f"{meta['namespace']}/{meta['name']}", **meta}
+            pod = msgspec.json.decode(json.dumps(each | {"metadata": identity}), type=SchedulingPod)
+            yield codec.create_record(pod)
+
+
+def create_idle_cache() -> SchedulerCache:
+    """Return a cache of a scheduler that no watch updates."""
+    stores = named_stores
+    return SchedulerCache(
+        stores.NodeStore(),
+        stores.NamespaceStore(),
+        stores.DeviceClassStore(),
+        stores.NodePoolStore(),
+        stores.NodeClaimStore(),
+    )
 
 
 def read_manifests(text: str) -> list[Manifest]:

@@ -18,7 +18,7 @@ from tallygate.server.asking.identity import TokenAuthenticator
 from tallygate.server.asking.rate import create_user_limit
 from tallygate.server.telemetry.metrics import ServerMetrics
 from tallygate.server.web.admission_middleware import RequestLimits
-from tallygate.server.web.ask_app import ASK_PATH, AskParts, create_ask_app
+from tallygate.server.web.ask_app import ASK_PATH, USAGE_PATH, AskParts, create_ask_app
 from tallygate.server.web.request_log import RequestLog
 from tests.answers.asked_clusters import build_state, read_policies
 from tests.answers.test_answer_json import ASKED, CLUSTER, MARK, NODE_MARK, POLICIES
@@ -59,7 +59,7 @@ class AskHarness:
         self.clock = FakeClock()
         self.opened: Callable[[], object] = lambda: None
         self.log = Log()
-        state = build_state(CLUSTER)
+        state = build_state(CLUSTER, with_templates=True)
         policies = read_policies(POLICIES)
 
         @contextmanager
@@ -81,6 +81,11 @@ class AskHarness:
     def client(self) -> FlaskClient:
         """Flask's test client."""
         return self.app.test_client()
+
+    def show_usage(self, namespace: str = "team-a", token: str = ANN) -> TestResponse:
+        """Ask for the usage of a namespace."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return self.client.get(f"{USAGE_PATH}?namespace={namespace}", headers=headers)
 
     def ask(self, body: bytes | str, token: str = ANN, namespace: str = "team-a") -> TestResponse:
         """Send an ask."""
@@ -167,6 +172,44 @@ def test_what_is_not_answered_is_refused_with_what_would_pass(  # noqa: PLR0913,
     assert (content["kind"], content["status"], content["code"]) == ("Status", "Failure", code)
     assert message in content["message"]
     assert not {MARK, NODE_MARK} & set(content["message"].split())
+
+
+def test_who_may_list_the_pods_of_a_namespace_sees_its_usage_without_names_of_others(harness: AskHarness) -> None:
+    response = harness.show_usage()
+    content = read(response)
+    assert (response.status_code, content["kind"], content["namespace"]) == (200, "AskUsage", "team-a")
+    assert [item["used"] for item in content["items"]] == [6]
+    assert [each["name"] for each in content["holders"][0]["holders"]] == ["own"]
+    text = response.data.decode()
+    assert MARK not in text
+    assert NODE_MARK not in text
+
+
+@pytest.mark.parametrize(
+    ("namespace", "token", "code", "message"),
+    [
+        pytest.param("team-a", "", 401, "the header `Authorization` is missing", id="no token"),
+        pytest.param("team-a", "bob", 401, "does not accept this token", id="another token"),
+        pytest.param("team-b", ANN, 403, "ann may not list pods in namespace team-b, nor create", id="another"),
+        pytest.param("x" * 300, ANN, 403, "ann may not list pods", id="no name of a namespace"),
+        pytest.param("%F0%9F%92%A5%00", ANN, 403, "ann may not list pods", id="no text of a name"),
+        pytest.param("team-c", ANN, 404, "namespace team-c does not exist", id="no namespace"),
+    ],
+)
+def test_usage_that_is_not_shown_is_refused(
+    harness: AskHarness, namespace: str, token: str, code: int, message: str
+) -> None:
+    response = harness.show_usage(namespace, token)
+    assert response.status_code == code, response.data
+    assert message in read(response)["message"]
+
+
+def test_asks_about_usage_count_as_asks(harness: AskHarness) -> None:
+    assert [harness.show_usage().status_code for _ in range(10)] == [200] * 10
+    assert harness.ask(POD).status_code == 429
+    harness.clock.sleep(10)
+    harness.opened = lambda: harness.clock.sleep(11)
+    assert harness.show_usage().status_code == 503
 
 
 def test_one_user_asks_five_times_a_second(harness: AskHarness) -> None:

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from tallygate.accounting.scheduling.device_remedies import find_namespace_of_deleted
@@ -20,6 +20,7 @@ from tallygate.answers.answer_records import HIDDEN_DEVICE, HIDDEN_NODE
 from tallygate.answers.asked_manifests import Answer, ObjectAnswer
 from tallygate.answers.columns import API_VERSION, FINDINGS
 from tallygate.answers.prediction_json import convert_predictions
+from tallygate.answers.usage_report import format_time
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.manifests.findings import Finding, FindingSeverity, count_severities
 
@@ -44,7 +45,7 @@ class VisibleNames:
 
 def convert_answer(answer: Answer, state: ClusterState, as_of: datetime, visible: VisibleNames) -> Dict:
     """Return an answer of this state, as its asker may see it; `as_of` is the time up to which the state is known."""
-    redactor = _Redactor(state, visible)
+    redactor = Redactor(state, visible)
     findings = [finding for each in answer.objects for finding in each.checked.findings]
     verdicts = Counter(details.feasibility.value for each in answer.objects for details in each.predictions)
     severities = count_severities(findings)
@@ -52,7 +53,7 @@ def convert_answer(answer: Answer, state: ClusterState, as_of: datetime, visible
         "apiVersion": API_VERSION,
         "kind": "AskAnswer",
         "revision": None if answer.revision is None else str(answer.revision),
-        "asOf": f"{as_of.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "asOf": format_time(as_of),
         "objects": [_convert_object(each, state, redactor) for each in answer.objects],
         "notModelled": list(answer.not_modelled),
         "remarks": list(map(redactor.hide_names, answer.remarks)),
@@ -64,7 +65,7 @@ def convert_answer(answer: Answer, state: ClusterState, as_of: datetime, visible
     }
 
 
-def _convert_object(answer: ObjectAnswer, state: ClusterState, redactor: "_Redactor") -> Dict:
+def _convert_object(answer: ObjectAnswer, state: ClusterState, redactor: "Redactor") -> Dict:
     checked = answer.checked
     return {
         "object": answer.subject.to_dict(),
@@ -78,7 +79,7 @@ def _convert_object(answer: ObjectAnswer, state: ClusterState, redactor: "_Redac
     }
 
 
-class _Redactor:
+class Redactor:
     """The rules for one asker, over the names of one state."""
 
     def __init__(self, state: ClusterState, visible: VisibleNames) -> None:
@@ -96,7 +97,7 @@ class _Redactor:
             "bindErrors": lambda errors: self._hide_in_texts(self._hide_nodes(errors)),
             "devices": self._hide_devices,
             "unknown": lambda texts: list(map(self._hide_unknown, texts)),
-            "unhealthy": self._merge_unhealthy,
+            "unhealthy": self.merge_unhealthy,
             "nominated": lambda names: list(map(self._show, names)),
             "preempts": lambda eviction: eviction and self._redact_eviction(eviction),
             "evictions": lambda evictions: list(map(self._redact_eviction, evictions)),
@@ -148,7 +149,7 @@ class _Redactor:
     def _show(self, name: str) -> str | None:
         return name if self._visible.nodes else None
 
-    def _merge_unhealthy(self, unhealthy: Sequence[Dict]) -> list[Dict]:
+    def merge_unhealthy(self, unhealthy: Sequence[Dict]) -> list[Dict]:
         """Return the unhealthy devices by node, or their sums by resource."""
         if self._visible.nodes:
             return list(unhealthy)

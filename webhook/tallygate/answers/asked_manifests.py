@@ -128,7 +128,7 @@ def answer_manifests(manifests: Sequence[Manifest], context: AskContext) -> Answ
         subject = create_subject(manifest, context.namespace, targets)
         objects.append(ObjectAnswer(subject, checked, tuple(predictions.pop(subject, ()))))
     not_modelled = tuple(_list_acting(manifests))
-    return Answer(tuple(objects), not_modelled, tuple(progress.remarks), _find_revision(context.state))
+    return Answer(tuple(objects), not_modelled, tuple(progress.remarks), context.state.find_revision())
 
 
 def _create_review_context(manifests: Iterable[Manifest], context: AskContext, progress: _AskProgress) -> ReviewContext:
@@ -208,9 +208,3 @@ def _list_acting(manifests: Iterable[Manifest]) -> Iterator[str]:
     for manifest in manifests:
         if (manifest.group, manifest.kind) in _ACTING or manifest.group == POLICY_GROUP:
             yield f"{manifest.kind} {'/'.join(filter(None, (manifest.namespace, manifest.name)))}"
-
-
-def _find_revision(state: ClusterState) -> int | None:
-    revisions = [store.revision for store in (state.namespaces, state.pods, state.nodes)]
-    known = [revision for revision in revisions if revision is not None]
-    return min(known) if len(known) == len(revisions) else None

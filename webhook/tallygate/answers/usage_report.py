@@ -4,7 +4,7 @@ Ledgers are chosen by cap, by namespace, or all. A line has the surge of its cap
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -18,9 +18,10 @@ from tallygate.accounting.node_fit import UnhealthyDevices, format_unhealthy
 from tallygate.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
 from tallygate.cluster.cap_ledger_list import CapLedgerRecord
 from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.consumers import CountedUsage, describe_uncertain
+from tallygate.cluster.consumers import CountedClaim, CountedUsage, describe_uncertain
 from tallygate.cluster.kinds import NODES
 from tallygate.cluster.resource_usage import ResourceUsage, list_counted, list_resource_usages
+from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.errors import TallygateError
 from tallygate.policy.limit_annotations import find_invalid
 from tallygate.policy.model import NamespaceCap
@@ -31,6 +32,15 @@ from tallygate.state.ports import LedgerKey
 
 class UsageChoiceError(TallygateError):
     """A cap or group that does not exist."""
+
+
+ShowsNames = Callable[[str], bool]
+"""A function that returns whether the names in a namespace are shown; those in all of them for an empty name."""
+
+
+def show_all_names(_: str) -> bool:
+    """Return that all names are shown."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,9 @@ class LedgerChoice:
         cap_names = sorted({cap.definition.name for cap in caps.list_caps()})
         if self.cap is not None and self.cap not in cap_names:
             raise UsageChoiceError(f"there is no cap {self.cap}; the policies have {', '.join(cap_names) or 'none'}")
-        listed = [cap for cap in cluster.list_caps(caps) if self.cap in (None, cap.definition.name)]
+        is_one = self.namespace is not None and self.group is None
+        known = cluster.list_caps_of(caps, self.namespace or "") if is_one else cluster.list_caps(caps)
+        listed = [cap for cap in known if self.cap in (None, cap.definition.name)]
         if self.group is not None:
             self._check_group([cap for cap in listed if cap.group_value is not None])
         for cap in listed:
@@ -133,9 +145,14 @@ class LedgerChoice:
             raise UsageChoiceError(f"no namespace that a cap counts has the group {self.group}; {known}")
 
     def _list_ledgers_of_cap(self, cluster: ClusterState, active_cap: ActiveCap) -> Iterator[ChosenLedger]:
-        for key in cluster.list_keys(active_cap):
+        is_shared = active_cap.definition.shared
+        if is_shared or self.namespace is None:
+            keys = cluster.list_keys(active_cap)
+        else:
+            keys = [get_ledger_key(active_cap, self.namespace)]
+        for key in keys:
             members = cluster.get_membership(active_cap, key).names
-            if self.is_chosen(active_cap.definition.name, key, members):
+            if (is_shared or members) and self.is_chosen(active_cap.definition.name, key, members):
                 ledger, cap = cluster.find_ledger(key), active_cap.choose_limits(key.namespace)
                 yield ChosenLedger(cap if ledger is None else cap.with_former(ledger.mappings), key, members)
 
@@ -204,45 +221,73 @@ class UsageReport:
     is_narrowed: bool = False
 
 
+class LedgerUsage(NamedTuple):
+    """A ledger, and its lines in a report."""
+
+    chosen: ChosenLedger
+    lines: tuple[UsageLine, ...]
+
+
 def compute_usage(cluster: ClusterState, caps: CapIndex, choice: LedgerChoice) -> UsageReport:
     """Return the usage of the chosen caps; without caps, the usage of the stored ledgers.
 
     Raises:
         UsageChoiceError: if the chosen cap does not exist.
     """
+    if caps:
+        return compute_usage_of_caps(cluster, caps, choice)[0]
     notes = list(cluster.ledgers.problems)
-    if not caps:
-        if choice.namespace is not None and any(not key.namespace for key in cluster.ledgers.records):
-            notes.append("shared caps are left out: --policies has their namespaces, a ledger does not")
-        lines = tuple(_list_lines_without_caps(cluster, choice))
-        return replace(_create_report(cluster, lines, notes, (line.name for line in lines)), has_caps=False)
+    if choice.namespace is not None and any(not key.namespace for key in cluster.ledgers.records):
+        notes.append("shared caps are left out: --policies has their namespaces, a ledger does not")
+    lines = tuple(_list_lines_without_caps(cluster, choice))
+    return replace(_create_report(cluster, lines, notes, (line.name for line in lines)), has_caps=False)
+
+
+def compute_usage_of_caps(
+    cluster: ClusterState, caps: CapIndex, choice: LedgerChoice, shows: ShowsNames = show_all_names
+) -> tuple[UsageReport, tuple[LedgerUsage, ...]]:
+    """Return the usage of the chosen caps, all lines and those of each ledger; names are there as far as `shows` says.
+
+    Raises:
+        UsageChoiceError: if the chosen cap does not exist.
+    """
+    chosen_ledgers = list(choice.list_ledgers(cluster, caps))
+    ledgers = tuple(LedgerUsage(each, tuple(_list_lines(cluster, each, shows))) for each in chosen_ledgers)
+    lines = tuple(line for each in ledgers for line in each.lines)
+    notes = list(_list_notes_on_ledgers(cluster, caps, choice, shows))
+    notes += list_ungrouped_namespaces(cluster, caps, choice)
+    notes += list_invalid_annotations(cluster, caps, choice)
+    if not all(line.is_from_ledger for line in lines):
+        notes += cluster.list_unread(caps)
+    notes += list_uncertain_devices(cluster, chosen_ledgers, shows)
+    notes += _list_retry_advice(lines)
+    names = (name for each in chosen_ledgers for name in each.active_cap.definition.list_requested_names())
+    return _create_report(cluster, lines, notes, names), ledgers
+
+
+def _list_notes_on_ledgers(
+    cluster: ClusterState, caps: CapIndex, choice: LedgerChoice, shows: ShowsNames
+) -> Iterator[str]:
+    """Yield the notes on ledgers that are not known or not shown; those with names only if all names are shown."""
+    if shows(""):
+        yield from cluster.ledgers.problems
     if cluster.ledgers.missing_reason:
-        notes.append(
-            f"used amounts are counted from pods, and reserved amounts are unknown: {cluster.ledgers.missing_reason}"
-        )
+        yield f"used amounts are counted from pods, and reserved amounts are unknown: {cluster.ledgers.missing_reason}"
     unknown_caps = sorted({get_cap_name(key.cap) or key.cap for key in cluster.list_unknown_ledgers(caps)})
-    if unknown_caps:
-        notes.append(
+    if unknown_caps and shows(""):
+        yield (
             "ledgers of caps that are missing from these policies, or differ there, are not shown: "
             f"{format_first_names(unknown_caps)}"
         )
     deleted_namespaces = [] if choice.cap or choice.namespace else cluster.list_deleted_namespaces(caps)
     if deleted_namespaces:
-        notes.append(f"ledgers of deleted namespaces are not shown: {format_first_names(deleted_namespaces)}")
+        yield f"ledgers of deleted namespaces are not shown: {format_first_names(deleted_namespaces)}"
+    if choice.namespace:
+        return
     empty_groups = [cap for cap in cluster.list_empty_groups(caps) if choice.cap in (None, cap.definition.name)]
-    if empty_groups and not choice.namespace:
+    if empty_groups:
         names = [f"{cap.definition.name} for {cap.group}" for cap in empty_groups]
-        notes.append(f"ledgers of groups without namespaces are not shown: {format_first_names(names)}")
-    notes += list_ungrouped_namespaces(cluster, caps, choice)
-    notes += list_invalid_annotations(cluster, caps, choice)
-    chosen_ledgers = list(choice.list_ledgers(cluster, caps))
-    lines = tuple(line for chosen in chosen_ledgers for line in _list_lines(cluster, chosen))
-    if not all(line.is_from_ledger for line in lines):
-        notes += cluster.list_unread(caps)
-    notes += list_uncertain_devices(cluster, chosen_ledgers)
-    notes += _list_retry_advice(lines)
-    definitions = [chosen.active_cap.definition for chosen in chosen_ledgers]
-    return _create_report(cluster, lines, notes, (name for cap in definitions for name in cap.list_requested_names()))
+        yield f"ledgers of groups without namespaces are not shown: {format_first_names(names)}"
 
 
 class SortKey(StrEnum):
@@ -344,7 +389,9 @@ def _create_report(
     return UsageReport(lines, (*notes, *list_unknown_health(cluster, resources)), unhealthy)
 
 
-def list_uncertain_devices(cluster: ClusterState, chosen_ledgers: Iterable[ChosenLedger]) -> Iterator[str]:
+def list_uncertain_devices(
+    cluster: ClusterState, chosen_ledgers: Iterable[ChosenLedger], shows: ShowsNames = show_all_names
+) -> Iterator[str]:
     """Yield a note for the devices under each ledger that no slice publishes, or that are undecided."""
     for active_cap, key, members in chosen_ledgers:
         if active_cap.device_meters:
@@ -354,8 +401,17 @@ def list_uncertain_devices(cluster: ClusterState, chosen_ledgers: Iterable[Chose
                 if key.namespace
                 else f" for {active_cap.group}" * bool(active_cap.group)
             )
-            for text in describe_uncertain(active_cap, claims):
+            for text in _describe_uncertain(active_cap, claims, shows):
                 yield f"cap {active_cap.definition.name}{scope}: {text}"
+
+
+def _describe_uncertain(active_cap: ActiveCap, claims: Sequence[CountedClaim], shows: ShowsNames) -> Iterator[str]:
+    """Yield the texts about claims whose names are shown, and the number of the others."""
+    shown = [claim for claim in claims if shows(claim.claim.namespace)]
+    yield from describe_uncertain(active_cap, shown)
+    hidden = sum(not claim.allocated.is_certain and not shows(claim.claim.namespace) for claim in claims)
+    if hidden:
+        yield f"what devices of {hidden} claims of other namespaces count is not certain"
 
 
 def _list_retry_advice(lines: Iterable[UsageLine]) -> list[str]:
@@ -395,7 +451,7 @@ def list_invalid_annotations(cluster: ClusterState, caps: CapIndex, choice: Ledg
                     yield str(invalid)
 
 
-def _list_lines(cluster: ClusterState, chosen: ChosenLedger) -> Iterator[UsageLine]:
+def _list_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) -> Iterator[UsageLine]:
     active_cap, key, members = chosen
     ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
     count = cluster.count_usage(active_cap, members, ledger)
@@ -412,7 +468,7 @@ def _list_lines(cluster: ClusterState, chosen: ChosenLedger) -> Iterator[UsageLi
             terminating=count.terminating.get(usage.name, 0),
             counted_at=ledger_record.counted_at if ledger_record is not None and usage.is_from_ledger else None,
             is_initializing=bool(ledger and ledger.initializer),
-            remarks=tuple(_list_remarks(cluster, chosen, ledger, count, usage.name)),
+            remarks=tuple(_list_remarks(cluster, chosen, ledger, count, usage.name, shows)),
             is_from_ledger=usage.is_from_ledger,
             group=active_cap.group,
             period=usage.period,
@@ -420,8 +476,13 @@ def _list_lines(cluster: ClusterState, chosen: ChosenLedger) -> Iterator[UsageLi
         )
 
 
-def _list_remarks(
-    cluster: ClusterState, chosen: ChosenLedger, ledger: Ledger | None, count: CountedUsage, name: str
+def _list_remarks(  # noqa: PLR0913, PLR0917  # a line, and what it is made of
+    cluster: ClusterState,
+    chosen: ChosenLedger,
+    ledger: Ledger | None,
+    count: CountedUsage,
+    name: str,
+    shows: ShowsNames,
 ) -> Iterator[str]:
     """Yield the remarks on a line."""
     if name in count.uncounted and name not in list_counted(chosen.active_cap, ledger):
@@ -444,12 +505,20 @@ def _list_remarks(
     if name in limits.periods and (limit := limits.describe(name)) != format_amount(name, limits.hard[name]):
         yield f"hard {limit}"
     if count.invalid:
-        names = [
-            f"{group.namespace}/{pod}"
-            for group in count.invalid
-            for pod in cluster.pods.list_pod_names(group, group.pod_count)
-        ]
-        yield f"counted as 0 because of an invalid quantity: {format_first_names(sorted(names))}"
+        yield f"counted as 0 because of an invalid quantity: {_name_invalid(cluster, count, shows)}"
+
+
+def _name_invalid(cluster: ClusterState, count: CountedUsage, shows: ShowsNames) -> str:
+    """Return the names of the pods with an invalid quantity, and the number of those whose names are not shown."""
+    names = [
+        f"{group.namespace}/{pod}"
+        for group in count.invalid
+        if shows(group.namespace)
+        for pod in cluster.pods.list_pod_names(group, group.pod_count)
+    ]
+    hidden = sum(group.pod_count for group in count.invalid if not shows(group.namespace))
+    others = [f"{hidden} pods of other namespaces"] if hidden else []
+    return " and ".join([*([format_first_names(sorted(names))] if names else []), *others])
 
 
 def _list_lines_without_caps(cluster: ClusterState, choice: LedgerChoice) -> Iterator[UsageLine]:

@@ -3,7 +3,7 @@
 A watch, a list, a snapshot or a scenario fills it; readers do not know which of them did.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -40,6 +40,7 @@ from tallygate.state.informers.consumer_columns import StoredConsumer
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
 from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.pod_templates import PodTemplates
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
@@ -59,7 +60,7 @@ class ClusterState:
     `claim_owners` are the claims that templates made, by the UID of their pod. `read_at` is the time of the read, None
     if it is unknown. `limit_records` are the annotations that gates admitted, None if they are unknown. `columns` are
     the nodes and all that scheduling depends on, None unless a builder was asked for them; `pending_pods` are then the
-    pods without a node, by namespace and name.
+    pods without a node, by namespace and name. `pod_templates` are those of all pods, None unless a server keeps them.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class ClusterState:
         self.limit_records: LimitRecords | None = None
         self.columns: Cluster | None = None
         self.pending_pods: dict[tuple[str, str], SchedulingPod] = {}
+        self.pod_templates: PodTemplates | None = None
         self.problems: dict[str, kinds.KindProblem] = {}
         self.creation_times: dict[str, float] = {}
         self.claim_owners: dict[str, list[tuple[str, str]]] = {}
@@ -117,6 +119,12 @@ class ClusterState:
         """Return the columns of a state that was built with them."""
         assert self.columns is not None  # noqa: S101  # a caller that needs them asks for them
         return self.columns
+
+    def find_revision(self) -> int | None:
+        """Return the revision up to which namespaces, pods and nodes are known; None if that of one of them is not."""
+        revisions = [store.revision for store in (self.namespaces, self.pods, self.nodes)]
+        known = [revision for revision in revisions if revision is not None]
+        return min(known) if len(known) == len(revisions) else None
 
     def find_pod_defaults(self, namespace: str) -> PodDefaults:
         """Return the values that new pods of a namespace get, as far as the objects that give them are known."""
@@ -171,8 +179,12 @@ class ClusterState:
     def list_caps(self, caps: CapIndex) -> list[ActiveCap]:
         """Return the caps that may have ledgers, by name: each group of a cap is one."""
         records = self.namespaces.list_records()
-        listed = caps.list_ledger_caps((record.name, record.labels) for record in records)
-        return sorted(listed, key=lambda cap: (cap.definition.name, cap.group_value or ""))
+        return _sort_caps(caps.list_ledger_caps((record.name, record.labels) for record in records))
+
+    def list_caps_of(self, caps: CapIndex, namespace: str) -> list[ActiveCap]:
+        """Return the caps without groups, and the groups that count a namespace, by name."""
+        labels = self.namespaces.labels(namespace)
+        return _sort_caps(caps.list_ledger_caps([] if labels is None else [(namespace, labels)]))
 
     def list_ungrouped(self, cap: ActiveCap) -> list[str]:
         """Return the namespaces that a cap with groups does not count because they lack its label."""
@@ -279,6 +291,10 @@ class ClusterState:
         created = metadata.creation_timestamp if metadata else None
         if created:
             self.creation_times[uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
+
+
+def _sort_caps(caps: Iterable[ActiveCap]) -> list[ActiveCap]:
+    return sorted(caps, key=lambda cap: (cap.definition.name, cap.group_value or ""))
 
 
 _CODECS: Final[Mapping[str, ResourceCodec[Any, Any]]] = {

@@ -10,22 +10,25 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 import click
+from rich.console import RenderableType
+from rich.text import Text
 
 from tallygate.admission.cap_index import CapIndex
 from tallygate.answers import usage_report
 from tallygate.answers.columns import escape_control
-from tallygate.answers.usage_report import format_by_resource, may_count_devices
+from tallygate.answers.usage_columns import LIMITS, LINES, TOTALS, format_notes, format_scope
+from tallygate.answers.usage_report import ExceededLimit, UsageLine, format_by_resource, format_time, may_count_devices
 from tallygate.cli import framework, progress
 from tallygate.cli.completions import complete_cap
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.facts import Unavailable
 from tallygate.cli.doctor.mounted_policies import read_gate_policies
 from tallygate.cli.output import tables
+from tallygate.cli.output.tables import FittedTable, format_bar
 from tallygate.cli.sources.cluster_source import ClusterSource, StateNeeds
 from tallygate.cli.sources.options import load_usable_policies, snapshot_option
 from tallygate.cli.sources.snapshot_file import create_no_namespaces_error, format_snapshot_name
 from tallygate.cli.sources.state_watch import watch_state
-from tallygate.cli.usage import usage_table
 from tallygate.cli.usage.consumers import (
     ResourceConsumers,
     convert_consumers,
@@ -43,6 +46,7 @@ _WITHOUT_POLICIES = (
     "without them soft limits, groups and the namespaces of shared caps are not shown: name their files with --policies"
 )
 _MAX_PERCENT = 9_999
+_STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.HARD: "bold red"}
 _VERIFY_ATTEMPTS = 4
 _VERIFY_INTERVAL_SECONDS = 1.5
 """The pause between attempts. Drift is a difference in every attempt: a gate recounts within 1 to 2 s of a change."""
@@ -94,15 +98,15 @@ def _compute_usage(query: UsageQuery, cluster: ClusterState) -> usage_report.Usa
 def _print_usage(report: usage_report.UsageReport, output: str) -> None:
     others = {"notes": list(report.notes), "unhealthy": [devices.to_dict() for devices in report.unhealthy]}
     if report.totals:
-        others["totals"] = list(map(usage_table.TOTALS.to_dict, report.totals))
-    tables.print_records(usage_table.LINES, "Usage", report.lines, output, lambda: _print_report(report), **others)
+        others["totals"] = list(map(TOTALS.to_dict, report.totals))
+    tables.print_records(LINES, "Usage", report.lines, output, lambda: _print_report(report), **others)
 
 
 def _print_report(report: usage_report.UsageReport) -> None:
     if report.lines:
         _print_lines(report.lines)
         if report.totals:
-            click.echo(f"\n{usage_table.TOTALS.align(report.totals)}")
+            click.echo(f"\n{TOTALS.align(report.totals)}")
     elif report.is_narrowed:
         click.echo("no line is charged as much as --over names", err=True)
     else:
@@ -112,9 +116,41 @@ def _print_report(report: usage_report.UsageReport) -> None:
 
 def _print_lines(lines: Sequence[usage_report.UsageLine]) -> None:
     if tables.create_console(sys.stdout).is_terminal:
-        tables.print_content(usage_table.render_lines(lines))
+        tables.print_content(_render_lines(lines))
     else:
-        click.echo(usage_table.LINES.align(lines))
+        click.echo(LINES.align(lines))
+
+
+def _render_lines(lines: Sequence[UsageLine]) -> RenderableType:
+    """Return one paragraph per ledger, with bars and colours, for terminals; a narrow terminal shows no bars."""
+    rows, titles = [], {}
+    previous: UsageLine | None = None
+    for number, line in enumerate(lines):
+        if previous is None or _get_ledger(previous) != _get_ledger(line):
+            titles[number] = _render_title(line)
+        amounts = [column.format(line) for column in LIMITS]
+        cells = (line.name, *amounts, _format_bar(line), format_notes(line))
+        rows.append([Text(escape_control(cell), _STYLES[line.exceeded_limit]) for cell in cells])
+        previous = line
+    headings = ("RESOURCE", *(column.heading for column in LIMITS), "UTILIZATION", "")
+    return FittedTable(headings, rows, ("UTILIZATION",), titles, indent=2)
+
+
+def _get_ledger(line: UsageLine) -> tuple[str, str, str]:
+    return line.cap, line.group, line.namespace
+
+
+def _render_title(line: UsageLine) -> Text:
+    counted_text = f", counted {format_time(line.counted_at)}" if line.counted_at else ""
+    scope = escape_control(format_scope(line.namespace, line.members, line.group))
+    return Text.assemble((f"{escape_control(line.cap)}  {scope}", "bold"), (counted_text, "dim"))
+
+
+def _format_bar(line: UsageLine) -> str:
+    """Return a bar of the used, reserved and free amounts of the hard limit."""
+    if not line.hard or line.used is None or line.charged is None:
+        return ""
+    return format_bar(line.used, line.charged, line.hard)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from tallygate.accounting.devices.device_meter import DeviceFinder, DeviceMeter
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.answers.columns import Column, Columns, escape_control
+from tallygate.answers.usage_columns import SCOPE, format_scope
 from tallygate.answers.usage_report import ChosenLedger, SurgeUsage, find_surge
 from tallygate.cli.pod_charge import ExplainedAmount, explain_charge
-from tallygate.cli.usage.usage_table import SCOPE, format_scope
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumers import ConsumerAmounts, ConsumerState, CountedClaim, CountedDevices
 from tallygate.objects.devices import ResourceClaim

@@ -26,8 +26,8 @@ from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.answers.columns import Column, Columns
+from tallygate.answers.usage_columns import SCOPE, create_amount
 from tallygate.answers.usage_report import SOURCE_MARK, ChosenLedger
-from tallygate.cli.usage.usage_table import SCOPE, create_amount
 from tallygate.cluster.cap_ledger_list import CapLedgerRecord
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumers import CountedClaim, CountedDevices

@@ -6,12 +6,14 @@ from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from threading import BoundedSemaphore
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from tallygate.answers.answer_json import VisibleNames, convert_answer
 from tallygate.answers.asked_manifests import AskContext, TooManyCopiesError, answer_manifests
+from tallygate.answers.namespace_usage import UsageContext, answer_usage
+from tallygate.answers.namespace_usage_json import convert_usage
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.errors import TallygateError
 from tallygate.manifests.manifest_objects import Manifest
@@ -57,26 +59,55 @@ class Answerer:
             AskError: with 413 for too many pods; with 429 if too many wait, or others take too long; with 503 if it
                 takes too long, or the state is not usable.
         """
+
+        def compute(opened: OpenedState, check_time: Callable[[], None]) -> dict[str, Any]:
+            context = AskContext(
+                policies=self._get_policies(),
+                state=opened.state,
+                namespace=namespace,
+                now=_get_time(opened),
+                check_time=check_time,
+            )
+            answer = answer_manifests(manifests, context)
+            return convert_answer(answer, opened.state, opened.as_of, visible)
+
+        return self._run(compute)
+
+    def answer_usage(self, namespace: str, visible: VisibleNames) -> bytes:
+        """Return the usage of a namespace as JSON.
+
+        Raises:
+            AskError: with 404 if the namespace does not exist; else as for an answer about manifests.
+        """
+
+        def compute(opened: OpenedState, check_time: Callable[[], None]) -> dict[str, Any]:
+            if opened.state.namespaces.find(namespace) is None:
+                raise AskError(HTTPStatus.NOT_FOUND, f"namespace {namespace} does not exist")
+            context = UsageContext(
+                policies=self._get_policies(),
+                state=opened.state,
+                namespace=namespace,
+                now=_get_time(opened),
+                shows=visible.shows,
+                check_time=check_time,
+            )
+            return convert_usage(answer_usage(context), opened.state, opened.as_of, visible)
+
+        return self._run(compute)
+
+    def _run(self, compute: Callable[[OpenedState, Callable[[], None]], dict[str, Any]]) -> bytes:
+        """Return what `compute` returns as JSON, one answer at a time, within the deadline."""
         if not self._places.acquire(blocking=False):
             raise create_busy_error(f"{MAX_WAITING} asks wait", 1.0)
         try:
-            return self._answer(manifests, namespace, visible, self._monotonic() + DEADLINE_SECONDS)
+            return self._compute(compute, self._monotonic() + DEADLINE_SECONDS)
         finally:
             self._places.release()
 
-    def _answer(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames, deadline: float) -> bytes:
-        check_time = partial(self._check_time, deadline)
+    def _compute(self, compute: Callable[[OpenedState, Callable[[], None]], dict[str, Any]], deadline: float) -> bytes:
         try:
             with self._open_state(deadline - self._monotonic()) as opened:
-                context = AskContext(
-                    policies=self._get_policies(),
-                    state=opened.state,
-                    namespace=namespace,
-                    now=opened.state.require_columns().now or opened.as_of,
-                    check_time=check_time,
-                )
-                answer = answer_manifests(manifests, context)
-                content = convert_answer(answer, opened.state, opened.as_of, visible)
+                content = compute(opened, partial(self._check_time, deadline))
         except AskError:
             raise
         except TooManyCopiesError as error:
@@ -91,3 +122,7 @@ class Answerer:
         if self._monotonic() > deadline:
             message = f"the answer takes longer than {DEADLINE_SECONDS:.0f} s: ask about fewer objects or pods"
             raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, _RETRY_AFTER_SECONDS)
+
+
+def _get_time(opened: OpenedState) -> datetime:
+    return opened.state.require_columns().now or opened.as_of

@@ -97,3 +97,20 @@ def find_visible_names(reviewer: AccessReviewer, asker: Asker, namespaces: Itera
         return VisibleNames(nodes=nodes)
     shown = (name for name in namespaces if reviewer.may(asker, ResourceAccess("list", "", kinds.PODS, name)))
     return VisibleNames(frozenset(shown), nodes)
+
+
+def find_visible_names_of_usage(reviewer: AccessReviewer, asker: Asker, namespace: str) -> VisibleNames:
+    """Return which names an asker may see in the usage of a namespace: none if he may create pods there, not list them.
+
+    Raises:
+        AskError: with 403 if he may do neither; with 429 or 503 if the API server cannot be asked now.
+    """
+    visible = find_visible_names(reviewer, asker, (namespace,))
+    create, listed = (ResourceAccess(verb, "", kinds.PODS, namespace) for verb in ("create", "list"))
+    if not visible.shows(namespace) and not reviewer.may(asker, create):
+        message = (
+            f"who may list pods in a namespace, or create them, sees its usage; {asker.username} may not "
+            f"{_describe(listed)}, nor create them"
+        )
+        raise AskError(HTTPStatus.FORBIDDEN, message)
+    return visible

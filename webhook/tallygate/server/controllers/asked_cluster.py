@@ -26,6 +26,7 @@ from tallygate.server.asking.rate import create_busy_error
 from tallygate.server.controllers.informers import FORECAST_RESOURCES, ClusterInformers
 from tallygate.server.interfaces import ReadinessStatus
 from tallygate.state.informers.device_cache import DeviceCache
+from tallygate.state.informers.pod_templates import PodTemplates
 
 _VERSION_TIMEOUT_SECONDS: Final = 2.0
 _RETRY_AFTER_SECONDS: Final = 5
@@ -40,6 +41,7 @@ class AskedCluster:
         self._lock = Lock()
         self._client = ApiClient(client_config)
         state = ClusterState(time.monotonic)
+        state.pod_templates = PodTemplates()
         self._informers = ClusterInformers(client_config, timeouts, state, FORECAST_RESOURCES, self._lock)
         self._cache = self._informers.scheduler_cache
         self._devices = DeviceCache(self._cache, state.devices, state.taint_rules, state.claims, state.claim_templates)

@@ -94,7 +94,7 @@ class ClusterInformers:
             apply = self._guard_events(store.apply)
             return Informer(state.get_codec(resource), client_config, apply, store.__len__, timeouts)
 
-        pods = self.scheduler_cache.create_pod_codec(state.pods)
+        pods = self.scheduler_cache.create_pod_codec(state.pods, state.pod_templates)
         self._informers: dict[str, Informer[Any, Any]] = {
             kinds.NAMESPACES: watch(kinds.NAMESPACES),
             kinds.PODS: Informer(
@@ -114,6 +114,8 @@ class ClusterInformers:
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
         self.state.pods.apply(event)
         self.scheduler_cache.apply(event)
+        if self.state.pod_templates is not None:
+            self.state.pod_templates.apply(event)
 
     def start(self) -> None:
         for informer in self._informers.values():

@@ -1,4 +1,4 @@
-"""The Flask application of asks: `POST /v1/ask`, `/healthz`, `/readyz`, and a Status as JSON for every error."""
+"""The Flask application of asks: `POST /v1/ask`, `GET /v1/usage`, the probes, and a Status as JSON for every error."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +17,7 @@ from tallygate.server.asking.ask_request import (
     MAX_BODY_BYTES,
     check_access,
     find_visible_names,
+    find_visible_names_of_usage,
     list_needed_access,
     read_objects,
 )
@@ -30,6 +31,7 @@ from tallygate.server.web.request_body import BodyError, BodyReader
 from tallygate.server.web.request_log import RequestLog
 
 ASK_PATH: Final = "/v1/ask"
+USAGE_PATH: Final = "/v1/usage"
 DEFAULT_NAMESPACE: Final = "default"
 """The namespace of objects that name none, where the request names none either."""
 
@@ -41,6 +43,10 @@ class AnswersAsks(Protocol):
 
     def answer(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames) -> bytes:
         """Return the answer as JSON."""
+        ...
+
+    def answer_usage(self, namespace: str, visible: VisibleNames) -> bytes:
+        """Return the usage of a namespace as JSON."""
         ...
 
 
@@ -83,6 +89,15 @@ def create_ask_app(
         with track_request(app) as body:
             namespace = request.args.get("namespace") or DEFAULT_NAMESPACE
             return Response(answer_body(parts, asker, body, namespace), mimetype="application/json")
+
+    @app.get(USAGE_PATH)
+    def show_usage() -> Response:
+        asker = parts.authenticator.authenticate(request.headers.get("Authorization"), request.remote_addr or "")
+        parts.user_limit.take(asker.username)
+        with track_request(app):
+            namespace = request.args.get("namespace") or DEFAULT_NAMESPACE
+            visible = find_visible_names_of_usage(parts.reviewer, asker, namespace)
+            return Response(parts.answerer.answer_usage(namespace, visible), mimetype="application/json")
 
     @app.errorhandler(AskError)
     def send_ask_error(error: AskError) -> Response:

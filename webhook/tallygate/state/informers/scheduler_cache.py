@@ -20,6 +20,7 @@ from tallygate.objects.scheduling import SchedulingPod
 from tallygate.state.informers import named_stores
 from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.pod_templates import PodTemplates, StoredTemplate
 
 T = TypeVar("T")
 R = TypeVar("R", bound=named_stores.ComparableRecord)
@@ -30,9 +31,13 @@ _BATCH_SIZE = 200  # pods per acquisition of the lock: other threads wait for on
 
 
 class SchedulingPodRecord(PodRecord, frozen=True, gc=False):
-    """A pod and its `pod_info` for its node; None if it has ended, or has no node and no nominated node."""
+    """A pod and its `pod_info` for its node; None if it has ended, or has no node and no nominated node.
+
+    `stored_template` is what a state that keeps templates has of the pod.
+    """
 
     pod_info: PodInfo | None = None
+    stored_template: StoredTemplate | None = None
 
 
 class SchedulerCache:
@@ -66,13 +71,15 @@ class SchedulerCache:
         """Select the rules of the scheduler of this version. Call it before any pod is put in."""
         self._cluster.set_version(git_version)
 
-    def create_pod_codec(self, pod_store: PodStore) -> ResourceCodec[SchedulingPod, PodRecord]:
-        """Create the codec of pods, with the record of `pod_store` and the pod info for nodes."""
+    def create_pod_codec(
+        self, pod_store: PodStore, templates: PodTemplates | None = None
+    ) -> ResourceCodec[SchedulingPod, PodRecord]:
+        """Create the codec of pods, with the record of `pod_store`, the pod info for nodes, and that of `templates`."""
         return ResourceCodec(
             pod_store.codec.name,
             pod_store.codec.path,
             SchedulingPod,
-            lambda pod: self._create_record(pod_store.codec.create_record(pod), pod),
+            lambda pod: self._create_record(pod_store.codec.create_record(pod), pod, templates),
         )
 
     @contextmanager
@@ -108,7 +115,8 @@ class SchedulerCache:
             elif isinstance(event, Deleted):
                 self._cluster.remove_pod(event.item.uid)
 
-    def _create_record(self, record: PodRecord, pod: SchedulingPod) -> PodRecord:
+    def _create_record(self, record: PodRecord, pod: SchedulingPod, templates: PodTemplates | None) -> PodRecord:
+        pod = _drop_oversized_fields(pod)
         pod_info = self._create_pod_info(pod)
         uid, name = (record.uid, record.name) if pod_info is None else (pod_info.uid, pod_info.name)
         return SchedulingPodRecord(
@@ -122,11 +130,11 @@ class SchedulerCache:
             record.group,
             record.claim_name,
             pod_info,
+            templates.create(pod) if templates is not None else None,
         )
 
     def _create_pod_info(self, pod: SchedulingPod) -> PodInfo | None:
         """Return the pod info; the stored one if it is equal, so that a later list does not take its memory twice."""
-        pod = _drop_oversized_fields(pod)
         with self._lock:
             try:
                 pod_info = create_pod_info(pod, self._cluster.groups)

@@ -1,38 +1,12 @@
-"""The columns of the usage report, and its table for terminals."""
+"""The columns of the usage of caps: the one definition of their table, their JSON and their YAML."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from tallygate.accounting.amounts import format_amount, is_milli
-from tallygate.answers.columns import UNKNOWN, Column, Columns, escape_control
+from tallygate.answers.columns import UNKNOWN, Column, Columns
 from tallygate.answers.usage_report import ExceededLimit, SurgeUsage, UsageLine, UsageTotal, format_time
-from tallygate.cli.output.tables import FittedTable, format_bar
-
-_STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.HARD: "bold red"}
-
-
-def render_lines(lines: Sequence[UsageLine]) -> RenderableType:
-    """Return one paragraph per ledger, with bars and colours, for terminals; a narrow terminal shows no bars."""
-    rows, titles = [], {}
-    previous: UsageLine | None = None
-    for number, line in enumerate(lines):
-        if previous is None or _get_ledger(previous) != _get_ledger(line):
-            titles[number] = _render_title(line)
-        amounts = [column.format(line) for column in _LIMITS]
-        cells = (line.name, *amounts, _format_bar(line), _format_notes(line))
-        rows.append([Text(escape_control(cell), _STYLES[line.exceeded_limit]) for cell in cells])
-        previous = line
-    headings = ("RESOURCE", *(column.heading for column in _LIMITS), "UTILIZATION", "")
-    return FittedTable(headings, rows, ("UTILIZATION",), titles, indent=2)
-
-
-def _get_ledger(line: UsageLine) -> tuple[str, str, str]:
-    return line.cap, line.group, line.namespace
 
 
 def format_scope(namespace: str, members: int | None, group: str = "") -> str:
@@ -43,13 +17,8 @@ def format_scope(namespace: str, members: int | None, group: str = "") -> str:
     return scope if members is None else f"{scope}, {members} namespace{'s' * (members != 1)}"
 
 
-def _render_title(line: UsageLine) -> Text:
-    counted_text = f", counted {format_time(line.counted_at)}" if line.counted_at else ""
-    scope = escape_control(format_scope(line.namespace, line.members, line.group))
-    return Text.assemble((f"{escape_control(line.cap)}  {scope}", "bold"), (counted_text, "dim"))
-
-
-def _format_notes(line: UsageLine) -> str:
+def format_notes(line: UsageLine) -> str:
+    """Return the remarks on a line, what exceeds a limit, a surge, and what is terminating, as one text."""
     notes = list(line.remarks)
     if line.exceeded_limit is not ExceededLimit.NONE:
         limit = (line.hard if line.exceeded_limit is ExceededLimit.HARD else line.soft) or 0
@@ -59,13 +28,6 @@ def _format_notes(line: UsageLine) -> str:
     if line.terminating:
         notes.append(f"{format_amount(line.name, line.terminating)} of them terminating")
     return "; ".join(notes)
-
-
-def _format_bar(line: UsageLine) -> str:
-    """Return a bar of the used, reserved and free amounts of the hard limit."""
-    if not line.hard or line.used is None or line.charged is None:
-        return ""
-    return format_bar(line.used, line.charged, line.hard)
 
 
 def _convert_surge(surge: SurgeUsage) -> dict[str, Any]:
@@ -104,7 +66,7 @@ def create_amount(heading: str, key: str, attribute: str = "") -> Column[Any]:
     return Column(heading, key, get, format_value)
 
 
-_HARD, _SOFT, _USED, _RESERVED, _FREE = _LIMITS = tuple(
+LIMITS = _HARD, _SOFT, _USED, _RESERVED, _FREE = tuple(
     create_amount(key.upper(), key) for key in ("hard", "soft", "used", "reserved", "free")
 )
 LINES = Columns[UsageLine](
@@ -123,7 +85,7 @@ LINES = Columns[UsageLine](
     Column("", "initializing", attrgetter("is_initializing")),
     Column("", "surge", lambda line: None if line.surge is None else _convert_surge(line.surge)),
     Column("", "remarks", lambda line: list(line.remarks)),
-    Column("NOTE", "", _format_notes),
+    Column("NOTE", "", format_notes),
 )
 TOTALS = Columns[UsageTotal](
     Column("TOTAL", "cap"),

@@ -1,0 +1,187 @@
+"""The usage of a namespace: its caps, its holders, what may still start, what waits, and no name of others."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tallygate.answers.answer_json import VisibleNames
+from tallygate.answers.namespace_usage import UsageContext, answer_usage
+from tallygate.answers.namespace_usage_json import convert_usage
+from tests.accounting.scheduling.clusters import node
+from tests.answers.asked_clusters import ALL_NAMES, NO_NAMES, NOW, Object, build_state, read_policies
+from tests.answers.test_answer_json import CLUSTER, MARK, NODE_MARK, create_stored_pod, other
+
+GPU = "nvidia.com/gpu"
+OWN = VisibleNames(frozenset({"team-a"}), nodes=False)
+CAPS = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: shared-gpus}
+spec: {namespaces: {include: ["*"]}, shared: true, hard: {nvidia.com/gpu: 16}, soft: {nvidia.com/gpu: 8}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: own-pods}
+spec: {namespaces: {include: ["*"]}, hard: {pods: 5}}
+"""
+
+
+def show_usage(cluster: Sequence[Object], visible: VisibleNames = ALL_NAMES, policies: str = CAPS) -> dict[str, Any]:
+    """Return the usage of team-a as JSON."""
+    state = build_state(cluster, with_templates=True)
+    context = UsageContext(
+        policies=read_policies(policies), state=state, namespace="team-a", now=NOW, shows=visible.shows
+    )
+    content: dict[str, Any] = json.loads(json.dumps(convert_usage(answer_usage(context), state, NOW, visible)))
+    return content
+
+
+def create_pod(name: str, gpus: int, where: str | None = None, **spec: Any) -> Object:
+    """Return a pod of team-a, on a node if one is named, as an API server stores it."""
+    container = {"name": "main", "image": "x", "resources": {"requests": {GPU: str(gpus), "cpu": "1"}}}
+    placed = {} if where is None else {"nodeName": where}
+    meta = {"name": name, "namespace": "team-a"}
+    return {"kind": "Pod", "metadata": meta, "spec": {"priority": 0, "containers": [container], **placed, **spec}}
+
+
+def create_cluster(*objects: Object, gpus: int = 8) -> list[Object]:
+    """Return the namespace, two nodes, and these objects."""
+    nodes = [node(name, cpu="64", memory="64Gi", **{"nvidia.com_gpu": str(gpus)}) | {"kind": "Node"} for name in "ab"]
+    return [*nodes, {"kind": "Namespace", "metadata": {"name": "team-a"}}, *objects]
+
+
+def test_the_lines_are_those_of_the_command() -> None:
+    items = show_usage(CLUSTER)["items"]
+    found = {
+        (item["cap"], item["resource"]): (item["hard"], item["soft"], item["used"], item["free"]) for item in items
+    }
+    assert found == {("shared-gpus", GPU): (16, 8, 6, 10), ("own-pods", "pods"): (5, None, 1, 4)}
+
+
+def test_the_holders_have_names_and_others_are_sums() -> None:
+    shared = next(each for each in show_usage(CLUSTER, OWN)["holders"] if each["cap"] == "shared-gpus")
+    (own,) = shared["holders"]
+    assert (own["kind"], own["name"], own["amounts"]) == ("pod", "own", {GPU: 1})
+    assert (shared["others"], shared["more"], shared["byNamespace"]) == ({GPU: 5}, 0, None)
+
+
+def test_who_may_list_all_pods_sees_what_each_namespace_uses() -> None:
+    shared = next(each for each in show_usage(CLUSTER)["holders"] if each["cap"] == "shared-gpus")
+    assert shared["byNamespace"] == [{"namespace": other("team-b"), "amounts": {GPU: 5}}]
+
+
+def test_a_pod_names_its_workload() -> None:
+    pod = create_pod("run-x7", 2, "a")
+    pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "run", "uid": "u", "controller": True}]
+    usage = show_usage(create_cluster(pod))
+    assert usage["holders"][1]["holders"][0]["workload"] == "Job run"
+    assert usage["startable"][0]["workloads"] == ["Job run"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "gpus", "copies", "limited_by"),
+    [
+        pytest.param([create_pod("p", 1, "a")], 8, 4, ("cap", "own-pods"), id="a cap of pods"),
+        pytest.param([create_pod("p", 4, "a")], 16, 3, ("cap", "shared-gpus"), id="a cap of devices"),
+        pytest.param([create_pod("p", 3, "a")], 4, 1, ("nodes", None), id="nodes"),
+        pytest.param(
+            [create_pod("p", 1, "a", tolerations=[{"operator": "Exists"}], nodeSelector={"disk": "ssd"})],
+            *(8, 0, ("nodes", None)),
+            id="a node selector",
+        ),
+        pytest.param(
+            [
+                create_pod("p", 1, "a"),
+                {
+                    "kind": "ResourceQuota",
+                    "metadata": {"name": "small", "namespace": "team-a"},
+                    "spec": {"hard": {"requests.nvidia.com/gpu": "3"}},
+                    "status": {"hard": {"requests.nvidia.com/gpu": "3"}, "used": {"requests.nvidia.com/gpu": "1"}},
+                },
+            ],
+            *(8, 2, ("quota", "small")),
+            id="a quota",
+        ),
+    ],
+)
+def test_as_many_more_pods_may_start_as_the_tightest_limit_has_room_for(
+    objects: list[Object], gpus: int, copies: int, limited_by: tuple[str, str | None]
+) -> None:
+    (shape,) = show_usage(create_cluster(*objects, gpus=gpus))["startable"]
+    tightest = min(shape["limits"], key=lambda limit: limit["copies"])
+    assert (shape["copies"], (tightest["by"], tightest["name"])) == (copies, limited_by)
+
+
+def test_pods_that_differ_in_names_alone_are_one_shape() -> None:
+    volumes = [{"name": "token-x", "projected": {}}], [{"name": "token-y", "projected": {}}]
+    pods = [create_pod(f"p-{number}", 1, "a", volumes=each) for number, each in enumerate(volumes)]
+    for number, pod in enumerate(pods):
+        pod["metadata"]["labels"] = {"app": "x", "apps.kubernetes.io/pod-index": str(number)}
+    startable = show_usage(create_cluster(*pods, create_pod("large", 2, "b")))["startable"]
+    assert [(shape["pods"], shape["requests"][GPU]) for shape in startable] == [(2, 1), (1, 2)]
+
+
+def test_where_further_pods_would_run_is_not_known_for_volumes_that_are_not_known() -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    (shape,) = show_usage(create_cluster(create_pod("p", 1, "a", volumes=volumes)))["startable"]
+    assert (shape["copies"], [limit["by"] for limit in shape["limits"]]) == (4, ["cap", "cap"])
+    assert "volume" in shape["unknown"][0]
+
+
+def test_pods_that_keep_apart_are_placed_one_by_one() -> None:
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    pod = create_pod("p", 1, "a", affinity=affinity)
+    pod["metadata"]["labels"] = {"app": "x"}
+    cluster = create_cluster(pod)
+    for each in cluster[:2]:
+        each["metadata"]["labels"] = {"kubernetes.io/hostname": each["metadata"]["name"]}
+    (shape,) = show_usage(cluster)["startable"]
+    assert shape["copies"] == 1
+    assert show_usage(cluster) == show_usage(cluster)
+
+
+def test_a_pod_that_waits_has_one_sentence() -> None:
+    waiting = show_usage(
+        create_cluster(create_pod("p", 5, "a"), *(create_pod(f"w-{number}", 6) for number in range(3)))
+    )
+    fits, waits = waiting["waiting"]
+    assert (fits["pods"], fits["verdict"]) == (1, "fits now")
+    assert "kube-scheduler" in fits["sentence"]
+    assert (waits["pods"], waits["names"], waits["verdict"]) == (2, ["w-1", "w-2"], "not now")
+    assert "2 Insufficient nvidia.com/gpu" in waits["sentence"]
+
+
+def test_more_waiting_pods_than_are_predicted_are_counted() -> None:
+    pods = [create_pod(f"w-{number}", 9, nodeSelector={"n": str(number)}) for number in range(60)]
+    waiting = show_usage(create_cluster(*pods))["waiting"]
+    assert sum(each["pods"] for each in waiting) == 60
+    assert (waiting[-1]["pods"], waiting[-1]["verdict"]) == (10, None)
+
+
+def test_who_may_not_list_the_pods_sees_numbers_alone() -> None:
+    usage = show_usage(CLUSTER, NO_NAMES)
+    assert (usage["holders"], usage["startable"], usage["waiting"]) == (None, None, None)
+    assert usage["items"] == show_usage(CLUSTER)["items"]
+
+
+def create_large_cluster() -> list[Object]:
+    """Return a cluster with names of others in all that usage reads."""
+    waits = create_stored_pod(other("waits"), other("team-b"), "", {GPU: "9"})
+    own = create_pod("waits", 4) | {"metadata": {"name": "waits", "namespace": "team-a", "labels": {"app": "own"}}}
+    return [*CLUSTER, waits, own]
+
+
+@pytest.mark.parametrize("visible", [OWN, NO_NAMES])
+def test_no_name_of_another_namespace_or_of_a_node_is_in_a_usage(visible: VisibleNames) -> None:
+    text = json.dumps(show_usage(create_large_cluster(), visible))
+    assert MARK not in text
+    assert NODE_MARK not in text
+
+
+def test_the_marks_are_in_the_usage_for_someone_with_all_rights() -> None:
+    text = json.dumps(show_usage(create_large_cluster()))
+    assert MARK in text
+    assert NODE_MARK in text
