@@ -5,7 +5,7 @@ The conditions are evaluated by this project's own CEL, which has no `format`: t
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from tallygate.accounting.cel.loops import Run, Step
 from tallygate.accounting.cel.runtime_values import CelMap
 from tallygate.accounting.cel.type_checker import check_types
 from tallygate.accounting.selectors import parse_selector
-from tallygate.admission.webhook_configuration import POLICY_CONDITIONS
+from tallygate.admission.webhook_configuration import is_policy_condition
 from tallygate.objects.admission_registration import WebhookConfiguration, WebhookRule
 from tallygate.objects.meta import LabelSelector
 
@@ -86,8 +86,14 @@ def list_asked(configuration: WebhookConfiguration, request: Mapping[str, Any]) 
     """Yield the webhooks with a rule for the kind and operation of a request, in a namespace or outside."""
     for webhook in configuration.webhooks:
         if any(_is_rule_for(rule, request) for rule in webhook.rules):
-            conditions = [each.expression for each in webhook.match_conditions if each.name in POLICY_CONDITIONS]
-            yield AskedWebhook(msgspec.to_builtins(webhook.namespace_selector), conditions)
+            conditions = msgspec.to_builtins(webhook.match_conditions)
+            yield AskedWebhook(msgspec.to_builtins(webhook.namespace_selector), list_policy_conditions(conditions))
+
+
+def list_policy_conditions(conditions: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the match conditions of the policies, without the webhook's own that is joined to one of them."""
+    found = [condition["expression"] for condition in conditions if is_policy_condition(condition["name"])]
+    return [expression.rpartition(" &&\n")[2] for expression in found]
 
 
 def _is_rule_for(rule: WebhookRule, request: Mapping[str, Any]) -> bool:

@@ -10,9 +10,16 @@ import pytest
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
 from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.request import AdmissionRequest
-from tallygate.admission.webhook_configuration import ServiceTarget, UrlTarget
+from tallygate.admission.webhook_configuration import (
+    ServiceTarget,
+    UrlTarget,
+    create_webhook_configurations,
+    list_own_conditions,
+    widen_webhooks,
+)
 from tallygate.policy.model import PolicySet
 from tests.admission.case import parse_policies
+from tests.admission.conditions import list_policy_conditions
 from tests.admission.plain_configurations import create_plain_configurations
 
 SERVICE = ServiceTarget("gates", "gate", 8443)
@@ -282,7 +289,7 @@ def list_conditions(configuration: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_webhooks_have_the_conditions_of_the_policies() -> None:
-    """Expect a condition of its own besides those that a webhook has, in each phase."""
+    """Expect the condition joined to the one that a webhook has, in each phase."""
     policies = parse_policies(DEVICES)
     plain = create_plain_configurations(SERVICE)
     for configuration, unconditioned in zip(
@@ -290,7 +297,8 @@ def test_webhooks_have_the_conditions_of_the_policies() -> None:
     ):
         before, after = list_conditions(unconditioned), list_conditions(configuration)
         assert before.keys() == after.keys()
-        added = {name.partition(".")[0] for name in before if after[name] == [*before[name], "a-policy-may-decide"]}
+        joined = {name: ["-and-".join([*conditions, "a-policy-may-decide"])] for name, conditions in before.items()}
+        added = {name.partition(".")[0] for name in before if after[name] == joined[name]}
         assert added == ({"validate", "updates", "scales"} if "scales" in str(before) else {"mutate", "updates"})
 
 
@@ -298,7 +306,23 @@ def test_without_policies_nothing_is_asked() -> None:
     for configuration in create_plain_configurations(SERVICE, conditions=MatchConditions(PolicySet())):
         for webhook in configuration["webhooks"]:
             if webhook["name"].partition(".")[0] not in {"namespaces", "limits"}:
-                assert webhook["matchConditions"][-1] == {"name": "a-policy-may-decide", "expression": "false"}
+                assert list_policy_conditions(webhook["matchConditions"]) in (["false"], ["(false)"])
+
+
+def test_a_condition_of_the_policies_is_evaluated_after_that_of_the_webhook() -> None:
+    """Join both, since an API server evaluates each condition of a webhook, and take them apart again."""
+    mutating, _ = create_webhook_configurations(ServiceTarget(), conditions=MatchConditions(parse_policies(DEVICES)))
+    plain, _ = create_webhook_configurations(ServiceTarget())
+    for webhook, alone in zip(mutating.webhooks[:2], plain.webhooks[:2], strict=True):
+        ((name, expression),) = ((each.name, each.expression) for each in webhook.match_conditions)
+        (own,) = alone.match_conditions
+        assert (name, expression.startswith(f"({own.expression}) &&\n(")) == (
+            f"{own.name}-and-a-policy-may-decide",
+            True,
+        )
+        assert list_own_conditions(webhook) == [own]
+        (widened, *_) = widen_webhooks([webhook], [alone])
+        assert widened.match_conditions == (own,)
 
 
 def test_a_policy_that_implies_requests_registers_every_new_pod_in_the_mutating_phase() -> None:

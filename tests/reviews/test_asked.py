@@ -10,9 +10,9 @@ import pytest
 
 from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.request import Phase
-from tallygate.admission.webhook_configuration import POLICY_CONDITION, ServiceTarget
+from tallygate.admission.webhook_configuration import ServiceTarget
 from tests.admission.case import parse_policies
-from tests.admission.conditions import evaluate_condition
+from tests.admission.conditions import evaluate_condition, list_policy_conditions
 from tests.admission.plain_configurations import create_plain_configurations
 from tests.gate.gate_fixture import GateFixture
 
@@ -53,8 +53,7 @@ def list_conditions(configuration: dict[str, Any], request: dict[str, Any]) -> I
             and request["resource"]["group"] in rule["apiGroups"]
             for rule in webhook["rules"]
         ):
-            conditions = webhook.get("matchConditions", ())
-            yield [condition["expression"] for condition in conditions if condition["name"] == POLICY_CONDITION]
+            yield list_policy_conditions(webhook.get("matchConditions", ()))
 
 
 def check_silence(text: str, review: dict[str, Any], phase: Phase) -> None:

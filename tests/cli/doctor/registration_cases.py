@@ -113,7 +113,7 @@ CASES: Cases = {
     ),
     "the gate is not asked about a policy yet": (
         {"policies": parse_policies(_IMPLIED), **create_conditioned(PolicySet())},
-        {"asked": WARN, "conditions": WARN},
+        {"asked": WARN},
     ),
     "the policies of a conditioned registration cannot be read": (
         {"policies": UNAVAILABLE, **create_conditioned(PolicySet())},

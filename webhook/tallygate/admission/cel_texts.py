@@ -4,10 +4,9 @@ A text is in parentheses where an operator beside it would bind closer, so that 
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from tallygate.policy.globs import WILDCARDS, is_literal
-from tallygate.policy.selectors import NamespaceSelector
 
 TRUE = "true"
 FALSE = "false"
@@ -21,16 +20,14 @@ NAMESPACE = "request.?namespace.orValue('')"
 _ESCAPED = frozenset("\\^[]")
 
 
-def format_namespaces(selector: NamespaceSelector | None) -> str:
-    """Return the condition of namespaces by name; labels of namespaces are left out.
+def format_namespaces(included: Collection[str], excluded: Collection[str]) -> str:
+    """Return the condition of namespaces whose names one of the globs in `included`, and none in `excluded`, matches.
 
-    An object of the cluster has no namespace, so no selector selects it, though the condition may be true of it.
+    No included globs are all. An object of the cluster has no namespace, though the condition may be true of it.
     """
-    if selector is None:
-        return TRUE
-    included = join_any(format_globs(NAMESPACE, selector.include)) if selector.include else TRUE
-    excluded = f"!({join_any(format_globs(NAMESPACE, selector.exclude))})" if selector.exclude else TRUE
-    return join_all((included, excluded))
+    of_included = join_any(format_globs(NAMESPACE, included)) if included else TRUE
+    of_excluded = f"!({join_any(format_globs(NAMESPACE, excluded))})" if excluded else TRUE
+    return join_all((of_included, of_excluded))
 
 
 def format_globs(text: str, globs: Iterable[str]) -> Iterator[str]:

@@ -17,7 +17,6 @@ and names make it true before their evaluation would reach the cost limit.
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import reduce
@@ -26,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from tallygate.accounting.charge import PODS
-from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, KEYS, VENDOR
+from tallygate.accounting.gpu_annotations import VENDOR
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, LIMITS_PREFIX
 from tallygate.admission.cel_texts import FALSE, KIND, TRUE, format_globs, format_namespaces, join_all, join_any, quote
 from tallygate.admission.namespace_sets import (
@@ -37,6 +36,15 @@ from tallygate.admission.namespace_sets import (
     find_only_values,
     intersect,
     subtract_all,
+)
+from tallygate.admission.object_tests import (
+    HAS_CLAIMS,
+    HAS_DOMAIN,
+    HAS_GPU_ANNOTATIONS,
+    IS_MALFORMED,
+    create_object_condition,
+    create_plain_condition,
+    estimate_cost,
 )
 from tallygate.admission.request import Phase
 from tallygate.admission.workload_texts import (
@@ -68,41 +76,7 @@ An API server compares every request, of whatever kind, with the selector of eve
 for each. A change of the registration compiles the conditions of all of them.
 """
 
-_DOMAIN_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-EXTENDED_NAME = f"^{_DOMAIN_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
-"""A pattern of the names of extended resources, and of some of Kubernetes with a domain."""
-_IS_MALFORMED = (
-    f"(!(n in {json.dumps(list(NATIVE_NAMES))}) && (!n.matches('{EXTENDED_NAME}') || n.contains('kubernetes.io/')"
-    " || n.startsWith('requests.')))"
-)
-_HAS_DOMAIN = "n.contains('/')"
-_MAX_ITEMS, _MAX_NAMES, _MAX_NAME_LENGTH, _MAX_ANNOTATIONS = 16, 8, 63, 50
 _MAX_COST = 800_000  # of the 1,000,000 of one expression (PerCallLimit in k8s.io/apiserver pkg/apis/cel, v1.36)
-_PATTERN = re.compile(r"\.matches\('([^']*)'\)")
-
-# `o` is the object, `t` the pod, or the template of pods in it, or the object again; `c` what has lists of resources:
-# a pod spec, a container, the spec of a quota, or an item of a limit range. `n` is the name of a resource.
-_TEMPLATE = "o.?spec.?jobTemplate.?spec.?template.or(o.?spec.?template).or(o.?template).orValue(o)"
-_LISTS_OF_ITEMS = [
-    f"t.?spec.?{name}.orValue([])" for name in ("containers", "initContainers", "ephemeralContainers", "limits")
-]
-_ITEMS = ", ".join(["dyn([t.?spec.orValue({})])", *_LISTS_OF_ITEMS])
-_OF_LIMITS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-_LISTS = ", ".join(
-    f"c.?{name}.orValue({{}})" for name in ("resources.?requests", "resources.?limits", "overhead", "hard", *_OF_LIMITS)
-)
-_NAMES_PASS = (
-    f"({' + '.join(f'{items}.size()' for items in _LISTS_OF_ITEMS)} > {_MAX_ITEMS}"
-    f" || [{_ITEMS}].exists(l, l.exists(c, [{_LISTS}].exists(r, r.size() > {_MAX_NAMES}"
-    f" || r.exists(n, n.size() > {_MAX_NAME_LENGTH} || %s)))))"
-)
-_HAS_CLAIMS = "t.?spec.?resourceClaims.orValue([]).size() > 0"
-_ANNOTATIONS = "t.?metadata.?annotations.orValue({})"
-_HAS_GPU_ANNOTATIONS = (
-    f"({_ANNOTATIONS}.size() > {_MAX_ANNOTATIONS} || {_ANNOTATIONS}.exists(key, key.size() > {_MAX_NAME_LENGTH}"
-    f" || key in {json.dumps(sorted(KEYS))} || key.startsWith('{CONTAINER_MEMORY_PREFIX}')))"
-)
-
 _DIGEST_LENGTH = 12  # characters: they are no secret, and there are a few thousand at most
 
 _IS_CLAIM = f"{KIND} in {json.dumps(sorted(CLAIM_KINDS))}"
@@ -126,18 +100,34 @@ class Part(StrEnum):
     SCALES = "scales"
 
 
+class _Scope(NamedTuple):
+    """Kinds, and namespaces by globs of names: those of one of `included` and none of `excluded`.
+
+    None for kinds, and no included globs, are all.
+    """
+
+    included: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    kinds: tuple[str, ...] | None = None
+
+
+_NOWHERE = _Scope(kinds=())
+
+
 class _Interest(NamedTuple):
     """The objects about which one policy has something to say, in its `scope` of kinds and namespaces.
 
-    `always` is the condition of the objects about which it may have something to say whatever they request, `names` are
-    tests of names `n` of which an object has to request one, and `pods` tests of the pod or template `t`. `texts` are
+    `always` are conditions of the objects about which it may have something to say whatever they request, `names` are
+    tests of names `n` of which an object has to request one, and `pods` tests of the pod or template `t`. Of a pod that
+    names no resource but those of Kubernetes, none of `names` is true unless it `reads_native_names`. `texts` are
     tests of the text `s` of a workload of another project, and `text_names` of one with names that Kubernetes lacks.
     `namespaces` are those whose labels the policy selects.
     """
 
-    scope: str
-    always: str = NOTHING
+    scope: _Scope
+    always: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    reads_native_names: bool = False
     pods: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     text_names: tuple[str, ...] = ()
@@ -321,7 +311,19 @@ def _get_order(group: tuple[NamespaceSet, Sequence[_Interest]]) -> tuple[bool, i
 
 
 def _create_scope(interests: Iterable[_Interest]) -> str:
-    return join_any(interest.scope for interest in interests)
+    return _format_scopes(interest.scope for interest in interests)
+
+
+def _format_scopes(scopes: Iterable[_Scope]) -> str:
+    """Return the condition of objects in one of the scopes; all names of namespaces are compared at once."""
+    united: dict[_Scope, tuple[str, ...]] = {}
+    for scope in scopes:
+        rest = scope._replace(included=())
+        united[rest] = (*united.get(rest, ()), *(scope.included or ("*",)))
+    return join_any(
+        join_all((format_namespaces(dict.fromkeys(included), scope.excluded), _format_kinds(scope.kinds)))
+        for scope, included in united.items()
+    )
 
 
 def _limit(condition: str) -> str:
@@ -367,18 +369,29 @@ def list_policies(policies: PolicySet) -> tuple[AskingPolicy, ...]:
 
 
 def _create_namespaced(interests: Sequence[_Interest], subjects: Sequence[str]) -> str:
-    """Return the condition of the built-in kinds in namespaces: the names of an object are read once for all tests."""
-    always = join_any(join_all((interest.scope, interest.always)) for interest in interests)
-    names = join_any(
-        join_all((scope, test)) for test, scope in _group_scopes(interests, lambda interest: interest.names)
+    """Return the condition of the built-in kinds in namespaces.
+
+    For a plain pod only what concerns each pod is evaluated, unless a policy reads the names of Kubernetes.
+    """
+    about_pods: list[str] = []
+    others: list[str] = []
+    for test, scope in _group_scopes(interests, lambda interest: interest.always):
+        (about_pods if test == _HAS_PODS else others).append(join_all((scope, test)))
+    names, pods = (
+        [join_all((scope, test)) for test, scope in _group_scopes(interests, list_tests)]
+        for list_tests in (lambda interest: interest.names, lambda interest: interest.pods)
     )
-    pods = [join_all((scope, test)) for test, scope in _group_scopes(interests, lambda interest: interest.pods)]
-    if estimate_cost(names) * len(subjects) > _MAX_COST:
+    if estimate_cost(join_any(names)) * len(subjects) > _MAX_COST:
         return EVERYTHING
-    test = join_any((*pods, NOTHING if names == NOTHING else _NAMES_PASS % names))
-    if test == NOTHING or always == EVERYTHING:
-        return always
-    return join_any((always, f"[{', '.join(subjects)}].exists(o, [{_TEMPLATE}].exists(t, {test}))"))
+    objects = create_object_condition(subjects, join_any(names), pods)
+    if objects == NOTHING:
+        return join_any((*about_pods, *others))
+    is_plain = create_plain_condition(
+        subjects, reads_annotations=any(HAS_GPU_ANNOTATIONS in interest.pods for interest in interests)
+    )
+    reads_native_names = _create_scope(interest for interest in interests if interest.reads_native_names)
+    may_decide = join_any((reads_native_names, f"!({is_plain})"))
+    return join_any((*about_pods, join_all((may_decide, join_any((*others, objects))))))
 
 
 def _create_workloads(interests: Sequence[_Interest], selections: Sequence[str]) -> str:
@@ -393,27 +406,16 @@ def _create_workloads(interests: Sequence[_Interest], selections: Sequence[str])
     return join_any((wide, condition)) if estimate_text_cost(condition) <= _MAX_COST else _create_scope(interests)
 
 
-def estimate_cost(names: str) -> int:
-    """Return the most that a test of the names of one object costs: a pattern is most of it.
-
-    Each character of a pattern costs a fortieth for each character of a text (interpreter/runtimecost.go in cel-go,
-    v0.26), and two lists of each container have names.
-    """
-    in_patterns = sum(map(len, _PATTERN.findall(names)))
-    of_name = in_patterns * -(-_MAX_NAME_LENGTH // 40) + len(names) // 8 + 50
-    return of_name * (2 * _MAX_ITEMS + 3) * _MAX_NAMES
-
-
 def _group_scopes(
     interests: Iterable[_Interest], list_tests: Callable[[_Interest], Sequence[str]]
 ) -> Iterator[tuple[str, str]]:
     """Yield each test with the scopes in which it decides."""
-    scopes: dict[str, list[str]] = {}
+    scopes: dict[str, list[_Scope]] = {}
     for interest in interests:
         for test in list_tests(interest):
             scopes.setdefault(test, []).append(interest.scope)
     for test, scopes_of_test in scopes.items():
-        yield test, join_any(scopes_of_test)
+        yield test, _format_scopes(scopes_of_test)
 
 
 def _includes(rule: ResourceRule, kind: str) -> bool:
@@ -421,7 +423,7 @@ def _includes(rule: ResourceRule, kind: str) -> bool:
 
 
 def _find_implied_interest(request: ImpliedRequest) -> _Interest:
-    interest = _Interest(format_namespaces(request.match.namespaces), always=_HAS_PODS, texts=(EVERYTHING,))
+    interest = _Interest(_create_policy_scope(request.match.namespaces), always=(_HAS_PODS,), texts=(EVERYTHING,))
     return _select(request.match.namespaces, interest)
 
 
@@ -441,17 +443,16 @@ def _find_rule_interest(rule: ResourceRule, *, gives_devices: bool) -> _Interest
         always.append(_HAS_PODS)  # each pod needs a place
     elif is_about_nodes and gives_devices:
         always.append(_MAKES_PODS)
-    tests = [] if names == NOTHING else [names, join_all((_IS_QUOTA, _HAS_DOMAIN))]
-    scope = join_all((format_namespaces(rule.match.namespaces), _format_kinds(rule.match.kinds)))
-    is_wide = {_HAS_PODS, _MAKES_PODS} & {*always} or (
-        names != NOTHING and _is_about_each_name(checks) and _matches_native_name(rule.resources)
-    )
+    tests = [] if names == NOTHING else [names, join_all((_IS_QUOTA, HAS_DOMAIN))]
+    reads_native_names = names != NOTHING and _is_about_each_name(checks) and _matches_native_name(rule.resources)
+    is_wide = reads_native_names or {_HAS_PODS, _MAKES_PODS} & {*always}
     texts = () if names == NOTHING else (PATCHES,)
     interest = _Interest(
-        scope,
-        join_any(always),
+        _create_policy_scope(rule.match.namespaces, rule.match.kinds),
+        tuple(always),
         tuple(tests),
-        pods=(_HAS_CLAIMS,) if is_about_nodes else (),
+        reads_native_names,
+        pods=(HAS_CLAIMS,) if is_about_nodes else (),
         texts=(EVERYTHING,) if is_wide else (*texts, CLAIMS) if is_about_nodes else texts,
         text_names=() if names == NOTHING else create_name_tests(rule.resources),
     )
@@ -471,7 +472,7 @@ def _create_rule_test(patterns: Sequence[str], checks: Checks) -> str:
         return NOTHING
     if all("/" in pattern or pattern in FAMILY_PATTERNS for pattern in patterns if not pattern.startswith("!")):
         return named
-    of_names = (_HAS_DOMAIN if is_about_countable else NOTHING, _IS_MALFORMED if checks.well_formed_name else NOTHING)
+    of_names = (HAS_DOMAIN if is_about_countable else NOTHING, IS_MALFORMED if checks.well_formed_name else NOTHING)
     return join_all((join_any(of_names), named))
 
 
@@ -489,7 +490,7 @@ def _create_pattern_test(patterns: Sequence[str]) -> str:
     """Return the test of the names that patterns match; of a family, all names with a domain."""
     included = [pattern for pattern in patterns if not pattern.startswith("!")]
     excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!") and pattern[1:] not in FAMILY_PATTERNS]
-    families = [_HAS_DOMAIN] if FAMILY_PATTERNS.keys() & set(included) else []
+    families = [HAS_DOMAIN] if FAMILY_PATTERNS.keys() & set(included) else []
     test = join_any([*families, *format_globs("n", [glob for glob in included if glob not in FAMILY_PATTERNS])])
     return join_all((test, f"!({join_any(format_globs('n', excluded))})")) if excluded else test
 
@@ -510,15 +511,15 @@ def _find_cap_interest(cap: NamespaceCap, *, gives_devices: bool) -> _Interest:
     elif gives_devices:
         always.append(_MAKES_PODS)
     # a class may map any of its names to the one that the cap counts
-    of_classes = _HAS_DOMAIN if has_classes else f"n.startsWith({quote(DEVICE_CLASS_PREFIX)})"
+    of_classes = HAS_DOMAIN if has_classes else f"n.startsWith({quote(DEVICE_CLASS_PREFIX)})"
     tests = (*format_globs("n", sorted(names)), of_classes) if names or has_classes else ()
-    pods = (_HAS_CLAIMS, *((_HAS_GPU_ANNOTATIONS,) if reads_annotations else ()))
+    pods = (HAS_CLAIMS, *((HAS_GPU_ANNOTATIONS,) if reads_annotations else ()))
     is_wide = len(always) > 1
     interest = _Interest(
-        format_namespaces(cap.namespaces),
-        join_any(always),
+        _create_policy_scope(cap.namespaces),
+        tuple(always),
         tests,
-        pods,
+        pods=pods,
         texts=(EVERYTHING,) if is_wide else (PATCHES, CLAIMS, *((GPU_ANNOTATIONS,) if reads_annotations else ())),
         text_names=(EVERYTHING,) if has_classes else create_name_tests((*sorted(names), f"{DEVICE_CLASS_PREFIX}*")),
     )
@@ -528,8 +529,15 @@ def _find_cap_interest(cap: NamespaceCap, *, gives_devices: bool) -> _Interest:
 def _select(selector: NamespaceSelector | None, interest: _Interest, present: str = "") -> _Interest:
     """Return the interest of a policy in the namespaces that it selects by their labels, which include `present`."""
     namespaces = create_namespace_set(selector.selector if selector is not None else None, present)
-    return _Interest(NOTHING) if namespaces is None else interest._replace(namespaces=namespaces)
+    return _Interest(_NOWHERE) if namespaces is None else interest._replace(namespaces=namespaces)
 
 
-def _format_kinds(kinds: Collection[str] | None) -> str:
-    return EVERYTHING if kinds is None else f"{KIND} in {json.dumps(sorted(kinds))}"
+def _create_policy_scope(selector: NamespaceSelector | None, kinds: Collection[str] | None = None) -> _Scope:
+    included, excluded = (selector.include, selector.exclude) if selector is not None else ((), ())
+    return _Scope(included, excluded, None if kinds is None else tuple(sorted(kinds)))
+
+
+def _format_kinds(kinds: Sequence[str] | None) -> str:
+    if kinds is None:
+        return EVERYTHING
+    return f"{KIND} in {json.dumps(kinds)}" if kinds else NOTHING

@@ -16,7 +16,6 @@ from tallygate.accounting.gpu_annotations import CONTAINER_MEMORY_PREFIX, KEYS
 from tallygate.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
 from tallygate.admission.match_conditions import (
     EVERYTHING,
-    EXTENDED_NAME,
     NOTHING,
     LabelCondition,
     MatchConditions,
@@ -29,6 +28,7 @@ from tallygate.admission.namespace_sets import (
     format_requirements,
     read_namespace_set,
 )
+from tallygate.admission.object_tests import EXTENDED_NAME
 from tallygate.admission.request import CREATE, UPDATE, Phase
 from tallygate.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, WorkloadResource
 from tallygate.objects import admission_registration
@@ -58,8 +58,9 @@ POLICY_CONDITION = "a-policy-may-decide"
 NOT_BY_NAME_CONDITION = "not-asked-by-name"
 """The name of the match condition by which a webhook for labels leaves objects to the webhook for all namespaces."""
 
-POLICY_CONDITIONS = frozenset({POLICY_CONDITION, NOT_BY_NAME_CONDITION})
-"""The names of the match conditions that are made from the policies."""
+_CHANGES = "changes-what-is-reviewed"
+_AND_POLICY = f"-and-{POLICY_CONDITION}"
+_AND = " &&\n"
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 _END_OF_NAME = rf"(?=[a-z]+[.]{re.escape(_DOMAIN)}$)"
@@ -133,15 +134,16 @@ _IS_SIMPLE_ENTRY = (
     f" && !name.startsWith('requests.') && string(c.resources.requests[name]).matches('{_WHOLE_QUANTITY}'))"
 )
 _IS_COMPLETE = (
-    f"{{list}}.size() <= {_MAX_CONTAINERS} && {{list}}.all(c, c.?resources.?requests == c.?resources.?limits"
-    f" && c.?resources.?requests.orValue({{{{}}}}).size() <= {_MAX_NAMES}"
-    f" && c.?resources.?requests.orValue({{{{}}}}).all(name, {_IS_SIMPLE_ENTRY.replace('{', '{{').replace('}', '}}')}))"
+    f"object.spec.%s.size() <= {_MAX_CONTAINERS} && object.spec.%s.all(c, !has(c.resources)"
+    " || (has(c.resources.requests) ? has(c.resources.limits) && c.resources.requests == c.resources.limits"
+    f" && c.resources.requests.size() <= {_MAX_NAMES} && c.resources.requests.all(name, {_IS_SIMPLE_ENTRY})"
+    " : !has(c.resources.limits)))"
 )
 _MAY_BE_MUTATED = (
-    "request.kind.kind != 'Pod'"
+    "!has(object.spec) || !has(object.spec.containers)"  # it is no pod
     " || has(object.spec.resources) || has(object.spec.overhead)"
-    f" || !({_IS_COMPLETE.format(list='object.spec.containers')}"
-    f" && {_IS_COMPLETE.format(list='object.spec.?initContainers.orValue([])')})"
+    f" || !({_IS_COMPLETE.replace('%s', 'containers')}"
+    f" && (!has(object.spec.initContainers) || ({_IS_COMPLETE.replace('%s', 'initContainers')})))"
 )
 
 
@@ -252,8 +254,8 @@ def _set_conditions(
     An API server sends an object that is in no namespace to each webhook, whatever its selector is (k8s.io/apiserver
     pkg/admission/plugin/webhook/predicates/namespace, v1.37). So these have the rules for objects in namespaces alone.
     """
-    own = tuple(condition for condition in webhook.match_conditions if condition.name not in POLICY_CONDITIONS)
-    yield replace(webhook, match_conditions=(*own, *_list_conditions(POLICY_CONDITION, conditions.by_name)))
+    own = list_own_conditions(webhook)
+    yield replace(webhook, match_conditions=_join_conditions(own, conditions.by_name))
     rules = tuple(rule for rule in webhook.rules if rule.scope == "Namespaced")
     for number, (namespaces, expression) in enumerate(conditions.by_label if rules else (), 1):
         requirements = [*(webhook.namespace_selector.match_expressions or ()), *format_requirements(namespaces)]
@@ -261,24 +263,55 @@ def _set_conditions(
             webhook,
             name=_PLACE_OF_LABELS_PART.sub(f"labels-{number}.", webhook.name),
             namespace_selector=LabelSelector(match_expressions=requirements),
-            match_conditions=(
-                *own,
-                *_list_conditions(POLICY_CONDITION, expression),
-                *_list_conditions(NOT_BY_NAME_CONDITION, f"!({conditions.by_name})"),
-            ),
+            match_conditions=_join_conditions(own, expression, conditions.by_name),
             rules=rules,
         )
 
 
-def _list_conditions(name: str, expression: str) -> Iterator[admission_registration.MatchCondition]:
-    """Yield a condition of this name, unless it is true of everything."""
-    if expression not in {EVERYTHING, f"!({NOTHING})"}:
-        yield admission_registration.MatchCondition(name, expression)
+def is_policy_condition(name: str) -> bool:
+    """Return whether a match condition of this name is made from the policies, with that of the webhook or alone."""
+    return name in {POLICY_CONDITION, NOT_BY_NAME_CONDITION} or name.endswith(_AND_POLICY)
+
+
+def _join_conditions(
+    own: Sequence[admission_registration.MatchCondition], expression: str, by_name: str = NOTHING
+) -> tuple[admission_registration.MatchCondition, ...]:
+    """Return the conditions of a webhook's own and of the policies, without those that are true of everything.
+
+    An API server evaluates each condition, even after one that is false (k8s.io/apiserver
+    pkg/admission/plugin/cel/condition.go, v1.37), but not the second part of a conjunction. So both are one condition.
+    """
+    joined = [*own]
+    if expression != EVERYTHING and own:
+        both = f"({own[0].expression}){_AND}({expression})"
+        joined[0] = admission_registration.MatchCondition(own[0].name + _AND_POLICY, both)
+    elif expression != EVERYTHING:
+        joined.append(admission_registration.MatchCondition(POLICY_CONDITION, expression))
+    if by_name != NOTHING:
+        joined.append(admission_registration.MatchCondition(NOT_BY_NAME_CONDITION, f"!({by_name})"))
+    return tuple(joined)
+
+
+def list_own_conditions(webhook: admission_registration.Webhook) -> list[admission_registration.MatchCondition]:
+    """Return the conditions of a webhook without the policies, as they were before these were joined to them."""
+    own = []
+    for condition in webhook.match_conditions:
+        if condition.name.endswith(_AND_POLICY):
+            name, expression = condition.name.removesuffix(_AND_POLICY), condition.expression.partition(_AND)[0]
+            own.append(admission_registration.MatchCondition(name, expression[1:-1]))
+        elif not is_policy_condition(condition.name):
+            own.append(condition)
+    return own
 
 
 def _get_condition(webhook: admission_registration.Webhook) -> str:
-    found = (condition for condition in webhook.match_conditions if condition.name == POLICY_CONDITION)
-    return next((condition.expression for condition in found), EVERYTHING)
+    """Return the condition of the policies in the conditions of a webhook."""
+    for condition in webhook.match_conditions:
+        if condition.name == POLICY_CONDITION:
+            return condition.expression
+        if condition.name.endswith(_AND_POLICY):
+            return condition.expression.partition(_AND)[2][1:-1]
+    return EVERYTHING
 
 
 def is_for_labels(webhook: admission_registration.Webhook) -> bool:
@@ -357,9 +390,7 @@ def _create_update_webhook(
         f"updates.{phase}.{_DOMAIN}",
         failure_policy=failure_policy,
         namespace_selector=excluded,
-        match_conditions=(
-            admission_registration.MatchCondition("changes-what-is-judged", _OBJECT_CHANGES + extra_condition),
-        ),
+        match_conditions=(admission_registration.MatchCondition(_CHANGES, _OBJECT_CHANGES + extra_condition),),
         rules=_list_update_rules(_NAMESPACED_BY_PHASE[phase], "Namespaced"),
     )
 
@@ -377,7 +408,7 @@ def _create_node_webhook(phase: Phase) -> admission_registration.Webhook:
     return admission_registration.Webhook(
         f"nodes.{phase}.{_DOMAIN}",
         failure_policy="Ignore",
-        match_conditions=(admission_registration.MatchCondition("changes-what-is-judged", _NODE_CHANGES),),
+        match_conditions=(admission_registration.MatchCondition(_CHANGES, _NODE_CHANGES),),
         rules=_list_creation_rules(_CLUSTER_SCOPED, "Cluster") + _list_update_rules(_CLUSTER_SCOPED, "Cluster"),
     )
 
@@ -453,7 +484,7 @@ def _create_workload_webhook(
         get_workload_webhook_name(phase),
         failure_policy=failure_policy,
         namespace_selector=excluded,
-        match_conditions=(admission_registration.MatchCondition("changes-what-is-judged", condition),),
+        match_conditions=(admission_registration.MatchCondition(_CHANGES, condition),),
         rules=_list_workload_rules(resources),
     )
 

@@ -131,7 +131,9 @@ def format_broad_scope(rule: ResourceRule) -> str:
     """Return the condition of the kinds and the names of namespaces of a rule, which a match condition knows."""
     kinds = list_compiled_kinds(rule)
     of_kinds = TRUE if len(kinds) == len(COMPILED_KINDS) else f"{KIND} in {quote_list(kinds)}"
-    return join_all((of_kinds, format_namespaces(rule.match.namespaces)))
+    selector = rule.match.namespaces
+    of_names = TRUE if selector is None else format_namespaces(selector.include, selector.exclude)
+    return join_all((of_kinds, of_names))
 
 
 def format_narrow_scope(rule: ResourceRule) -> str:

@@ -14,11 +14,11 @@ from tallygate.admission.match_conditions import (
 )
 from tallygate.admission.request import Phase
 from tallygate.admission.self_registration import EVERYTHING, RegistrationState, combine_asked, is_left_to_gate
-from tallygate.admission.webhook_configuration import POLICY_CONDITIONS
+from tallygate.admission.webhook_configuration import is_policy_condition, list_own_conditions
 from tallygate.cli.doctor import asked_pods, check_result, webhook_match
 from tallygate.cli.doctor.api_types import GateNetworkPolicy
 from tallygate.cli.doctor.facts import MUTATING, VALIDATING, DryRun, GateFacts, Unavailable, is_unregistered
-from tallygate.objects.admission_registration import MatchCondition, Webhook, WebhookConfiguration
+from tallygate.objects.admission_registration import Webhook, WebhookConfiguration
 from tallygate.policy.model import PolicySet
 
 MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10
@@ -153,9 +153,7 @@ def _find_bypasses(
     conditions = None if isinstance(facts.policies, Unavailable) else MatchConditions(facts.policies)
     expected = webhook_match.ExpectedConfigurations(facts.location, resources, conditions=conditions)
     expected_webhook = expected.find_webhook(kind, webhook.name)
-    if expected_webhook is not None and (
-        unexpected := _format_unexpected(configuration, expected_webhook.match_conditions, webhook.match_conditions)
-    ):
+    if expected_webhook is not None and (unexpected := _format_unexpected(configuration, expected_webhook, webhook)):
         reason = (
             f"{webhook.name} has match conditions that the gate does not register and that may exclude requests: "
             f"{unexpected}"
@@ -165,13 +163,16 @@ def _find_bypasses(
         )
 
 
-def _format_unexpected(
-    configuration: WebhookConfiguration, expected: tuple[MatchCondition, ...], conditions: tuple[MatchCondition, ...]
-) -> str:
+def _format_unexpected(configuration: WebhookConfiguration, expected: Webhook, webhook: Webhook) -> str:
     """Return the names of the conditions that the gate does not register; it keeps those of its policies itself."""
-    own = POLICY_CONDITIONS if is_left_to_gate(configuration) else frozenset[str]()
+    is_left = is_left_to_gate(configuration)
+    registered = (*expected.match_conditions, *list_own_conditions(expected))
     return check_result.format_names(
-        [condition.name for condition in conditions if condition not in expected and condition.name not in own]
+        [
+            condition.name
+            for condition in webhook.match_conditions
+            if condition not in registered and not (is_left and is_policy_condition(condition.name))
+        ]
     )
 
 
@@ -384,7 +385,7 @@ def _is_proof(facts: GateFacts, dry_run: DryRun, names: set[str]) -> bool:
         for webhook in configuration.webhooks
         if webhook_match.is_called_for(webhook, webhook_match.CREATE_POD)
         and webhook.failure_policy == "Fail"
-        and not any(condition.name in POLICY_CONDITIONS for condition in webhook.match_conditions)
+        and not any(is_policy_condition(condition.name) for condition in webhook.match_conditions)
     ]
     return dry_run.status == _CREATED and bool(failing_webhooks)
 
