@@ -123,6 +123,16 @@ def test_a_missing_secret_is_created_published_and_served(gate: GateSetup) -> No
         assert key.decode().splitlines()[1] not in gate.log.text
 
 
+def test_with_an_address_of_asks_the_certificate_has_its_host_and_the_name_of_its_service(gate: GateSetup) -> None:
+    with gate.run_controller(ask_url="https://ask.example.com:8443"):
+        data = {name: base64.b64decode(text) for name, text in gate.api.objects[PATH]["data"].items()}
+    state = parse_secret_state(data, {})
+    assert state.serving
+    names = state.serving.read_names()
+    assert names
+    assert {"tallygate.own.svc", "tallygate-ask.own.svc", "ask.example.com"} <= set(names.to_texts())
+
+
 def test_a_temporary_folder_is_deleted_at_the_end(gate: GateSetup) -> None:
     with gate.run_controller(tls_dir=None) as setup:
         folder = setup.settings.tls_cert

@@ -13,6 +13,7 @@ import yaml
 from tallygate.admission.kinds import SCALABLE_KINDS
 from tallygate.admission.self_registration import REGISTRATION_ANNOTATION
 from tallygate.admission.webhook_configuration import ServiceTarget
+from tallygate.cluster.kinds import KINDS
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.workload_kinds import WorkloadKind
 from tests.admission.plain_configurations import create_plain_configurations
@@ -29,6 +30,9 @@ INSTALL: Final = ROOT / "docs" / "operate" / "install.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
 _AUDIT_RIGHTS: Final = COMPONENTS / "audit" / "rbac.yaml"
 _CLUSTER_RIGHTS: Final = COMPONENTS / "cluster-access" / "rbac.yaml"
+_ASK_RIGHTS: Final = COMPONENTS / "ask" / "rbac.yaml"
+_CORE: Final = '""'
+_WATCHED_BLOCK: Final = re.compile(r"(# watched kinds: begin [^\n]*\n).*?(# watched kinds: end\n)", re.DOTALL)
 _KINDS_BLOCK: Final = re.compile(
     r"(# kinds of other projects: begin [^\n]*\n).*?(# kinds of other projects: end\n)", re.DOTALL
 )
@@ -54,6 +58,12 @@ _ORIGINALS: Final = {
     "publish-usage-crd": COMPONENTS / "publish-usage" / "crd.yaml",
     "publish-usage-rbac": COMPONENTS / "publish-usage" / "rbac.yaml",
     "view-rbac": COMPONENTS / "publish-usage" / "view.yaml",
+    "ask-serviceaccount": COMPONENTS / "ask" / "serviceaccount.yaml",
+    "ask-rbac": _ASK_RIGHTS,
+    "ask-address": COMPONENTS / "ask" / "address.yaml",
+    "ask-service": COMPONENTS / "ask" / "service.yaml",
+    "ask-deployment": COMPONENTS / "ask" / "deployment.yaml",
+    "ask-network": COMPONENTS / "ask" / "network.yaml",
     "cert-manager": COMPONENTS / "cert-manager" / "certificates.yaml",
     "network": COMPONENTS / "network" / "policy.yaml",
     "device-plugin": COMPONENTS / "device-plugin" / "daemonset.yaml",
@@ -74,6 +84,7 @@ def _generate() -> Iterator[tuple[Path, str]]:
     rights = {
         _AUDIT_RIGHTS: _add_kinds(_AUDIT_RIGHTS, KNOWN_KINDS, "list"),
         _CLUSTER_RIGHTS: _add_kinds(_CLUSTER_RIGHTS, filter(_is_read_live, KNOWN_KINDS), "get"),
+        _ASK_RIGHTS: _add_watched_kinds(_ASK_RIGHTS),
     }
     yield from rights.items()
     yield COMPONENTS / "full-registration" / "webhooks.yaml", _webhooks()
@@ -109,6 +120,19 @@ def _add_kinds(roles: Path, kinds: Iterable[WorkloadKind], verb: str) -> str:
         for group, members in groupby(sorted(kinds, key=_get_group), key=_get_group)
     )
     return _KINDS_BLOCK.sub(rf"\g<1>{rules}\g<2>", roles.read_text(encoding="utf-8"))
+
+
+def _add_watched_kinds(roles: Path) -> str:
+    """Return the roles of a component, with a rule for each API group of the kinds that make the state of a cluster."""
+    resources: dict[str, list[str]] = {}
+    for kind in KINDS.values():
+        resources.setdefault(kind.version.rpartition("/")[0], []).append(kind.resource)
+    rules = "".join(
+        f"- apiGroups: [{group or _CORE}]\n  resources: [{', '.join(names)}]\n"
+        "  # watched, where they are served: answers are made from them\n  verbs: [list, watch]\n"
+        for group, names in resources.items()
+    )
+    return _WATCHED_BLOCK.sub(rf"\g<1>{rules}\g<2>", roles.read_text(encoding="utf-8"))
 
 
 def _is_read_live(kind: WorkloadKind) -> bool:

@@ -19,7 +19,14 @@ from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.review.view import ClusterView
 from tallygate.server.controllers.relay_controller import RelayController
 from tallygate.server.https.tls_files import find_trust_problem, read_authorities, read_ca_bundle, read_certificates
-from tallygate.server.interfaces import GateParts, Registration, RegistrationParts, ServerSetup, create_nonce_source
+from tallygate.server.interfaces import (
+    BackgroundPart,
+    GateParts,
+    Registration,
+    RegistrationParts,
+    ServerSetup,
+    create_nonce_source,
+)
 from tallygate.server.lifecycle import Lifecycle, ServeError
 from tallygate.server.policy_reloader import PolicyReloader
 from tallygate.server.settings.table import Settings
@@ -60,6 +67,8 @@ def create_standalone_gate(
         raise ServeError("a backstop can be kept only where there is a cluster: name it by --cluster")
     if settings.publish_usage == "on":
         raise ServeError("usage can be published only where there is a cluster: name it by --cluster")
+    if settings.ask_url:
+        raise ServeError("the address of asks can be published only where there is a cluster: name it by --cluster")
     if settings.audit_interval:
         raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
     path = settings.namespaces_file
@@ -108,6 +117,9 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     relay_controller = _create_relay_controller(setup, telemetry)
     if relay_controller is not None:
         gate_parts = replace(gate_parts, background=(*gate_parts.background, relay_controller.worker))
+    ask_address = _create_ask_address(setup, gate_parts, telemetry)
+    if ask_address is not None:
+        gate_parts = replace(gate_parts, background=(*gate_parts.background, ask_address))
     checks = [policy_reloader.check, *(part.check for part in gate_parts.background), *setup.checks]
     if relay_controller is not None:
         checks.append(relay_controller.check)
@@ -179,6 +191,25 @@ def _create_relay_controller(setup: ServerSetup, telemetry: Telemetry) -> RelayC
         read_client_ca=partial(read_authorities, client_ca_file) if client_ca_file else lambda: b"",
         client_names=setup.settings.client_names,
     )
+
+
+def _create_ask_address(setup: ServerSetup, gate_parts: GateParts, telemetry: Telemetry) -> BackgroundPart | None:
+    """Return the worker that publishes where asks are answered, or None without an address."""
+    settings, chain = setup.settings, setup.settings.tls_cert
+    if not settings.ask_url or chain is None:
+        return None
+    # They import a client, as `serve_with_cluster` does; see the docstring of its package.
+    from tallygate.server.controllers.ask_address_controller import (  # noqa: PLC0415
+        AskAddressController,
+        parse_ask_host,
+    )
+    from tallygate.server.controllers.informers import load_client_config  # noqa: PLC0415
+    from tallygate.state.kubernetes.ask_address_store import AskAddressStore  # noqa: PLC0415
+
+    parse_ask_host(settings.ask_url)
+    store = AskAddressStore(load_client_config(settings), settings.namespace)
+    read_bundle = setup.read_ca_bundle or partial(read_ca_bundle, chain)
+    return AskAddressController(store, settings.ask_url, read_bundle, gate_parts.is_leader, telemetry.log).worker
 
 
 def _create_gate_parts(

@@ -13,6 +13,9 @@
 {{- if .Values.publishUsage }}
 {{- fail "publishUsage: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or publishUsage=false" }}
 {{- end }}
+{{- if (.Values.ask).enabled }}
+{{- fail "ask.enabled: a gate with ledgers=memory does not watch the cluster, and publishes no address; set ledgers=kubernetes, or ask.enabled=false" }}
+{{- end }}
 {{- if (.Values.audit).enabled }}
 {{- fail "audit.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or audit.enabled=false" }}
 {{- end }}

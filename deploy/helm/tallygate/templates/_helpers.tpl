@@ -29,7 +29,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- range $object.spec.rules }}{{ $subjects = concat $subjects .subjects }}{{ end }}
 {{- end }}
 {{- range $subjects }}
-{{- if eq .kind "ServiceAccount" }}{{ $_ := set (.serviceAccount | default .) "name" $account }}{{ end }}
+{{- $subject := .serviceAccount | default . }}
+{{- if and (eq .kind "ServiceAccount") (eq $subject.name "tallygate") }}{{ $_ := set $subject "name" $account }}{{ end }}
 {{- end }}
 {{- toYaml $object }}
 {{- end }}

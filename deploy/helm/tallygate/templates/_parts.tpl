@@ -10,6 +10,10 @@
 {{- if (.Values.publishNodes).enabled }}{{ $parts = append $parts "publish-nodes-rbac" }}{{ end }}
 {{- if eq (include "tallygate.profile" .) "available" }}{{ $parts = append $parts "backstop-rbac" }}{{ end }}
 {{- if .Values.publishUsage }}{{ $parts = concat $parts (list "publish-usage-crd" "publish-usage-rbac" "view-rbac") }}{{ end }}
+{{- if (.Values.ask).enabled }}
+{{- $parts = concat $parts (list "ask-serviceaccount" "ask-rbac" "ask-address" "ask-service" "ask-deployment") }}
+{{- if (.Values.networkPolicy).enabled }}{{ $parts = append $parts "ask-network" }}{{ end }}
+{{- end }}
 {{- if (.Values.networkPolicy).enabled }}{{ $parts = append $parts "network" }}{{ end }}
 {{- if (.Values.flowControl).enabled }}{{ $parts = append $parts "flow-control" }}{{ end }}
 {{- if (.Values.serviceMonitor).enabled }}{{ $parts = concat $parts (list "metrics-service" "servicemonitor") }}{{ end }}
@@ -30,13 +34,16 @@
 {{- define "tallygate.setFields" -}}
 {{- $object := .object }}
 {{- $values := .root.Values }}
-{{- if eq $object.kind "NetworkPolicy" }}
+{{- if eq $object.metadata.name "tallygate-ask" }}
+{{- include "tallygate.setAskFields" . }}
+{{- else if and (eq $object.kind "Certificate") (eq $object.metadata.name "tallygate") ($values.ask).enabled }}
+{{- $service := printf "tallygate-ask.%s.svc" .root.Release.Namespace }}
+{{- $_ := set $object.spec "dnsNames" (concat $object.spec.dnsNames (list $service (printf "%s.cluster.local" $service))) }}
+{{- else if eq $object.kind "NetworkPolicy" }}
 {{- $reviews := first $object.spec.ingress }}
 {{- with $values.networkPolicy.reviewsFrom }}{{ $_ := set $reviews "from" . }}{{ end }}
 {{- $_ := set (last $object.spec.ingress) "from" $values.networkPolicy.metricsFrom }}
-{{- $ports := list }}
-{{- range $values.networkPolicy.apiServerPorts }}{{ $ports = append $ports (dict "port" . "protocol" "TCP") }}{{ end }}
-{{- $_ := set (first $object.spec.egress) "ports" $ports }}
+{{- include "tallygate.setEgress" . }}
 {{- else if eq $object.kind "ResourceQuota" }}
 {{- $_ := set (first $object.spec.scopeSelector.matchExpressions) "values" (list $values.priorityClassName) }}
 {{- else if and (eq $object.metadata.name "tallygate-view") (eq (toString $values.aggregateToView) "false") }}
@@ -46,5 +53,40 @@
 {{- $_ := set (first $object.spec.endpoints) "interval" $values.serviceMonitor.interval }}
 {{- else if eq $object.kind "PrometheusRule" }}
 {{- $_ := set $object.metadata "labels" (merge (deepCopy $values.prometheusRule.labels) $object.metadata.labels) }}
+{{- end }}
+{{- end }}
+
+{{- define "tallygate.setEgress" -}}
+{{- $ports := list }}
+{{- range .root.Values.networkPolicy.apiServerPorts }}{{ $ports = append $ports (dict "port" . "protocol" "TCP") }}{{ end }}
+{{- $_ := set (first .object.spec.egress) "ports" $ports }}
+{{- end }}
+
+{{/* The same for the objects of the server of asks that have its name. */}}
+{{- define "tallygate.setAskFields" -}}
+{{- $object := .object }}
+{{- $values := .root.Values }}
+{{- $ask := $values.ask }}
+{{- if eq $object.kind "NetworkPolicy" }}
+{{- include "tallygate.setEgress" . }}
+{{- else if eq $object.kind "Service" }}
+{{- with $ask.service.type }}{{ $_ := set $object.spec "type" . }}{{ end }}
+{{- with $ask.service.annotations }}{{ $_ := set $object.metadata "annotations" . }}{{ end }}
+{{- else if eq $object.kind "Deployment" }}
+{{- $pod := $object.spec.template.spec }}
+{{- $container := first $pod.containers }}
+{{- $_ := set $object.spec "replicas" $ask.replicas }}
+{{- $release := fromYaml (include "tallygate.releaseLabels" .root) }}
+{{- $_ := set $object.spec.template.metadata "labels" (merge $release $object.spec.template.metadata.labels) }}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" "priorityClassName" }}
+{{- with index $ask $name }}{{ $_ := set $pod $name . }}{{ end }}
+{{- end }}
+{{- with $values.imagePullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end }}
+{{- $_ := set $pod "securityContext" $values.podSecurityContext }}
+{{- $_ := set $container "securityContext" $values.securityContext }}
+{{- $_ := set $container "image" (include "tallygate.image" .root) }}
+{{- $_ := set $container "imagePullPolicy" $values.image.pullPolicy }}
+{{- $_ := set $container "resources" $ask.resources }}
+{{- $_ := set $container "args" (concat $container.args $ask.extraArgs) }}
 {{- end }}
 {{- end }}

@@ -22,6 +22,7 @@ from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.errors import TallygateError
 from tallygate.kube.client import ClientConfig
 from tallygate.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
+from tallygate.server.controllers.ask_address_controller import parse_ask_host
 from tallygate.server.controllers.registration_controller import CaSource, create_registration_factory
 from tallygate.server.interfaces import ServerSetup
 from tallygate.server.lifecycle import ServeError
@@ -29,8 +30,9 @@ from tallygate.server.settings.table import Settings
 from tallygate.server.telemetry.json_log import FailureLog
 from tallygate.server.telemetry.metrics import Telemetry
 from tallygate.server.worker import Worker, WorkerPace, WorkerTask
+from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 from tallygate_certs.ca_rotation import RotationAction, RotationStep
-from tallygate_certs.certificate_names import create_service_names
+from tallygate_certs.certificate_names import create_service_names, parse_names
 from tallygate_certs.certificate_reconciler import CertificateReconciler, ChangedError, Timing
 from tallygate_certs.cluster_access import create_client
 from tallygate_certs.errors import CertsError
@@ -183,6 +185,9 @@ class _CertificateController:
             client_config = _load_client_config(self._settings)
             client = create_client(client_config)
             names = create_service_names(CONFIGURATION_NAME, namespace)
+            if self._settings.ask_url:
+                host = parse_ask_host(self._settings.ask_url)
+                names = names + create_service_names(ASK_NAME, namespace) + parse_names([host])
         except (CertsError, ClientConfigError) as error:
             raise ServeError(str(error)) from None
         timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.ca_propagation_delay)

@@ -234,6 +234,15 @@ class Settings:
         "decrypts. All replicas of `serve-ask` need the same. Without it a key of this process: its users sign in "
         "again after a restart.",
     )
+    ask_url: str = _create_field(
+        value_types.TEXT,
+        "",
+        "The address of `serve-ask` for its users, such as https://tallygate-ask.tallygate-system.svc:443. With it the "
+        "leading replica writes the address and the CAs of its certificate into the ConfigMap tallygate-ask, and the "
+        "certificate of tls_secret is also for that host and for the Service tallygate-ask (docs/operate/ask.md). It "
+        "needs a cluster, and the rights of the component ask.",
+        unset_value="",
+    )
     new_caps: str = _create_field(
         value_types.create_choice("admit", "wait"),
         "admit",
