@@ -74,8 +74,8 @@ class AskHarness:
             answerer=Answerer(open_state, lambda: policies, self.clock.now),
             get_targets=lambda: REVIEW_TARGETS,
         )
-        request_log = RequestLog(self.log.logger, ServerMetrics("1.2.3"))
-        self.app = create_ask_app(self.parts, request_log, (), RequestLimits())
+        self.request_log = RequestLog(self.log.logger, ServerMetrics("1.2.3"))
+        self.app = create_ask_app(self.parts, self.request_log, (), RequestLimits())
 
     @property
     def client(self) -> FlaskClient:

@@ -9,12 +9,28 @@ from flask.testing import FlaskClient
 from werkzeug.datastructures import FileStorage
 from werkzeug.test import TestResponse, encode_multipart
 
-from tallygate.server.web.pages.page_views import add_pages
+from tallygate.kube.informer import InformerStatus
+from tallygate.policy.parse import parse
+from tallygate.policy.store import PolicyStatus
+from tallygate.server.interfaces import ReadinessStatus
+from tallygate.server.web.pages.gate_facts import GateSources
+from tallygate.server.web.pages.page_views import PageParts, add_pages
 from tallygate.server.web.pages.sessions import Sessions
+from tests.answers.asked_clusters import NOW
+from tests.answers.test_answer_json import POLICIES
 from tests.server.test_ask_app import ANN, AskHarness
 
 ORIGIN = "https://ask.example.com"
+POLICY_SET = parse([("policies/caps.yaml", POLICIES.encode())])
 _SAME = {"Sec-Fetch-Site": "same-origin"}
+
+
+def list_watches() -> list[InformerStatus]:
+    """Return a watch that is current, and one that is not."""
+    return [
+        InformerStatus("pods", 3, 100, 0.4, None, {}, 1, None),
+        InformerStatus("nodes", 2, 90, 61.5, "nothing arrives for 60 s", {}, 1, None),
+    ]
 
 
 class Browser:
@@ -27,7 +43,15 @@ class Browser:
         self.harness = harness
         self.review_clock = harness.clock
         self.sessions = Sessions(keys, harness.clock.now)
-        add_pages(harness.app, harness.parts, self.sessions)
+        sources = GateSources(
+            get_policies=lambda: POLICY_SET.policies,
+            get_status=lambda: PolicyStatus("d", 1, NOW, POLICY_SET.findings),
+            list_watches=list_watches,
+            checks=[lambda: ReadinessStatus("watches", ready=True, detail={"pods": {"objects": 3, "stale": None}})],
+            now=lambda: NOW,
+        )
+        parts = PageParts(sessions=self.sessions, gate_sources=sources, request_log=harness.request_log)
+        add_pages(harness.app, harness.parts, parts)
         self.client: FlaskClient = harness.app.test_client()
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> TestResponse:

@@ -191,7 +191,7 @@ def test_no_page_has_script_style_or_an_address_of_another_host(browser: Browser
                 assert re.match(r"/page/|#|data:,", attributes.get(key) or "#"), (name, attributes)
     style = browser.get("/page/style.css").text
     assert "@import" not in style
-    assert set(re.findall(r"url\((.*?)\)", style)) <= {"#dots", "#hatch"}
+    assert set(re.findall(r"url\((.*?)\)", style)) <= {"#dots", "#hatch", "#rows"}
 
 
 def test_a_page_that_has_not_changed_is_not_sent_again(browser: Browser) -> None:

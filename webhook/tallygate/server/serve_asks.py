@@ -6,6 +6,7 @@ It is not the gate's process: its threads would delay reviews, and strangers sen
 import gc
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from flask import Flask
 
@@ -24,7 +25,8 @@ from tallygate.server.telemetry.json_log import forward_library_logs
 from tallygate.server.telemetry.metrics import Telemetry, start_telemetry
 from tallygate.server.web.admission_middleware import RequestLimits
 from tallygate.server.web.ask_app import AskParts, create_ask_app
-from tallygate.server.web.pages.page_views import add_pages
+from tallygate.server.web.pages.gate_facts import GateSources
+from tallygate.server.web.pages.page_views import PageParts, add_pages
 from tallygate.server.web.pages.sessions import Sessions, read_keys
 from tallygate.server.web.request_log import RequestLog
 
@@ -61,7 +63,16 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
         request_log: RequestLog, checks: Sequence[ReadinessCheck], limits: RequestLimits, _: object
     ) -> Flask:
         app = create_ask_app(parts, request_log, checks, limits)
-        return app if sessions is None else add_pages(app, parts, sessions)
+        if sessions is None:
+            return app
+        sources = GateSources(
+            get_policies=get_policies,
+            get_status=policy_reloader.store.get_status,
+            list_watches=asked_cluster.list_watches,
+            checks=checks,
+            now=lambda: datetime.now(UTC),
+        )
+        return add_pages(app, parts, PageParts(sessions=sessions, gate_sources=sources, request_log=request_log))
 
     lifecycle = Lifecycle(
         create_app,

@@ -194,6 +194,12 @@ class DeviceIndex:
         if isinstance(claim, devices.ResourceClaim) and (owner := _find_special_owner(claim)) is not None:
             self.special_claims[owner] = claim
 
+    def list_idle_claims(self) -> Iterator[tuple[ClaimKey, int]]:
+        """Yield the claims that have devices and that nothing uses, with the number of their devices."""
+        for key, claim in self.claims.stored.items():
+            if not _is_used(claim) and (count := sum(1 for _ in list_taken(claim))):
+                yield key, count
+
     def find(
         self, device_object: devices.ResourceClaim | devices.ResourceClaimTemplate
     ) -> devices.ResourceClaim | devices.ResourceClaimTemplate | None:
@@ -245,6 +251,12 @@ class DeviceIndex:
         if columns is None:
             columns = self._columns[version] = DeviceColumns(self.get_allocator(version, classes))
         return columns
+
+
+def _is_used(claim: devices.ResourceClaim | StoredClaim) -> bool:
+    if isinstance(claim, devices.ResourceClaim):
+        return bool(claim.status and claim.status.reserved_for)
+    return bool(claim.reserved_for)
 
 
 def list_taken(claim: devices.ResourceClaim | StoredClaim) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:

@@ -171,6 +171,17 @@ class DeviceInspector:
         return tuple(_InspectedNode(devices, self.cluster, node_index, self._holders).list_pools())
 
 
+def list_pools_of_nodes(cluster: Cluster) -> Iterator[tuple[str, NodePool]]:
+    """Yield each node with each pool that it can reach, by name of the node, with the claims that have the devices."""
+    devices = cluster.devices
+    if devices is None:
+        return
+    holders = _find_holders(devices)
+    for index in sorted(cluster.nodes.get_indices().tolist(), key=cluster.nodes.get_name):
+        for pool in _InspectedNode(devices, cluster, index, holders).list_pools():
+            yield cluster.nodes.get_name(index), pool
+
+
 def find_device_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> tuple[DeviceShortfall, ...]:
     """Return what each request of a pod lacks on a node (see `DeviceInspector.find_shortfalls`)."""
     return DeviceInspector(pod, cluster).find_shortfalls(node_index)

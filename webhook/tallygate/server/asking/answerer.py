@@ -12,8 +12,10 @@ import msgspec
 
 from tallygate.answers.answer_json import VisibleNames, convert_answer
 from tallygate.answers.asked_manifests import AskContext, TooManyCopiesError, answer_manifests
+from tallygate.answers.cap_overview import convert_caps, describe_caps
 from tallygate.answers.namespace_usage import UsageContext, answer_usage
 from tallygate.answers.namespace_usage_json import convert_usage
+from tallygate.answers.node_overview import AskNodes, describe_nodes
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.errors import TallygateError
 from tallygate.manifests.manifest_objects import Manifest
@@ -39,6 +41,10 @@ class OpenedState(NamedTuple):
 
 OpenState = Callable[[float], AbstractContextManager[OpenedState]]
 """A function that yields the state within a number of seconds; it raises an AskError if it cannot."""
+
+
+_Compute = Callable[[OpenedState, Callable[[], None]], dict[str, Any] | AskNodes]
+"""A function that returns an answer over a state; it calls the other function between its parts."""
 
 
 class Answerer:
@@ -95,7 +101,32 @@ class Answerer:
 
         return self._run(compute)
 
-    def _run(self, compute: Callable[[OpenedState, Callable[[], None]], dict[str, Any]]) -> bytes:
+    def answer_caps(self) -> bytes:
+        """Return all caps as JSON, for someone who may list all pods and namespaces, and the nodes.
+
+        Raises:
+            AskError: as for an answer about manifests.
+        """
+
+        def compute(opened: OpenedState, check_time: Callable[[], None]) -> dict[str, Any]:
+            caps = opened.state.index_caps(self._get_policies(), _get_time(opened))
+            return convert_caps(describe_caps(opened.state, caps, check_time), opened.as_of)
+
+        return self._run(compute)
+
+    def answer_nodes(self, visible: VisibleNames) -> bytes:
+        """Return the nodes as JSON, for someone who may list them.
+
+        Raises:
+            AskError: as for an answer about manifests.
+        """
+
+        def compute(opened: OpenedState, check_time: Callable[[], None]) -> AskNodes:
+            return describe_nodes(opened.state, self._get_policies(), opened.as_of, visible, check_time)
+
+        return self._run(compute)
+
+    def _run(self, compute: _Compute) -> bytes:
         """Return what `compute` returns as JSON, one answer at a time, within the deadline."""
         if not self._places.acquire(blocking=False):
             raise create_busy_error(f"{MAX_WAITING} asks wait", 1.0)
@@ -104,7 +135,7 @@ class Answerer:
         finally:
             self._places.release()
 
-    def _compute(self, compute: Callable[[OpenedState, Callable[[], None]], dict[str, Any]], deadline: float) -> bytes:
+    def _compute(self, compute: _Compute, deadline: float) -> bytes:
         try:
             with self._open_state(deadline - self._monotonic()) as opened:
                 content = compute(opened, partial(self._check_time, deadline))

@@ -114,3 +114,17 @@ def find_visible_names_of_usage(reviewer: AccessReviewer, asker: Asker, namespac
         )
         raise AskError(HTTPStatus.FORBIDDEN, message)
     return visible
+
+
+def check_lists(reviewer: AccessReviewer, asker: Asker, resources: Iterable[str]) -> None:
+    """Check that an asker may list these resources of the group "" in the whole cluster.
+
+    Raises:
+        AskError: with 403 and what he lacks; with 429 or 503 if the API server cannot be asked now.
+    """
+    needed = [ResourceAccess("list", "", resource) for resource in resources]
+    missing = [access for access in needed if not reviewer.may(asker, access)]
+    if missing:
+        listed, all_of = ", ".join(map(_describe, missing)), ", ".join(access.resource for access in needed)
+        message = f"who may list {all_of} in the whole cluster sees this; {asker.username} may not {listed}"
+        raise AskError(HTTPStatus.FORBIDDEN, message)

@@ -66,6 +66,10 @@ class AskedCluster:
         detail = {status.name: {"objects": status.objects, "stale": status.stale} for status in statuses}
         return ReadinessStatus("watches", all(status.revision is not None for status in statuses), detail)
 
+    def list_watches(self) -> tuple[InformerStatus, ...]:
+        """Return the status of each watch."""
+        return self._informers.list_statuses()
+
     @contextmanager
     def open_state(self, timeout: float) -> Iterator[OpenedState]:
         """Yield the state, which nothing else changes or reads meanwhile; wait for it at most `timeout` seconds.

@@ -49,6 +49,14 @@ class AnswersAsks(Protocol):
         """Return the usage of a namespace as JSON."""
         ...
 
+    def answer_caps(self) -> bytes:
+        """Return all caps as JSON."""
+        ...
+
+    def answer_nodes(self, visible: VisibleNames) -> bytes:
+        """Return the nodes as JSON."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskParts:

@@ -4,10 +4,12 @@ Each page shows the content that its address also answers as JSON (`?o=json`), w
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 from flask import Blueprint, Flask, Response, request
@@ -16,12 +18,17 @@ from werkzeug.exceptions import HTTPException, NotFound
 
 from tallygate.accounting.amounts import format_amount
 from tallygate.answers.answer_records import AskAnswer
-from tallygate.answers.prediction_lines import format_counts, format_details
+from tallygate.answers.node_overview import AskNodes
+from tallygate.answers.prediction_lines import format_amounts, format_counts, format_details
+from tallygate.answers.usage_columns import format_scope
+from tallygate.cluster import kinds
 from tallygate.server.asking.ask_error import AskError
+from tallygate.server.asking.ask_request import check_lists, find_visible_names, find_visible_names_of_usage
 from tallygate.server.asking.identity import Asker
 from tallygate.server.web.ask_app import DEFAULT_NAMESPACE, AskParts, answer_body, track_request
-from tallygate.server.web.http_errors import status_body
+from tallygate.server.web.http_errors import HttpError, status_body
 from tallygate.server.web.pages import drawings
+from tallygate.server.web.pages.gate_facts import AskGate, GateSources, describe_gate
 from tallygate.server.web.pages.page_access import (
     PAGE_PATH,
     add_headers,
@@ -33,18 +40,23 @@ from tallygate.server.web.pages.page_access import (
 from tallygate.server.web.pages.page_forms import AskForm, read_ask_form, read_sign_in_form
 from tallygate.server.web.pages.sessions import Sessions
 from tallygate.server.web.request_body import BodyError
+from tallygate.server.web.request_log import RequestLog
 
 _FOLDER: Final = Path(__file__).parent
 _REVALIDATED: Final = "private, no-cache"
 _FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 _MOST_OBJECTS: Final = 200
 _MOST_NODES: Final = 200
+_MOST_ROWS: Final = 100
 """What one page shows of a long answer; its JSON has all."""
 
 _BODY_SECONDS: Final = 0.0  # a browser does not send a form again by itself
 _ACCOUNT_PREFIX: Final = "system:serviceaccount:"  # k8s.io/apiserver pkg/authentication/serviceaccount/util.go, v1.36
 
+_ALL: Final = (kinds.NAMESPACES, kinds.PODS, kinds.NODES)
 _ANSWERS: Final = msgspec.json.Decoder(AskAnswer)
+_NODES: Final = msgspec.json.Decoder(AskNodes)
+_GATE: Final = msgspec.json.Decoder(AskGate)
 
 Dict = dict[str, Any]
 
@@ -56,17 +68,40 @@ class PageTitle(NamedTuple):
     title: str
 
 
-PAGES: Final = (PageTitle("ask", "Ask"),)
+PAGES: Final = (
+    PageTitle("namespace", "My namespace"),
+    PageTitle("ask", "Ask"),
+    PageTitle("caps", "Caps"),
+    PageTitle("nodes", "Nodes"),
+    PageTitle("gate", "The gate"),
+)
 """The pages in the order of the navigation; the first one opens first."""
 
 
-class Pages:
-    """The pages of one server."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageParts:
+    """The parts that pages need besides those of asks.
 
-    def __init__(self, app: Flask, parts: AskParts, sessions: Sessions) -> None:
+    Args:
+        sessions: the cookies.
+        gate_sources: what the page about the gate shows.
+        request_log: the log of errors.
+    """
+
+    sessions: Sessions
+    gate_sources: GateSources
+    request_log: RequestLog
+
+
+class Pages:
+    """The pages of one server of asks, whose log gets the causes of errors."""
+
+    def __init__(self, app: Flask, parts: AskParts, page_parts: PageParts) -> None:
         self._app = app
         self._parts = parts
-        self._sessions = sessions
+        self._sessions = page_parts.sessions
+        self._gate_sources = page_parts.gate_sources
+        self._request_log = page_parts.request_log
         self._style = (_FOLDER / "style.css").read_bytes()
         self._environment = _create_environment(f"{PAGE_PATH}/style.css?v={sha256(self._style).hexdigest()[:16]}")
 
@@ -81,6 +116,10 @@ class Pages:
             ("POST", f"{PAGE_PATH}/sign-out", self.sign_out),
             ("GET", f"{PAGE_PATH}/ask", self.show_ask),
             ("POST", f"{PAGE_PATH}/ask", self.answer_ask),
+            ("GET", f"{PAGE_PATH}/namespace", self.show_namespace),
+            ("GET", f"{PAGE_PATH}/caps", self.show_caps),
+            ("GET", f"{PAGE_PATH}/nodes", self.show_nodes),
+            ("GET", f"{PAGE_PATH}/gate", self.show_gate),
         )
         for method, path, view in views:
             blueprint.add_url_rule(path, f"{method} {path}".replace(".", "-"), view, methods=[method])
@@ -153,8 +192,43 @@ class Pages:
             answer = _ANSWERS.decode(content)
             return self._show("ask.html", asker, {"form": form, "answer": answer, "error": None})
 
+    def show_namespace(self) -> Response:
+        """Show the usage of a namespace, as the API has it; without one, the form to name it."""
+        asker = self._open()
+        namespace = request.args.get("namespace") or _find_own_namespace(asker)
+        if not namespace and not _wants_json():
+            return self._show("choose.html", asker, {"content": None})
+        with track_request(self._app):
+            visible = find_visible_names_of_usage(self._parts.reviewer, asker, namespace or DEFAULT_NAMESPACE)
+            content = self._parts.answerer.answer_usage(namespace or DEFAULT_NAMESPACE, visible)
+            return self._show_answer("namespace.html", asker, content, msgspec.json.decode)
+
+    def show_caps(self) -> Response:
+        """Show all caps to someone who may list what they count."""
+        asker = self._open()
+        with track_request(self._app):
+            check_lists(self._parts.reviewer, asker, _ALL)
+            return self._show_answer("caps.html", asker, self._parts.answerer.answer_caps(), msgspec.json.decode)
+
+    def show_nodes(self) -> Response:
+        """Show the nodes to someone who may list them."""
+        asker = self._open()
+        with track_request(self._app):
+            check_lists(self._parts.reviewer, asker, (kinds.NODES,))
+            visible = find_visible_names(self._parts.reviewer, asker, ())
+            return self._show_answer("nodes.html", asker, self._parts.answerer.answer_nodes(visible), _NODES.decode)
+
+    def show_gate(self) -> Response:
+        """Show the policies and the state of this server to someone who may list what they are about."""
+        asker = self._open()
+        check_lists(self._parts.reviewer, asker, _ALL)
+        content = msgspec.json.encode(describe_gate(self._gate_sources))
+        return self._show_answer("gate.html", asker, content, _GATE.decode)
+
     def send_error(self, error: AskError) -> Response:
         """Return the page or the Status of an error; without a valid token, the form to sign in."""
+        if error.detail:
+            self._request_log.log_error(HttpError(error.status, "ask", error.detail))
         if _wants_json():
             body = status_body(error.status, error.message)
             return Response(body, error.status, error.create_headers(), "application/json")
@@ -185,6 +259,12 @@ class Pages:
         asker = authenticate(request, self._sessions, self._parts.authenticator)
         self._parts.user_limit.take(asker.username)
         return asker
+
+    def _show_answer(self, template: str, asker: Asker, content: bytes, read: Callable[[bytes], Any]) -> Response:
+        """Return an answer as JSON if that is wanted, else the page that shows it."""
+        if _wants_json():
+            return Response(content, mimetype="application/json")
+        return self._show(template, asker, {"content": read(content)})
 
     def _show(self, template: str, asker: Asker, content: Mapping[str, Any], error: AskError | None = None) -> Response:
         """Return a page; one that was opened by GET is sent again only if it has changed."""
@@ -221,12 +301,13 @@ class Pages:
             "pages": PAGES,
             "current": request.path.removeprefix(f"{PAGE_PATH}/"),
             "namespace": request.args.get("namespace", ""),
+            "json_path": f"{request.path}?{urlencode({**request.args.to_dict(), 'o': 'json'})}",
         }
 
 
-def add_pages(app: Flask, parts: AskParts, sessions: Sessions) -> Flask:
+def add_pages(app: Flask, parts: AskParts, page_parts: PageParts) -> Flask:
     """Add the pages to an application of asks, and return it."""
-    app.register_blueprint(Pages(app, parts, sessions).create_blueprint())
+    app.register_blueprint(Pages(app, parts, page_parts).create_blueprint())
 
     @app.after_request
     def secure_page(response: Response) -> Response:
@@ -251,6 +332,7 @@ def _create_environment(style_path: str) -> Environment:
         strip_width=drawings.STRIP_WIDTH,
         most_objects=_MOST_OBJECTS,
         most_nodes=_MOST_NODES,
+        most_rows=_MOST_ROWS,
         **_FUNCTIONS,
     )
     return environment
@@ -260,6 +342,11 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "format_amount": format_amount,
     "draw_shortfall": drawings.draw_shortfall,
     "draw_copies": drawings.draw_copies,
+    "draw_cap": drawings.draw_cap,
+    "draw_node_amount": drawings.draw_node_amount,
+    "draw_total": drawings.draw_total,
+    "format_amounts": format_amounts,
+    "format_scope": format_scope,
     "find_mood": drawings.find_mood,
     "format_counts": format_counts,
     "format_details": format_details,

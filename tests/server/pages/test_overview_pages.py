@@ -1,0 +1,186 @@
+"""The pages My namespace, Caps, Nodes and The gate: who opens them, what they show, and which names they leave out."""
+
+import json
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tallygate.errors import TallygateError
+from tests.answers.test_answer_json import FIRST, MARK, NODE_MARK, SECOND, other
+from tests.server.pages.browser import Browser, Outline
+from tests.server.test_ask_app import RIGHTS
+
+_ALL: dict[str, set[str]] = {f"list {resource}": {""} for resource in ("pods", "nodes", "namespaces")}
+_PAGES = ("namespace?namespace=team-a", "caps", "nodes", "gate")
+
+
+@pytest.fixture
+def tenant(browser: Browser) -> Browser:
+    """Return a browser of a tenant: Ann may list the pods of team-a."""
+    browser.sign_in()
+    return browser
+
+
+@pytest.fixture
+def admin(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> Browser:
+    """Return a browser of an admin, who may list everything."""
+    for right, namespaces in _ALL.items():
+        monkeypatch.setitem(RIGHTS, right, namespaces)
+    browser.sign_in()
+    return browser
+
+
+def read_json(browser: Browser, page: str) -> dict[str, Any]:
+    """Return the JSON of a page."""
+    response = browser.get(f"/page/{page}{'&' if '?' in page else '?'}o=json")
+    assert (response.status_code, response.mimetype) == (200, "application/json"), response.text
+    content: dict[str, Any] = json.loads(response.data)
+    return content
+
+
+def show(browser: Browser, page: str) -> Outline:
+    """Return a page."""
+    response = browser.get(f"/page/{page}")
+    assert response.status_code == 200, response.text
+    return Outline(response)
+
+
+def list_texts(value: Any) -> list[str]:
+    """Return the texts of plain data that are no keys."""
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for item in items for text in list_texts(item)]
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_a_page_shows_the_texts_of_its_json(admin: Browser, page: str) -> None:
+    content = read_json(admin, page)
+    left_out = {"apiVersion", "kind", "unit", "prediction", "watches"}
+    texts = [text for key, value in content.items() if key not in left_out for text in list_texts(value)]
+    shown = " ".join(show(admin, page).text.split())
+    plain = {"whole", "milli", "cap"}
+    missing = {text for text in texts if text not in plain and " ".join(text.split()) not in shown}
+    assert missing == set()
+
+
+def test_the_usage_is_that_of_the_api(tenant: Browser) -> None:
+    response = tenant.get("/page/namespace?namespace=team-a&o=json")
+    assert response.data == tenant.harness.show_usage().data
+    outline = show(tenant, "namespace?namespace=team-a")
+    labels = [each["aria-label"] for each in outline.find("svg") if each.get("role") == "img"]
+    assert labels == ["nvidia.com/gpu: 6 used (1 here, 5 by other namespaces), 10 free of 16"]
+
+
+def test_the_first_page_is_that_of_the_own_namespace(tenant: Browser) -> None:
+    assert tenant.get("/").headers["Location"] == "/page/namespace"
+    assert show(tenant, "namespace").find("input")[0]["name"] == "namespace"
+
+
+def test_a_tenant_opens_his_own_pages_and_sees_no_name_of_others(tenant: Browser) -> None:
+    codes = {}
+    for page in ("", *_PAGES, "namespace?namespace=" + other("team-b"), "namespace?namespace=none"):
+        for end in ("", "&o=json" if "?" in page else "?o=json"):
+            response = tenant.get(f"/page/{page}{end}")
+            codes[page] = response.status_code
+            text = response.text if "team-b" not in page else response.text.replace(other("team-b"), "")
+            assert MARK not in text, page
+            assert NODE_MARK not in response.text, page
+    assert codes == {
+        "": 303,
+        "namespace?namespace=team-a": 200,
+        "caps": 403,
+        "nodes": 403,
+        "gate": 403,
+        f"namespace?namespace={other('team-b')}": 403,
+        "namespace?namespace=none": 403,
+    }
+
+
+def test_a_refusal_names_the_missing_rights(tenant: Browser) -> None:
+    assert "ann may not list namespaces, list pods, list nodes" in Outline(tenant.get("/page/caps")).text
+    assert "ann may not list nodes" in Outline(tenant.get("/page/nodes")).text
+    assert tenant.get("/page/gate?o=json").get_json()["reason"] == "Forbidden"
+
+
+@pytest.mark.parametrize("right", _ALL)
+@pytest.mark.parametrize("page", ["caps", "gate"])
+def test_a_page_about_all_needs_all_rights(
+    admin: Browser, monkeypatch: pytest.MonkeyPatch, page: str, right: str
+) -> None:
+    monkeypatch.setitem(RIGHTS, right, set())
+    admin.review_clock.sleep(11)
+    assert admin.get(f"/page/{page}").status_code == 403
+
+
+def test_nodes_without_the_right_to_list_pods_have_no_name_of_a_pod_or_claim(
+    admin: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RIGHTS, "list pods", {"team-a"})
+    admin.review_clock.sleep(11)
+    outline, content = show(admin, "nodes"), read_json(admin, "nodes")
+    assert MARK not in outline.text
+    assert MARK not in json.dumps(content)
+    assert {FIRST, SECOND} == {node["node"] for node in content["nodes"]}
+    gpus = [amount for node in content["nodes"] for amount in node["amounts"] if amount["resource"] == "nvidia.com/gpu"]
+    assert [(amount["used"], amount["pods"], amount["hiddenPods"]) for amount in gpus] == [(3, [], 2), (3, [], 1)]
+    claims = [device["hiddenClaims"] for pool in content["pools"] for device in pool["devices"]]
+    assert claims == [1, 0, 1, 1, 0]
+
+
+def test_an_admin_sees_who_uses_what_and_what_is_overcommitted(admin: Browser) -> None:
+    content = read_json(admin, "caps")
+    (item,) = content["items"]
+    consumers = [(each["name"], each["amount"]) for each in item["consumers"]]
+    assert consumers == [(f"namespace {other('team-b')}", 5), ("namespace team-a", 1)]
+    assert [(total["hard"], total["capacity"]) for total in content["totals"]] == [(16, 8)]
+    assert content["idleClaims"] == [{"claim": f"{other('team-b')}/{other('idle')}", "devices": 1}]
+    labels = {each.get("aria-label") for each in show(admin, "caps").find("svg")}
+    assert "nvidia.com/gpu: limits of 16 over 8 on all nodes" in labels
+
+
+def test_nodes_show_devices_taints_and_how_what_is_free_is_scattered(admin: Browser) -> None:
+    content, text = read_json(admin, "nodes"), show(admin, "nodes").text
+    assert "2 of 8 nvidia.com/gpu free on 2 nodes, at most 1 on one; 0 with nothing used" in text
+    devices = {device["device"]: device for pool in content["pools"] for device in pool["devices"]}
+    assert devices["d0"]["claims"] == [
+        {"claim": f"{other('team-b')}/{other('busy')}", "pods": [f"{other('team-b')}/{other('one')}"]}
+    ]
+    assert devices["d1"]["taints"] == ["k:NoSchedule of DeviceTaintRule worn"]
+    assert re.search(r"e2\s+✓ free", text)
+
+
+def test_the_gate_shows_policies_with_their_place_and_stale_watches(admin: Browser) -> None:
+    content, text = read_json(admin, "gate"), show(admin, "gate").text
+    assert [(each["name"], each["file"], each["line"]) for each in content["policies"]] == [
+        ("runs-now", "policies/caps.yaml", 7),
+        ("shared-gpus", "policies/caps.yaml", 2),
+    ]
+    assert "nothing arrives for 60 s" in text
+    assert "kubectl get leases" in text
+    assert "watches" in text
+
+
+def test_an_error_of_a_stored_object_is_logged_and_not_shown(tenant: Browser) -> None:
+    def fail() -> None:
+        raise TallygateError(f"{MARK} is not as an API server stores it")
+
+    tenant.harness.opened = fail
+    response = tenant.get("/page/namespace?namespace=team-a")
+    assert response.status_code == 503
+    assert MARK not in response.text
+    assert MARK in tenant.harness.log.text
+
+
+@pytest.mark.parametrize("page", _PAGES)
+def test_a_page_has_headings_in_order_and_names_for_what_is_drawn(admin: Browser, page: str) -> None:
+    outline = show(admin, page)
+    levels = [int(tag[1]) for tag, _ in outline.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    for each in outline.find("svg"):
+        assert each.get("aria-label") or each.get("aria-hidden") == "true"
+    identities = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
+    assert len(identities) == len(set(identities))
