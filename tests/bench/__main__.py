@@ -3,6 +3,7 @@
 import sys
 
 from tests.bench import (
+    asks,
     decisions,
     devices,
     gate_devices,
@@ -18,6 +19,7 @@ from tests.bench.audit import audit_bench
 from tests.bench.cluster import informer_bench
 
 _BENCHES = {
+    "asks": asks.main,
     "audit": audit_bench.main,
     "cluster": informer_bench.main,
     "decisions": decisions.main,

@@ -151,7 +151,8 @@ class ObjectReviewer:
     def __init__(self, context: "CheckContext") -> None:
         policies, state = context.policies, context.state
         classes = state.device_classes.get_resources_by_class()
-        self._policy_set = ActivePolicySet(policies, context.now, classes, state.namespaces.get_limit_annotations())
+        annotations, caps = state.namespaces.get_limit_annotations(), state.index_caps(policies, context.now)
+        self._policy_set = ActivePolicySet(policies, context.now, classes, annotations, caps)
         self.planned = PlannedState(state, context.count)
         self._charges = PlannedCharges(
             self._policy_set, self.planned, context.count_daemon_pods, context.charged_namespaces

@@ -199,11 +199,9 @@ def _list_namespaces(
     context: UsageContext, chosen: ChosenLedger, limits: Mapping[str, int]
 ) -> list[tuple[str, Amounts]]:
     """Return what the pods and claims of each other member namespace use, the largest first."""
-    used = (
-        (name, context.state.count_usage(chosen.active_cap, (name,), None).used)
-        for name in chosen.members - {context.namespace}
-    )
-    shares = ((_compute_share(amounts, limits), name, amounts) for name, amounts in used if amounts)
+    names, ledger = chosen.members - {context.namespace}, context.state.find_ledger(chosen.key)
+    used = context.state.count_usage_by_namespace(chosen.active_cap, names, ledger)
+    shares = ((_compute_share(amounts, limits), name, amounts) for name, amounts in used.items() if amounts)
     largest = nsmallest(MAX_HOLDERS, shares, key=lambda each: (-each[0], each[1]))
     return [(name, amounts) for _, name, amounts in largest]
 

@@ -6,7 +6,7 @@ room, the pods that are admitted now are charged; a rejected object changes noth
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -37,7 +37,7 @@ from tallygate.review.quota_forecast import QuotaForecaster, read_limits
 from tallygate.review.review import conclude, review
 from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import MemoryLedgers
-from tallygate.state.informers.consumer_store import GroupUsage
+from tallygate.state.informers.usage_sums import GroupUsage
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
@@ -186,29 +186,29 @@ class PlannedCharges:
         self, state: ClusterState, caps: CapIndex, charged: Collection[str] | None
     ) -> dict[LedgerKey, Ledger]:
         """Return the ledgers with the used amounts, and without reservations."""
-        used_by_key: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
-        counted = None if charged is None else _list_keys(state, caps, charged)
-        namespaces = {*state.pods.list_namespaces(), *state.claims.list_namespaces()}
-        if counted is not None and all(key.namespace for key in counted):  # none is that of several namespaces
-            namespaces &= {key.namespace for key in counted}
-        for namespace in sorted(namespaces):
-            for cap in caps.find_matching(namespace, state.namespaces.labels(namespace)).caps:
-                key = get_ledger_key(cap, namespace)
-                if counted is not None and key not in counted:
-                    continue
-                usage = state.count_usage(cap, (namespace,), None)
-                for group in usage.invalid:
-                    raise _create_quantity_error(cap, group, state.pods.list_pod_names(group, 1))
-                used_by_key[key] = cap, used_by_key.get(key, (cap, NO_AMOUNTS))[1] + usage.used
-                if usage.uncounted:
-                    self._unknown.setdefault(key, set()).update(usage.uncounted)
-        return {key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()}
+        stored = {*state.pods.list_namespaces(), *state.claims.list_namespaces()}
+        caps_by_key = _find_caps(state, caps, sorted(stored if charged is None else charged))
+        foreign = [name for name in stored if state.namespaces.find(name) is None]
+        ledgers = {}
+        for key, cap in caps_by_key.items():
+            members: Collection[str] = state.get_membership(cap, key).names
+            if others := [name for name in foreign if key in _find_caps(state, caps, (name,))]:
+                members = {*members, *others}
+            if stored.isdisjoint(members):
+                continue
+            usage = state.count_usage(cap, members, None)
+            for group in usage.invalid:
+                raise _create_quantity_error(cap, group, state.pods.list_pod_names(group, 1))
+            if usage.uncounted:
+                self._unknown[key] = set(usage.uncounted)
+            ledgers[key] = Ledger(cap.hard, usage.used)
+        return ledgers
 
 
-def _list_keys(state: ClusterState, caps: CapIndex, namespaces: Collection[str]) -> set[LedgerKey]:
-    """Return the ledgers to which objects of these namespaces are charged."""
+def _find_caps(state: ClusterState, caps: CapIndex, namespaces: Iterable[str]) -> dict[LedgerKey, ActiveCap]:
+    """Return the ledgers to which objects of these namespaces are charged, with their caps."""
     return {
-        get_ledger_key(cap, namespace)
+        get_ledger_key(cap, namespace): cap
         for namespace in namespaces
         for cap in caps.find_matching(namespace, state.namespaces.labels(namespace)).caps
     }

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from tallygate.accounting.amounts import NO_AMOUNTS
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.names import is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, iterate_unhealthy
 from tallygate.accounting.pod_defaults import PodDefaults
@@ -20,9 +20,10 @@ from tallygate.cluster.consumers import (
     ConsumerAmounts,
     CountedClaim,
     CountedUsage,
+    count_used,
+    count_used_by_namespace,
     list_consumers,
     list_counted_claims,
-    sum_used,
 )
 from tallygate.cluster.membership import Membership
 from tallygate.cluster.rejected_pods import RejectedPodList
@@ -243,8 +244,14 @@ class ClusterState:
 
     def count_usage(self, cap: ActiveCap, members: Collection[str], ledger: Ledger | None) -> CountedUsage:
         """Return the usage of the member namespaces of a ledger."""
-        count = sum_used(self.list_consumers(cap, members, ledger))
+        count = count_used(cap, members, self.sources, ledger or _NO_LEDGER)
         return count._replace(uncounted=count.uncounted | self.list_uncounted(cap))
+
+    def count_usage_by_namespace(
+        self, cap: ActiveCap, namespaces: Collection[str], ledger: Ledger | None
+    ) -> Mapping[str, Amounts]:
+        """Return what each of these namespaces uses under a cap."""
+        return count_used_by_namespace(cap, namespaces, self.sources, ledger or _NO_LEDGER)
 
     def list_uncounted(self, cap: ActiveCap) -> frozenset[str]:
         """Return the names of a cap that count devices by objects that are not known."""

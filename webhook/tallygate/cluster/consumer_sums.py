@@ -15,8 +15,8 @@ from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import ActiveCap
 from tallygate.cluster.consumers import ConsumerAmounts, ConsumerState, CountedClaim
 from tallygate.objects.core import Pod
-from tallygate.state.informers.consumer_store import GroupUsage
 from tallygate.state.informers.pod_records import ChargeGroup
+from tallygate.state.informers.usage_sums import GroupUsage
 from tallygate.state.ledger.ledger import Reservation
 
 MAX_CONSUMERS = 3

@@ -26,9 +26,9 @@ from tallygate.objects.devices import ResourceClaim
 from tallygate.state.informers.claim_records import ClaimGroup, ClaimRecord
 from tallygate.state.informers.claim_store import ClaimStore, OwnedClaim
 from tallygate.state.informers.consumer_columns import StoredConsumer
-from tallygate.state.informers.consumer_store import GroupUsage
 from tallygate.state.informers.device_store import DeviceStore
 from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.usage_sums import GroupUsage
 from tallygate.state.ledger.ledger import Ledger, Reservation
 
 _MAX_NAMED = 10
@@ -154,11 +154,7 @@ def list_consumers(
             namespace, _, is_terminating, number, used, is_valid = group
             state = _STATES[is_terminating] if is_valid else ConsumerState.INVALID
             yield ConsumerAmounts(group, pod, namespace, "", "", state, used, number)
-    for counted in list_counted_claims(cap, namespaces, sources, ledger):
-        claim, state = counted.claim, _STATES[counted.claim.is_terminating]
-        yield ConsumerAmounts(
-            counted, ConsumerKind.CLAIM, claim.namespace, claim.name, claim.uid, state, counted.counted
-        )
+    yield from _list_claims(cap, namespaces, sources, ledger)
     yield from list_reserved(ledger)
 
 
@@ -187,6 +183,43 @@ def sum_used(consumers: Iterable[ConsumerAmounts]) -> CountedUsage:
         elif not amounts and isinstance(origin, GroupUsage):
             invalid.append(origin)
     return CountedUsage(Amounts(used), Amounts(terminating), tuple(invalid), frozenset(unknown))
+
+
+def count_used(cap: ActiveCap, namespaces: Collection[str], sources: ClaimSources, ledger: Ledger) -> CountedUsage:
+    """Return the sums of what `list_consumers` yields, without reservations.
+
+    The sums of pods are kept for the next call with the same namespaces.
+
+    Raises:
+        NotSyncedError: if pods or claims are not listed yet.
+    """
+    pods = sources.pods.sum_groups(cap, namespaces)
+    claims = sum_used(_list_claims(cap, namespaces, sources, ledger))
+    return CountedUsage(pods.used + claims.used, pods.terminating + claims.terminating, pods.invalid, claims.uncounted)
+
+
+def count_used_by_namespace(
+    cap: ActiveCap, namespaces: Collection[str], sources: ClaimSources, ledger: Ledger
+) -> dict[str, Amounts]:
+    """Return what the pods and claims of each of these namespaces use under a cap.
+
+    Raises:
+        NotSyncedError: if pods or claims are not listed yet.
+    """
+    used = {namespace: sums.used for namespace, sums in sources.pods.list_sums(cap, namespaces)}
+    for claim in _list_claims(cap, namespaces, sources, ledger):
+        used[claim.namespace] += claim.amounts
+    return used
+
+
+def _list_claims(
+    cap: ActiveCap, namespaces: Collection[str], sources: ClaimSources, ledger: Ledger
+) -> Iterator[ConsumerAmounts]:
+    for counted in list_counted_claims(cap, namespaces, sources, ledger):
+        claim, state = counted.claim, _STATES[counted.claim.is_terminating]
+        yield ConsumerAmounts(
+            counted, ConsumerKind.CLAIM, claim.namespace, claim.name, claim.uid, state, counted.counted
+        )
 
 
 def list_counted_claims(

@@ -34,10 +34,11 @@ from tallygate.cluster.consumers import (
 from tallygate.cluster.membership import Membership, MembershipFinder
 from tallygate.state.informers.claim_records import ClaimGroup
 from tallygate.state.informers.claim_store import ClaimStore, OwnedClaim
-from tallygate.state.informers.consumer_store import ConsumerUsage, GroupUsage, NotSyncedError
+from tallygate.state.informers.consumer_store import ConsumerUsage, NotSyncedError
 from tallygate.state.informers.device_store import DeviceStore
 from tallygate.state.informers.named_stores import Labels, NamespaceStore
 from tallygate.state.informers.pod_store import PodStore
+from tallygate.state.informers.usage_sums import GroupUsage
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ledger.recount import PodName, UsageSnapshot
 from tallygate.state.ports import LedgerKey

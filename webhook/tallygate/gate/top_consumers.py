@@ -16,7 +16,8 @@ from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
 from tallygate.review.cap_charge import CapChargeResult
 from tallygate.review.cap_messages import ExcessDetails
-from tallygate.state.informers.consumer_store import GroupUsage, NotSyncedError
+from tallygate.state.informers.consumer_store import NotSyncedError
+from tallygate.state.informers.usage_sums import GroupUsage
 from tallygate.state.ledger.expire import GANG_BOUND_SECONDS, ReservationAges
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey

@@ -15,7 +15,7 @@ from tallygate.policy.model import PolicySet
 class ActivePolicySet:
     """One policy set with its indexes, for the extended resources of these device classes, and the limits at a time.
 
-    `annotations` set limits of namespaces.
+    `annotations` set limits of namespaces. `caps` are those by all of this, if the caller keeps them.
     """
 
     def __init__(
@@ -24,13 +24,14 @@ class ActivePolicySet:
         now: datetime | None,
         resources_by_class: Mapping[str, str],
         annotations: LimitAnnotations,
+        caps: CapIndex | None = None,
     ) -> None:
         self.policies = policies
         self.resources_by_class = resources_by_class
         self.annotations = annotations
         self.device_resources = list_device_resources(resources_by_class)
         self.rules = RuleIndex(policies)
-        self.caps = CapIndex(policies, now, resources_by_class, annotations)
+        self.caps = CapIndex(policies, now, resources_by_class, annotations) if caps is None else caps
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
         self.reasons: Mapping[str, str] = {
             **{implied.name: implied.reason for implied in policies.implied_requests},

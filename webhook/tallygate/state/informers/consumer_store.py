@@ -26,6 +26,7 @@ from tallygate.objects.devices import ResourceClaim
 from tallygate.state.informers.claim_records import ClaimGroup
 from tallygate.state.informers.consumer_columns import ConsumerColumns, StoredConsumer
 from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord
+from tallygate.state.informers.usage_sums import CapSums, ChangeCounts, GroupSums, GroupUsage, sum_groups
 
 _MAX_TOMBSTONES = 65_536
 
@@ -102,6 +103,7 @@ class GroupCharges:
 
     def __init__(self, cap: ChargeableCap) -> None:
         self.cap = cap
+        self.sums = CapSums()
         self._amounts_by_group: WeakKeyDictionary[ChargeGroup, Amounts | None] = WeakKeyDictionary()
 
     def get_amounts(self, group: ChargeGroup) -> Amounts | None:
@@ -189,25 +191,12 @@ class UsageInputs(NamedTuple):
     holders: Mapping[ConsumerName, str]
 
 
-class GroupUsage(NamedTuple):
-    """The pods or claims of one namespace and charge group: their number, and what each uses under a cap.
-
-    A group with an invalid quantity uses nothing.
-    """
-
-    namespace: str
-    group: ChargeGroup
-    is_terminating: bool
-    pod_count: int
-    used_per_pod: Amounts
-    is_valid: bool = True
-
-
 class ConsumerStore:
     """Pods or claims, updated by the events of a reflector."""
 
     def __init__(self, interner: ChargeGroupInterner) -> None:
-        self._lock = Lock()
+        self._lock, self._sums_lock = Lock(), Lock()
+        self._changes = ChangeCounts()
         self._interner = interner
         self._columns = ConsumerColumns()
         self._tombstones = Tombstones()
@@ -310,20 +299,50 @@ class ConsumerStore:
         Raises:
             NotSyncedError: if there was no complete list yet.
         """
-        with self._lock:
-            self._require_revision()
-            charges = self._charges_cache.get_charges(cap)
-        amounts_by_group: dict[ChargeGroup, Amounts | None] = {}
+        charges = self._get_charges(cap)
         for namespace in namespaces:
             with self._lock:
                 counts = list(self._columns.count_groups_by_state(namespace))
-            for group, is_terminating, pod_count in counts:
-                if group not in amounts_by_group:
-                    amounts_by_group[group] = charges.get_amounts(group)
-                if used_per_pod := amounts_by_group[group]:
-                    yield GroupUsage(namespace, group, is_terminating, pod_count, used_per_pod)
-                elif used_per_pod is None:
-                    yield GroupUsage(namespace, group, is_terminating, pod_count, NO_AMOUNTS, is_valid=False)
+            yield from _charge_groups(namespace, counts, charges)
+
+    def sum_groups(self, cap: ChargeableCap, namespaces: Collection[str]) -> GroupSums:
+        """Return the sums over `list_groups`; those of the same namespaces again are computed where pods changed.
+
+        They are the same if the collection is the same object, which does not change.
+
+        Raises:
+            NotSyncedError: if there was no complete list yet.
+        """
+        with self._sums_lock:
+            charges = self._get_charges(cap)
+            return charges.sums.sum_all(namespaces, lambda namespace: self._sum_namespace(charges, namespace))
+
+    def list_sums(self, cap: ChargeableCap, namespaces: Iterable[str]) -> list[tuple[str, GroupSums]]:
+        """Return the sums over `list_groups` for each of these namespaces.
+
+        Raises:
+            NotSyncedError: if there was no complete list yet.
+        """
+        with self._sums_lock:
+            charges = self._get_charges(cap)
+            return [(namespace, self._sum_namespace(charges, namespace)) for namespace in namespaces]
+
+    def _sum_namespace(self, charges: GroupCharges, namespace: str) -> GroupSums:
+        """Return the kept sums of a namespace, or those that are computed now. Hold the lock of sums."""
+        known = charges.sums.find(namespace, self._changes.get(namespace))
+        if known is not None:
+            return known
+        with self._lock:
+            change = self._changes.get(namespace)
+            counts = list(self._columns.count_groups_by_state(namespace))
+        sums = sum_groups(_charge_groups(namespace, counts, charges))
+        charges.sums.put(namespace, change, sums)
+        return sums
+
+    def _get_charges(self, cap: ChargeableCap) -> GroupCharges:
+        with self._lock:
+            self._require_revision()
+            return self._charges_cache.get_charges(cap)
 
     def list_amounts(
         self, cap: ChargeableCap, namespaces: Iterable[str]
@@ -400,6 +419,7 @@ class ConsumerStore:
         is_tracked_change = False
         if isinstance(event, (Changed, Deleted)):
             self._last_change = event.revision
+            self._changes.record(event.item.namespace)
             is_tracked_change = self._track(event.item, is_deleted=isinstance(event, Deleted))
         if isinstance(event, Changed):
             return self._columns.put(event.item) or is_tracked_change
@@ -434,7 +454,19 @@ class ConsumerStore:
             self._tombstones.mark_incomplete_until(event.revision)
             self._track_list(event.items)
             self._columns, self._revision = columns, event.revision
+            self._changes.record_all()
             self._last_change = max((record.revision for record in event.items), default=0)
+
+
+def _charge_groups(
+    namespace: str, counts: Iterable[tuple[ChargeGroup, bool, int]], charges: GroupCharges
+) -> Iterator[GroupUsage]:
+    """Yield the groups of a namespace that use something, or whose quantities are invalid."""
+    for group, is_terminating, pod_count in counts:
+        if used_per_pod := charges.get_amounts(group):
+            yield GroupUsage(namespace, group, is_terminating, pod_count, used_per_pod)
+        elif used_per_pod is None:
+            yield GroupUsage(namespace, group, is_terminating, pod_count, NO_AMOUNTS, is_valid=False)
 
 
 def _sum_charges(charges: GroupCharges, group_counts: Mapping[ChargeGroup, int]) -> tuple[Amounts, bool]:
