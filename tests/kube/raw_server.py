@@ -1,6 +1,7 @@
 """A real HTTP server on loopback that sends the bytes of a script, in the pieces of the script."""
 
 import socket
+import ssl
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -32,9 +33,13 @@ def reset(connection: socket.socket) -> None:
 
 @dataclass
 class RawServer:
-    """A server that sends one list of parts for each request, in order; after the last part the connection ends."""
+    """A server that sends one list of parts for each request, in order; after the last part the connection ends.
+
+    With a `context` it speaks TLS.
+    """
 
     responses: list[Sequence[Part]]
+    context: ssl.SSLContext | None = None
     stop: Event = field(default_factory=Event)
     requests: list[bytes] = field(default_factory=list)
     port: int = 0
@@ -51,21 +56,31 @@ class RawServer:
 
     def _respond(self, connection: socket.socket, parts: Sequence[Part]) -> None:
         with connection, suppress(OSError):
-            request = b""
-            while b"\r\n\r\n" not in request:
-                request += connection.recv(65536)
-            self.requests.append(request)
-            for part in parts:
-                if isinstance(part, bytes):
-                    connection.sendall(part)
-                else:
-                    part(connection)
+            if self.context is None:
+                self._send(connection, parts)
+                return
+            with self.context.wrap_socket(connection, server_side=True) as encrypted:
+                self._send(encrypted, parts)
+
+    def _send(self, connection: socket.socket, parts: Sequence[Part]) -> None:
+        request = b""
+        while b"\r\n\r\n" not in request:
+            received = connection.recv(65536)
+            if not received:
+                return
+            request += received
+        self.requests.append(request)
+        for part in parts:
+            if isinstance(part, bytes):
+                connection.sendall(part)
+            else:
+                part(connection)
 
 
 @contextmanager
-def raw_server(*responses: Sequence[Part]) -> Iterator[RawServer]:
-    """Yield a running server."""
-    server = RawServer(list(responses))
+def raw_server(*responses: Sequence[Part], context: ssl.SSLContext | None = None) -> Iterator[RawServer]:
+    """Yield a running server, with TLS if there is a context for it."""
+    server = RawServer(list(responses), context)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server.port = listener.getsockname()[1]
         thread = Thread(target=_serve, args=(server, listener), daemon=True)

@@ -86,7 +86,11 @@ def _count_admitted(prediction: PredictionRecord) -> int:
 
 
 def format_details(prediction: PredictionRecord) -> Iterator[str]:
-    """Yield the lines beneath a prediction."""
+    """Return the lines beneath a prediction, equal ones once: those of nodes whose names are hidden may be equal."""
+    return iter(dict.fromkeys(_list_details(prediction)))
+
+
+def _list_details(prediction: PredictionRecord) -> Iterator[str]:
     if prediction.rejected is not None:
         yield from _format_rejection(prediction.rejected, prediction.of)
     if prediction.hold_reason:

@@ -47,6 +47,9 @@ def completion(ctx: click.Context, shell: str) -> None:
     cls=framework.RootGroup,
     modules={
         "check": framework.LazyCommand("tallygate.cli.check", "Check manifests as the cluster would.", _DEVELOPERS),
+        "ask": framework.LazyCommand(
+            "tallygate.cli.ask.command", "Ask the gate what would happen to manifests.", _DEVELOPERS
+        ),
         "explain": framework.LazyCommand(
             "tallygate.cli.explain", "Explain a code, or the calculation of a pod's request.", _DEVELOPERS
         ),
@@ -103,6 +106,7 @@ def completion(ctx: click.Context, shell: str) -> None:
         ("tallygate test policies/tests/", "whether policies have the results that scenarios expect"),
         ("tallygate explain TG101", "what a code means, with an example that fails and one that passes"),
         ("tallygate predict pod/NAME", "why a pod is Pending, which pods use the resources, what would help"),
+        ("tallygate ask -f job.yaml", "would this be accepted, and run? Without rights in the cluster"),
         ("tallygate usage --policies policies/", "limits of caps in your cluster, and what is used and reserved"),
         ("tallygate serve --tls-cert tls.crt --tls-key tls.key", "answer a cluster's admission reviews"),
     ),

@@ -48,7 +48,7 @@ class _Expansion:
         converted: dict[str, Any] = {}
         for entry in node.entries:
             if entry.is_merge:
-                for source in _list_merged(entry):
+                for source in list_merged(entry):
                     converted.update(self.convert(source))
             else:
                 converted[entry.name] = self.convert(entry.value)
@@ -70,8 +70,12 @@ def to_plain(node: syntax_tree.Node | None) -> Any:
             return None
 
 
-def _list_merged(entry: syntax_tree.Entry) -> list[syntax_tree.Mapping]:
-    """Return the mappings of a merge key, the weakest first."""
+def list_merged(entry: syntax_tree.Entry) -> list[syntax_tree.Mapping]:
+    """Return the mappings of a merge key, the weakest first.
+
+    Raises:
+        DocumentError: if its value is another one than a mapping or a list of mappings.
+    """
     sources = list(reversed(entry.value.items)) if isinstance(entry.value, syntax_tree.Sequence) else [entry.value]
     mappings = [source for source in sources if isinstance(source, syntax_tree.Mapping)]
     if len(mappings) < len(sources):

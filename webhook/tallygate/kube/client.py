@@ -59,8 +59,19 @@ class ClientConfig:
         """Store the configuration. `get_authorization` returns a valid `Authorization` header, or an empty string."""
         self.server = server
         self.pool = pool
-        self._get_authorization = get_authorization
+        self.get_authorization = get_authorization
         self._impersonation_headers = impersonation_headers
+
+    @property
+    def impersonates(self) -> bool:
+        """Whether requests ask for the rights of another user."""
+        return bool(self._impersonation_headers)
+
+    @property
+    def certificate(self) -> tuple[str, str | None] | None:
+        """The files of the client certificate and of its key; None without one."""
+        options = self.pool.connection_pool_kw
+        return (options["cert_file"], options.get("key_file")) if options.get("cert_file") else None
 
     def create_headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         """Return the given headers after those that authenticate the client; a token about to expire is renewed first.
@@ -68,7 +79,7 @@ class ClientConfig:
         Raises:
             ApiError: if the token cannot be renewed.
         """
-        authorization = self._get_authorization()
+        authorization = self.get_authorization()
         headers = {"Authorization": authorization, **headers} if authorization else headers
         if not self._impersonation_headers:
             return headers

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 from weakref import finalize
 
@@ -130,24 +130,38 @@ class Http1Connections:
             polled.connection.close()
 
     def _connect(self, timeout: float) -> _PolledConnection:
-        host, port = self._server.hostname or "", self._server.port
-        connection: HTTPConnection
-        if self._server.scheme == "https":
-            options = self._pool.connection_pool_kw
-            tls = {name: options[name] for name in _TLS_ARGUMENTS if options.get(name) is not None}
-            connection = HTTPSConnection(host, port, timeout=timeout, **tls)
-        else:
-            connection = HTTPConnection(host, port, timeout=timeout)
-        try:
-            connection.connect()
-        except (HTTPError, OSError) as error:
-            connection.close()
-            message = f"the API server cannot be reached: {error}"
-            raise ApiError(ApiErrorReason.UNREACHABLE, message, may_be_applied=False, detail=f"{error}") from None
+        connection = connect(self._server, self._pool, timeout)
         sock: socket.socket = connection.sock
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         return _PolledConnection(connection, sock, poll)
+
+
+def connect(server: SplitResult, pool: urllib3.PoolManager, timeout: float) -> HTTPConnection:
+    """Return a new connection to an API server, with the TLS configuration of the pool, and through its HTTP proxy.
+
+    Raises:
+        ApiError: if it cannot be opened within `timeout` seconds.
+    """
+    options, proxy = pool.connection_pool_kw, pool.proxy
+    host, port = (server.hostname or "", server.port) if proxy is None else (proxy.host or "", proxy.port)
+    through: dict[str, Any] = {} if proxy is None else {"proxy": proxy, "proxy_config": pool.proxy_config}
+    connection: HTTPConnection
+    if server.scheme == "https":
+        tls = {name: options[name] for name in _TLS_ARGUMENTS if options.get(name) is not None}
+        connection = HTTPSConnection(host, port, timeout=timeout, **tls, **through)
+    else:
+        connection = HTTPConnection(host, port, timeout=timeout, **through)
+    if proxy is not None:
+        headers, scheme = options.get("_proxy_headers"), proxy.scheme or "http"
+        connection.set_tunnel(server.hostname or "", server.port, headers, scheme)
+    try:
+        connection.connect()
+    except (HTTPError, OSError) as error:
+        connection.close()
+        message = f"the API server cannot be reached: {error}"
+        raise ApiError(ApiErrorReason.UNREACHABLE, message, may_be_applied=False, detail=f"{error}") from None
+    return connection
 
 
 def _compute_remaining(deadline: float) -> float:

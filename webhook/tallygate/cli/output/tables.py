@@ -281,13 +281,14 @@ def print_findings(
 
             print_data(ci_formats.create_sarif(findings, version("tallygate")), "json")
         case _:
-            print_object(kind, convert, output_format, lambda: _print_finding_table(findings, columns))
+            print_object(kind, convert, output_format, lambda: print_finding_table(findings, columns))
     if output_format not in DATA_FORMATS[1:]:
         for line in summary.list_lines(findings):
             click.echo(escape_control(line), err=True)
 
 
-def _print_finding_table(findings: Sequence[Finding], columns: Columns[Finding]) -> None:
+def print_finding_table(findings: Sequence[Finding], columns: Columns[Finding] = FINDINGS) -> None:
+    """Print findings for people: a paragraph each on a terminal, else a table; nothing without findings."""
     if findings and create_console(sys.stdout).is_terminal:
         print_content(format_findings(findings))
     elif findings:

@@ -1,0 +1,1 @@
+"""`tallygate ask`: what it sends and to whom, and what it prints."""
