@@ -20,6 +20,7 @@ from msgspec.inspect import EnumType, Field, StructType, Type
 
 import tallygate
 from tallygate.answers.answer_records import AskAnswer
+from tallygate.answers.usage_records import AskUsage
 from tallygate.cli.scenarios.scenario_document import ScenarioDocument
 from tallygate.device_plugin.device_config import DevicePluginConfig
 from tallygate.policy.kind_definitions import WorkloadKindDocument
@@ -169,17 +170,21 @@ def generate_scenario_schema() -> dict[str, Any]:
 
 def generate_answer_schema() -> dict[str, Any]:
     """Return the schema of an AskAnswer; a reader passes over keys that the schema does not have."""
-    schema: dict[str, Any] = msgspec.json.schema(AskAnswer)
+    return _generate_record_schema(AskAnswer, "ask-answer-v1", "tallygate answer to an ask")
+
+
+def generate_usage_schema() -> dict[str, Any]:
+    """Return the schema of an AskUsage, likewise."""
+    return _generate_record_schema(AskUsage, "ask-usage-v1", "tallygate answer about the usage of a namespace")
+
+
+def _generate_record_schema(struct: type[msgspec.Struct], name: str, title: str) -> dict[str, Any]:
+    schema: dict[str, Any] = msgspec.json.schema(struct)
     for definition in schema["$defs"].values():
         if "description" in definition:
             definition["description"] = " ".join(definition["description"].split())
-    return {
-        "$schema": _DIALECT,
-        "$id": "https://tallygate.dev/schemas/ask-answer-v1.json",
-        "$comment": _COMMENT,
-        "title": "tallygate answer to an ask",
-        **schema,
-    }
+    identity = {"$schema": _DIALECT, "$id": f"https://tallygate.dev/schemas/{name}.json", "$comment": _COMMENT}
+    return {**identity, "title": title, **schema}
 
 
 def generate_schema(struct: type[Written]) -> dict[str, Any]:
@@ -291,6 +296,7 @@ def _format(value: Any, indent: str, taken: int = 0) -> str:
 
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "answers/schema.json": generate_answer_schema,
+    "answers/usage_schema.json": generate_usage_schema,
     "policy/schema.json": generate_policy_schema,
     "device_plugin/schema.json": generate_device_schema,
     "cli/scenarios/schema.json": generate_scenario_schema,

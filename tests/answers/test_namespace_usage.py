@@ -4,14 +4,21 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
+from jsonschema import Draft202012Validator
 
 from tallygate.answers.answer_json import VisibleNames
 from tallygate.answers.namespace_usage import UsageContext, answer_usage
 from tallygate.answers.namespace_usage_json import convert_usage
+from tallygate.answers.usage_columns import LINES
+from tallygate.answers.usage_records import AskUsage, UsageItemRecord
+from tallygate.cluster.refusal_events import Refusal, ReportedRefusals
+from tallygate.cluster.rejected_pods import RejectedPods
 from tests.accounting.scheduling.clusters import node
 from tests.answers.asked_clusters import ALL_NAMES, NO_NAMES, NOW, Object, build_state, read_policies
 from tests.answers.test_answer_json import CLUSTER, MARK, NODE_MARK, create_stored_pod, other
+from tests.schemas import generate_usage_schema
 
 GPU = "nvidia.com/gpu"
 OWN = VisibleNames(frozenset({"team-a"}), nodes=False)
@@ -28,14 +35,37 @@ spec: {namespaces: {include: ["*"]}, hard: {pods: 5}}
 """
 
 
+MESSAGE = f"cap shared-gpus exceeded: free 0; top consumers: namespace {other('team-b')} (5). Pods run on first-yynode"
+REPORTED = ReportedRefusals(
+    (RejectedPods("Deployment", "team-a", "web", 2, MESSAGE),),
+    (Refusal("Job", "train", 3, NOW, MESSAGE),),
+    ("jobs may not be listed by this server",),
+)
+
+
 def show_usage(cluster: Sequence[Object], visible: VisibleNames = ALL_NAMES, policies: str = CAPS) -> dict[str, Any]:
     """Return the usage of team-a as JSON."""
     state = build_state(cluster, with_templates=True)
     context = UsageContext(
-        policies=read_policies(policies), state=state, namespace="team-a", now=NOW, shows=visible.shows
+        policies=read_policies(policies),
+        state=state,
+        namespace="team-a",
+        now=NOW,
+        shows=visible.shows,
+        reported=REPORTED,
     )
     content: dict[str, Any] = json.loads(json.dumps(convert_usage(answer_usage(context), state, NOW, visible)))
+    create_strict_validator().validate(content)
+    msgspec.convert(content, AskUsage)
     return content
+
+
+def create_strict_validator() -> Draft202012Validator:
+    """Return a validator by the schema that also refuses keys without a record."""
+    schema = generate_usage_schema()
+    for definition in schema["$defs"].values():
+        definition["additionalProperties"] = False
+    return Draft202012Validator(schema)
 
 
 def create_pod(name: str, gpus: int, where: str | None = None, **spec: Any) -> Object:
@@ -163,8 +193,30 @@ def test_more_waiting_pods_than_are_predicted_are_counted() -> None:
 
 def test_who_may_not_list_the_pods_sees_numbers_alone() -> None:
     usage = show_usage(CLUSTER, NO_NAMES)
-    assert (usage["holders"], usage["startable"], usage["waiting"]) == (None, None, None)
+    hidden = ("holders", "startable", "waiting", "rejected", "refusals")
+    assert {usage[key] for key in hidden} == {None}
     assert usage["items"] == show_usage(CLUSTER)["items"]
+
+
+def test_pods_that_are_not_stored_have_the_message_of_the_denial() -> None:
+    usage = show_usage(CLUSTER)
+    assert [(each["object"]["name"], each["pods"], each["message"]) for each in usage["rejected"]] == [
+        ("web", 2, MESSAGE)
+    ]
+    assert [(each["name"], each["times"], each["last"]) for each in usage["refusals"]] == [
+        ("train", 3, "2026-01-01T10:00:00Z")
+    ]
+    assert usage["unknown"] == ["jobs may not be listed by this server"]
+
+
+def test_who_may_not_list_events_sees_none() -> None:
+    usage = show_usage(CLUSTER, VisibleNames(events=False))
+    assert (usage["refusals"], len(usage["rejected"])) == (None, 1)
+
+
+def test_a_line_that_is_read_is_as_the_one_that_was_written() -> None:
+    for item in show_usage(CLUSTER)["items"]:
+        assert LINES.to_dict(msgspec.convert(item, UsageItemRecord).to_line()) == item
 
 
 def create_large_cluster() -> list[Object]:

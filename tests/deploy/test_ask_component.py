@@ -7,12 +7,13 @@ import pytest
 import yaml
 
 from tallygate.cli.serve.ask_command import serve_ask
-from tallygate.cluster.kinds import KINDS
+from tallygate.cluster.kinds import CREATOR_RESOURCES, KINDS
 from tallygate.kube.client import ClientConfig
 from tallygate.server.controllers.ask_address_controller import parse_ask_host
 from tallygate.server.controllers.informers import FORECAST_RESOURCES, ClusterInformers
 from tallygate.server.settings.sources import load_settings
 from tallygate.server.settings.table import Settings
+from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 from tallygate_certs.certificate_names import create_service_names
 from tests.deploy.container_settings import get_container, read_gate_settings
@@ -122,16 +123,22 @@ def test_the_certificate_has_the_names_of_the_published_address() -> None:
     assert read_gate_settings(objects).ask_url == f"https://{host}:{port}"
 
 
-def test_it_may_only_read_what_it_watches_and_create_reviews_that_are_never_stored() -> None:
+def test_it_may_only_read_what_answers_need_and_create_reviews_that_are_never_stored() -> None:
     rules = compose_objects("ha", "ask")["ClusterRole", ASK_NAME]["rules"]
     reviews = [(each["apiGroups"], each["resources"]) for each in rules if each["verbs"] == ["create"]]
     assert reviews == [
         (["authentication.k8s.io"], ["tokenreviews"]),
         (["authorization.k8s.io"], ["subjectaccessreviews"]),
     ]
-    read = {(group, name) for each in rules[2:] for group in each["apiGroups"] for name in each["resources"]}
-    assert all(each["verbs"] == ["list", "watch"] for each in rules[2:])
-    assert read == {(kind.version.rpartition("/")[0], kind.resource) for kind in KINDS.values()}
+    read = {
+        (group, name, *each["verbs"]) for each in rules[2:] for group in each["apiGroups"] for name in each["resources"]
+    }
+    watched = [(kind.version.rpartition("/")[0], kind.resource) for kind in KINDS.values()]
+    live = [(version.rpartition("/")[0], resource) for version, resource, _ in CREATOR_RESOURCES]
+    assert read == {
+        *((*resource, "list", "watch") for resource in (*watched, (cap_ledger.GROUP, cap_ledger.PLURAL))),
+        *((*resource, "list") for resource in live),
+    }
 
 
 def test_its_rights_are_those_of_its_watches() -> None:

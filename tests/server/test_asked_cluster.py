@@ -3,23 +3,37 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
+from tallygate.admission.cap_index import CapIndex
 from tallygate.answers.answer_json import VisibleNames
+from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
 from tallygate.kube.config import load_kubeconfig
 from tallygate.policy.model import PolicySet
 from tallygate.server.asking.answerer import Answerer
 from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.ask_request import read_objects
 from tallygate.server.controllers.asked_cluster import AskedCluster
+from tallygate.state.kubernetes.cap_ledger import encode_ledger
+from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.state.ports import LedgerKey
 from tests.accounting.scheduling.devices import claim, device_class, device_slice
+from tests.answers.asked_clusters import read_policies
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.asking.review_answers import catch_ask_error
 from tests.server.process import eventually
 from tests.server.small_cluster import SmallCluster, run_small_cluster
 
+CAP = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: cpus}
+spec: {namespaces: {include: [team-a]}, hard: {cpu: 4}}
+"""
 RESOURCE = "resource.k8s.io/v1"
 EMPTY = (
     *("/api/v1/resourcequotas", "/api/v1/limitranges"),
@@ -132,6 +146,73 @@ def test_what_may_not_be_listed_is_not_known(tmp_path: Path) -> None:
         finally:
             asked.stop()
     assert verdicts == ["unknown", "unknown", "fits now"]
+
+
+def show_usage(asked: AskedCluster) -> dict[str, Any]:
+    """Return the usage of team-a under a cap of devices."""
+    policies = read_policies(CAP)
+    answerer = Answerer(asked.open_state, lambda: policies, lambda: 0.0)
+    content: dict[str, Any] = json.loads(answerer.answer_usage("team-a", VisibleNames()))
+    return content
+
+
+def create_stored_ledger() -> dict[str, Any]:
+    """Return the ledger of team-a, with half a cpu in use, and two reserved for a pod."""
+    (cap,) = CapIndex(read_policies(CAP), None).list_caps()
+    requested = Amounts({"cpu": 2000})
+    reserved = Reservation("team-a", "new", NO_AMOUNTS, requested, "n", single_attempt=True, operation=Operation.CREATE)
+    ledger = Ledger(cap.hard, Amounts({"cpu": 500}), resources=cap.resources, pods_revision=100, namespaces_revision=3)
+    ledger = ledger.with_reservation("uid-new", reserved)
+    key, at = LedgerKey(cap.key, "team-a"), datetime(2026, 1, 1, tzinfo=UTC)
+    stored: dict[str, Any] = json.loads(encode_ledger(key, ledger, "tallygate-system", None, at).body)
+    return store(stored)
+
+
+def test_what_the_gate_has_reserved_counts_where_its_ledgers_may_be_listed(tmp_path: Path) -> None:
+    with run_cluster(tmp_path) as (cluster, asked):
+        cluster.objects[LEDGERS_PATH] = [create_stored_ledger()]
+        asked.start()
+        try:
+            assert eventually(lambda: is_known(asked))
+            assert eventually(lambda: not show_usage(asked)["notes"])
+            usage = show_usage(asked)
+        finally:
+            asked.stop()
+    (line,), (cap,) = usage["items"], usage["holders"]
+    assert (line["hard"], line["used"], line["reserved"], line["free"]) == (4000, 500, 2000, 1500)
+    assert [(each["name"], each["state"]) for each in cap["holders"]] == [("new", "reserved")]
+
+
+def test_amounts_are_counted_where_ledgers_may_not_be_listed(tmp_path: Path) -> None:
+    with run_cluster(tmp_path) as (cluster, asked):
+        cluster.error_statuses[LEDGERS_PATH] = 403
+        asked.start()
+        try:
+            assert eventually(lambda: is_known(asked))
+            assert eventually(lambda: "may not list CapLedgers" in str(show_usage(asked)["notes"]))
+            (line,) = show_usage(asked)["items"]
+        finally:
+            asked.stop()
+    assert (line["used"], line["reserved"], line["free"]) == (0, None, 4000)
+
+
+def test_a_server_knows_the_shapes_of_the_pods_that_run_and_the_pods_that_wait(tmp_path: Path) -> None:
+    with run_cluster(tmp_path) as (cluster, asked):
+        busy = {"requests": {"cpu": "1"}}
+        spec = {"priority": 0, "containers": [{"name": "main", "image": "x", "resources": busy}]}
+        pods = cluster.objects["/api/v1/pods"]
+        pods += [
+            store({"metadata": {"name": "runs", "namespace": "team-a"}, "spec": {**spec, "nodeName": "a"}}),
+            store({"metadata": {"name": "waits", "namespace": "team-a"}, "spec": spec}),
+        ]
+        asked.start()
+        try:
+            assert eventually(lambda: is_known(asked))
+            usage = show_usage(asked)
+        finally:
+            asked.stop()
+    assert [(shape["pods"], shape["copies"]) for shape in usage["startable"]] == [(1, 2)]
+    assert [(each["names"], each["verdict"]) for each in usage["waiting"]] == [(["waits"], "fits now")]
 
 
 def test_nothing_is_answered_before_pods_are_known_and_while_another_ask_is_answered(tmp_path: Path) -> None:

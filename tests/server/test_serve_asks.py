@@ -39,6 +39,7 @@ def test_the_process_answers_who_may_ask_and_ends_in_order(tmp_path: Path) -> No
                 response = client.post("/v1/ask", content=ASKED)
                 other = client.post("/v1/ask?namespace=team-b", content=ASKED.replace(b", namespace: team-a", b""))
                 refused = client.post("/v1/ask", content=ASKED, headers={"Authorization": "Bearer bob"})
+                usage = client.get("/v1/usage?namespace=team-a")
                 unknown = client.post("/v1/admit/validate", content=b"{}")
             exit_code = asks.stop()
     assert (response.status_code, other.status_code, refused.status_code, unknown.status_code) == (200, 403, 401, 404)
@@ -46,6 +47,8 @@ def test_the_process_answers_who_may_ask_and_ends_in_order(tmp_path: Path) -> No
     verdicts = [each["verdict"] for item in content["objects"] for each in item["predictions"]]
     assert verdicts[-1] == "fits now"
     assert "busy" not in response.text
+    numbers = usage.json()
+    assert (usage.status_code, numbers["items"], numbers["holders"]) == (200, [], None)
     assert refused.headers["WWW-Authenticate"].startswith("Bearer")
     assert not cluster.stored
     assert not cluster.patches

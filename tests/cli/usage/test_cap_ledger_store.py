@@ -6,8 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.cli.sources.state_watch import CapLedgerStore
-from tallygate.cluster.cap_ledger_list import CapLedgerRecord, create_ledger_record
+from tallygate.cluster.cap_ledger_list import CapLedgerRecord, CapLedgerStore, create_ledger_record
 from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
 from tallygate.state.kubernetes.cap_ledger import encode_ledger
 from tallygate.state.ports import LedgerKey

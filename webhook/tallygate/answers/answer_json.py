@@ -23,6 +23,7 @@ from tallygate.answers.prediction_json import convert_predictions
 from tallygate.answers.usage_report import format_time
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.manifests.findings import Finding, FindingSeverity, count_severities
+from tallygate.review.cap_messages import hide_top_namespaces
 
 _CHUNK: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 _UNKNOWN_LABELS: Final = "affinity: the labels of namespaces are not known"
@@ -33,10 +34,14 @@ Dict = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class VisibleNames:
-    """The names that an asker may see: pods of the namespaces in which he may list them, None for all, and nodes."""
+    """The names that an asker may see: pods of the namespaces in which he may list them, None for all, and nodes.
+
+    `events` says whether he may list the Events of the namespace that he asks about.
+    """
 
     namespaces: frozenset[str] | None = None
     nodes: bool = True
+    events: bool = True
 
     def shows(self, namespace: str) -> bool:
         """Return whether the names of pods in a namespace are shown."""
@@ -117,6 +122,11 @@ class Redactor:
     def hide_names(self, text: str) -> str:
         """Return a text without the names of nodes, pools and devices, unless nodes may be listed."""
         return text if self._visible.nodes else _CHUNK.sub(self._hide_chunk, text)
+
+    def hide_consumers(self, text: str) -> str:
+        """Return the message of a denial without hidden names, and without the top consumers of a shared cap."""
+        text = text if self._visible.namespaces is None else hide_top_namespaces(text)
+        return self.hide_names(text)
 
     def _hide_chunk(self, match: re.Match[str]) -> str:
         chunk = match[0].rstrip("._/-")

@@ -28,6 +28,7 @@ from tallygate.cluster import kinds
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumer_sums import PodOwners
 from tallygate.cluster.consumers import ConsumerAmounts, ConsumerState
+from tallygate.cluster.refusal_events import NOTHING_REPORTED, ReportedRefusals
 from tallygate.policy.model import PolicySet
 from tallygate.review.quota_forecast import is_compiled, read_limits
 from tallygate.state.informers.consumer_columns import StoredConsumer
@@ -49,6 +50,7 @@ class UsageContext:
         namespace: the namespace, which exists.
         now: the time by which overrides of limits end.
         shows: whether the asker may list pods in a namespace; in all of them, for an empty name.
+        reported: what is reported about pods that are not stored.
         check_time: a function that is called between the parts, and raises once the answer is too late.
     """
 
@@ -57,6 +59,7 @@ class UsageContext:
     namespace: str
     now: datetime
     shows: Callable[[str], bool]
+    reported: ReportedRefusals = NOTHING_REPORTED
     check_time: Callable[[], None] = lambda: None
 
 
@@ -105,8 +108,8 @@ class NamespaceUsage:
 
     `report` has a line for each resource of each cap that counts the namespace. `quotas` are None while those of the
     cluster are not known. `holders`, `startable` and `waiting` are None for an asker who may not list the pods of the
-    namespace; the last two also if the state keeps no templates of pods. `revision` is the one up to which namespaces,
-    pods and nodes are known.
+    namespace; the last two also if the state keeps no templates of pods. `reported` is from live reads. `revision` is
+    the one up to which namespaces, pods and nodes are known.
     """
 
     namespace: str
@@ -115,6 +118,7 @@ class NamespaceUsage:
     holders: tuple[LedgerHolders, ...] | None = None
     startable: tuple[StartableShape, ...] | None = None
     waiting: tuple[WaitingPods, ...] | None = None
+    reported: ReportedRefusals = NOTHING_REPORTED
     revision: int | None = field(default=None, kw_only=True)
 
 
@@ -135,7 +139,7 @@ def answer_usage(context: UsageContext) -> NamespaceUsage:
     holders = tuple(_list_holders(context, ledgers))
     context.check_time()
     startable, waiting = _list_pods(context, ledgers)
-    return NamespaceUsage(namespace, report, quotas, holders, startable, waiting, revision=revision)
+    return NamespaceUsage(namespace, report, quotas, holders, startable, waiting, context.reported, revision=revision)
 
 
 def _list_pods(

@@ -18,6 +18,7 @@ from tallygate.answers.usage_columns import LINES
 from tallygate.answers.usage_report import format_time
 from tallygate.answers.waiting_pods import WaitingPods
 from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.refusal_events import ReportedRefusals
 
 ABOUT_TO_RUN: Final = "a node has room for it: kube-scheduler places it when its turn comes"
 """The sentence on a waiting pod that fits now."""
@@ -49,6 +50,37 @@ def convert_usage(usage: NamespaceUsage, state: ClusterState, as_of: datetime, v
         "waiting": None
         if usage.waiting is None
         else [_convert_waiting(pods, state, redactor) for pods in usage.waiting],
+        **_convert_reported(usage.reported, redactor, visible),
+    }
+
+
+def _convert_reported(reported: ReportedRefusals, redactor: Redactor, visible: VisibleNames) -> Dict:
+    """Return what is reported about pods that are not stored; Events only for who may list them."""
+    rejected, refusals = reported.rejected, reported.refusals if visible.events else None
+    return {
+        "rejected": None
+        if rejected is None
+        else [
+            {
+                "object": {"kind": pods.kind, "namespace": pods.namespace, "name": pods.name},
+                "pods": pods.number,
+                "message": redactor.hide_consumers(pods.message),
+            }
+            for pods in rejected
+        ],
+        "refusals": None
+        if refusals is None
+        else [
+            {
+                "kind": refusal.kind,
+                "name": refusal.name,
+                "times": refusal.times,
+                "last": format_time(refusal.last),
+                "message": redactor.hide_consumers(refusal.message),
+            }
+            for refusal in refusals
+        ],
+        "unknown": list(reported.unknown),
     }
 
 

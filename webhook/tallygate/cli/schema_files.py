@@ -7,12 +7,14 @@ import click
 from tallygate.cli.framework import Command
 from tallygate.policy.schema import SCHEMA_FILE_NAME
 
-_PACKAGES = {
-    "policy": "tallygate.policy",
-    "scenario": "tallygate.cli.scenarios",
-    "devices": "tallygate.device_plugin",
-    "ask": "tallygate.answers",
+_FILES = {
+    "policy": ("tallygate.policy", SCHEMA_FILE_NAME),
+    "scenario": ("tallygate.cli.scenarios", SCHEMA_FILE_NAME),
+    "devices": ("tallygate.device_plugin", SCHEMA_FILE_NAME),
+    "ask": ("tallygate.answers", SCHEMA_FILE_NAME),
+    "ask-usage": ("tallygate.answers", "usage_schema.json"),
 }
+"""The package of each schema, and its file there."""
 
 
 @click.command(
@@ -22,10 +24,11 @@ _PACKAGES = {
         ("tallygate schema scenario > policies/tests/schema.json", "for the files of `tallygate test`"),
         ("tallygate schema devices > devices.schema.json", "for the files of `tallygate device-plugin`"),
         ("tallygate schema --ask > ask-answer.schema.json", "for programs that read answers of `tallygate ask`"),
+        ("tallygate schema ask-usage > ask-usage.schema.json", "for programs that read answers of `GET /v1/usage`"),
     ),
 )
 @click.argument(
-    "document", metavar="[policy|scenario|devices|ask]", type=click.Choice(tuple(_PACKAGES)), default="policy"
+    "document", metavar="[policy|scenario|devices|ask|ask-usage]", type=click.Choice(tuple(_FILES)), default="policy"
 )
 @click.option("--ask", "of_answers", is_flag=True, help="The same as `ask`: that of an AskAnswer.")
 def schema(document: str, *, of_answers: bool) -> None:
@@ -38,4 +41,5 @@ def schema(document: str, *, of_answers: bool) -> None:
         # yaml-language-server: $schema=schema.json
     """  # noqa: D301 -- \b keeps click from filling the example
     document = "ask" if of_answers else document
-    click.echo(files(_PACKAGES[document]).joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8"), nl=False)
+    package, file = _FILES[document]
+    click.echo(files(package).joinpath(file).read_text(encoding="utf-8"), nl=False)

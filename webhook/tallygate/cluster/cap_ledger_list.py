@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tallygate.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent, parse_revision
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey, StoreUnavailableError
@@ -111,4 +111,34 @@ def _describe_duplicate(record: CapLedgerRecord, other: CapLedgerRecord) -> str:
 
 _PARTIAL_DECODER = msgspec.json.Decoder(_PartialCapLedger)
 
-LEDGER_RECORD_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, create_ledger_record)
+LEDGER_RECORD_CODEC = ResourceCodec(
+    cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, create_ledger_record, is_optional=True
+)
+
+
+class CapLedgerStore:
+    """The CapLedgers of one revision. The mapping is replaced, never changed, so that any thread may read it."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, CapLedgerRecord] = {}
+        self._listed: tuple[dict[str, CapLedgerRecord], CapLedgerList] | None = None
+        self.revision: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def apply(self, event: WatchEvent[CapLedgerRecord]) -> None:
+        if isinstance(event, Replaced):
+            self._records = {record.uid: record for record in event.items}
+        elif isinstance(event, Changed):
+            self._records = {**self._records, event.item.uid: event.item}
+        elif isinstance(event, Deleted):
+            self._records = {uid: record for uid, record in self._records.items() if uid != event.item.uid}
+        self.revision = event.revision
+
+    def list_ledgers(self) -> CapLedgerList:
+        """Return the ledgers by key; the same list until there is a change."""
+        records, listed = self._records, self._listed
+        if listed is None or listed[0] is not records:
+            listed = self._listed = records, create_ledger_list(records.values())
+        return listed[1]

@@ -1,5 +1,6 @@
 """Messages of caps: the amounts of a request that exceeds one, advice, and warnings of soft limits."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ _NAME_EXISTS = (
     "A pod of this name exists and is counted until it is deleted: a new one needs room for what it requests beyond "
     "that pod, or for all of it if kube-scheduler made a claim for that pod. "
 )
+
+_TOP_NAMESPACES = re.compile(r"; top consumers: namespace [^()]*\([^()]*\)(?:, namespace [^()]*\([^()]*\))*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,11 @@ def create_excess_problems(
             rule=cap.name,
             policy_kind="cap",
         )
+
+
+def hide_top_namespaces(text: str) -> str:
+    """Return the message of an exceeded cap without the namespaces that are its top consumers."""
+    return _TOP_NAMESPACES.sub("", text)
 
 
 def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str]:

@@ -15,6 +15,7 @@ from tallygate.server.asking.access import AccessReviewer
 from tallygate.server.asking.answerer import Answerer
 from tallygate.server.asking.identity import TokenAuthenticator
 from tallygate.server.asking.rate import create_user_limit
+from tallygate.server.asking.reported_refusals import RefusalReader
 from tallygate.server.controllers.asked_cluster import AskedCluster
 from tallygate.server.controllers.informers import load_client_config
 from tallygate.server.interfaces import ReadinessCheck
@@ -54,7 +55,9 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
         authenticator=TokenAuthenticator(client_config, time.monotonic),
         reviewer=AccessReviewer(client_config, time.monotonic),
         user_limit=create_user_limit(time.monotonic),
-        answerer=Answerer(asked_cluster.open_state, get_policies, time.monotonic),
+        answerer=Answerer(
+            asked_cluster.open_state, get_policies, time.monotonic, RefusalReader(client_config, time.monotonic).read
+        ),
         get_targets=lambda: list_review_targets(get_policies()),
     )
     sessions = _create_sessions(settings)

@@ -5,40 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tallygate.cluster.cap_ledger_list import LEDGER_RECORD_CODEC, CapLedgerList, CapLedgerRecord, create_ledger_list
+from tallygate.cluster.cap_ledger_list import LEDGER_RECORD_CODEC, CapLedgerList, CapLedgerStore
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.kinds import CLAIMS, CLASSES, SLICES
 from tallygate.kube.client import ClientConfig
 from tallygate.kube.informer import Informer
-from tallygate.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
+from tallygate.kube.resource_codec import Replaced
 from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.state.informers.named_stores import DEVICE_CLASS_CODEC, NAMESPACE_CODEC, NODE_CODEC
 
 _POLL_SECONDS = 1.0
 """The poll interval: changes within it are reported together."""
-
-
-class CapLedgerStore:
-    """The CapLedgers of one revision. The mapping is replaced, never changed, so that any thread may read it."""
-
-    def __init__(self) -> None:
-        self._records: dict[str, CapLedgerRecord] = {}
-        self.revision: int | None = None
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def apply(self, event: WatchEvent[CapLedgerRecord]) -> None:
-        if isinstance(event, Replaced):
-            self._records = {record.uid: record for record in event.items}
-        elif isinstance(event, Changed):
-            self._records = {**self._records, event.item.uid: event.item}
-        elif isinstance(event, Deleted):
-            self._records = {uid: record for uid, record in self._records.items() if uid != event.item.uid}
-        self.revision = event.revision
-
-    def list_ledgers(self) -> CapLedgerList:
-        return create_ledger_list(self._records.values())
 
 
 class StateWatch:

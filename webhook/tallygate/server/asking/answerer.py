@@ -17,6 +17,7 @@ from tallygate.answers.namespace_usage import UsageContext, answer_usage
 from tallygate.answers.namespace_usage_json import convert_usage
 from tallygate.answers.node_overview import AskNodes, describe_nodes
 from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.refusal_events import NOTHING_REPORTED, ReportedRefusals
 from tallygate.errors import TallygateError
 from tallygate.manifests.manifest_objects import Manifest
 from tallygate.policy.model import PolicySet
@@ -48,14 +49,22 @@ _Compute = Callable[[OpenedState, Callable[[], None]], dict[str, Any] | AskNodes
 
 
 class Answerer:
-    """The answers over one state, for any thread; `monotonic` returns seconds."""
+    """The answers over one state, for any thread; `monotonic` returns seconds.
+
+    `read_reported` reads what a namespace reports about pods that are not stored.
+    """
 
     def __init__(
-        self, open_state: OpenState, get_policies: Callable[[], PolicySet], monotonic: Callable[[], float]
+        self,
+        open_state: OpenState,
+        get_policies: Callable[[], PolicySet],
+        monotonic: Callable[[], float],
+        read_reported: Callable[[str], ReportedRefusals] = lambda _: NOTHING_REPORTED,
     ) -> None:
         self._open_state = open_state
         self._get_policies = get_policies
         self._monotonic = monotonic
+        self._read_reported = read_reported
         self._places = BoundedSemaphore(1 + MAX_WAITING)
 
     def answer(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames) -> bytes:
@@ -85,6 +94,7 @@ class Answerer:
         Raises:
             AskError: with 404 if the namespace does not exist; else as for an answer about manifests.
         """
+        reported = self._read_reported(namespace) if visible.shows(namespace) else NOTHING_REPORTED
 
         def compute(opened: OpenedState, check_time: Callable[[], None]) -> dict[str, Any]:
             if opened.state.namespaces.find(namespace) is None:
@@ -95,6 +105,7 @@ class Answerer:
                 namespace=namespace,
                 now=_get_time(opened),
                 shows=visible.shows,
+                reported=reported,
                 check_time=check_time,
             )
             return convert_usage(answer_usage(context), opened.state, opened.as_of, visible)

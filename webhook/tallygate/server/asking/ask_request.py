@@ -1,6 +1,7 @@
 """The request of an ask: its objects, what its asker has to be allowed for them, and the names that he may see."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -113,7 +114,7 @@ def find_visible_names_of_usage(reviewer: AccessReviewer, asker: Asker, namespac
             f"{_describe(listed)}, nor create them"
         )
         raise AskError(HTTPStatus.FORBIDDEN, message)
-    return visible
+    return replace(visible, events=reviewer.may(asker, ResourceAccess("list", "", "events", namespace)))
 
 
 def check_lists(reviewer: AccessReviewer, asker: Asker, resources: Iterable[str]) -> None:

@@ -15,10 +15,11 @@ from typing import Final
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.pod_defaults import LimitRangeIndex
 from tallygate.cluster import kinds
+from tallygate.cluster.cap_ledger_list import LEDGER_RECORD_CODEC, CapLedgerList, CapLedgerStore
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.kube.api_errors import ApiErrorReason
 from tallygate.kube.client import ApiClient, ClientConfig, read_git_version
-from tallygate.kube.informer import InformerStatus
+from tallygate.kube.informer import Informer, InformerStatus
 from tallygate.kube.reflector import WatchTimeouts
 from tallygate.server.asking.answerer import OpenedState
 from tallygate.server.asking.ask_error import AskError
@@ -43,6 +44,10 @@ class AskedCluster:
         state = ClusterState(time.monotonic)
         state.pod_templates = PodTemplates()
         self._informers = ClusterInformers(client_config, timeouts, state, FORECAST_RESOURCES, self._lock)
+        self._ledgers = CapLedgerStore()
+        self._ledger_informer = Informer(
+            LEDGER_RECORD_CODEC, client_config, self._ledgers.apply, self._ledgers.__len__, timeouts
+        )
         self._cache = self._informers.scheduler_cache
         self._devices = DeviceCache(self._cache, state.devices, state.taint_rules, state.claims, state.claim_templates)
         self._limit_ranges: tuple[int | None, LimitRangeIndex] = None, LimitRangeIndex()
@@ -53,12 +58,14 @@ class AskedCluster:
         if git_version is not None:
             self._cache.set_version(git_version)
         self._informers.start()
+        self._ledger_informer.start()
         self._devices.start_building()
 
     def stop(self) -> None:
         """Stop all watches, within about a second."""
         self._client.close()
         self._informers.stop()
+        self._ledger_informer.stop()
 
     def check(self) -> ReadinessStatus:
         """Return a status that is ready once namespaces, pods and nodes were listed."""
@@ -98,6 +105,7 @@ class AskedCluster:
             raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, _RETRY_AFTER_SECONDS, detail=detail)
         state, now = self._informers.state, datetime.now(UTC)
         state.columns, state.problems = cluster, dict(self._list_problems())
+        state.ledgers = self._list_ledgers()
         self._set_defaults(cluster, state)
         cluster.now, cluster.devices = now, self._devices.get_index()
         cluster.devices_problem = state.describe_device_problems()
@@ -114,6 +122,15 @@ class AskedCluster:
             status = self._informers.get_status(resource)
             if status.stale:
                 yield resource, kinds.KindProblem(_find_reason(status))
+
+    def _list_ledgers(self) -> CapLedgerList:
+        """Return the ledgers of the gate; none with a reason, while they are not current: amounts are counted then."""
+        status = self._ledger_informer.get_status()
+        if not status.stale:
+            return self._ledgers.list_ledgers()
+        is_forbidden = _find_reason(status) is kinds.UnknownReason.FORBIDDEN
+        reason = "this server may not list CapLedgers" if is_forbidden else "the CapLedgers are not known at present"
+        return CapLedgerList(missing_reason=reason, unavailable_reason=reason)
 
     def _set_defaults(self, cluster: Cluster, state: ClusterState) -> None:
         """Set what admission gives new pods: the columns of a watched cluster do not have it."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from tallygate.admission.request import CREATE, Phase
+from tallygate.cluster.refusal_events import REJECTED
 from tallygate.gate.decisions import Decision, DecisionRecord
 
-REJECTED = "Rejected"
 WARNED = "Warned"
 
 _MAX_MESSAGE_BYTES = 1024  # client-go truncates messages to this (tools/events, maxLengthOfNote; v1.36)

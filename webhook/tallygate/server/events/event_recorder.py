@@ -29,6 +29,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from tallygate.admission.kinds import ReviewTargets
 from tallygate.admission.request import Phase
+from tallygate.cluster.refusal_events import REPORTER
 from tallygate.errors import TallygateError
 from tallygate.gate.decisions import Decision
 from tallygate.kube.api_errors import ApiError
@@ -112,8 +113,6 @@ class EventCorrelator:
         prefix = _INVALID_CHARACTERS.sub("-", message.owner.name[:_MAX_PREFIX_LENGTH]).strip("-.")
         return f"{prefix or 'owner'}.{sha256(repr(key).encode()).hexdigest()[:16]}"
 
-
-REPORTER = "tallygate"
 
 _TIMEOUT_SECONDS = 5.0
 _MAX_ERROR_LENGTH = 500  # characters of a server's answer
