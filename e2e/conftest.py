@@ -66,6 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--image", default="", help="existing: run the gate in the cluster, from this image it can pull")
     group.addoption("--host", default="127.0.0.1", help="existing: where the API server reaches this machine")
     group.addoption("--drawn-reviews", type=int, default=2000, help="how many drawn reviews compiled policies decide")
+    group.addoption("--asks", type=int, default=300, help="how many drawn objects are asked about, and then created")
     group.addoption("--record", action="store_true", help="rewrite transcripts with what is printed now")
 
 

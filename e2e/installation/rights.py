@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from e2e.installation.rendered import Object
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.policy.known_kinds import KNOWN_KINDS
 
 _CREATED = 201  # also the answer to an update of what was not there, which takes the right to create beside
@@ -54,8 +55,9 @@ def collect_rights(objects: Iterable[Object]) -> frozenset[Right]:
     )
 
 
-def read_requests(log: Path, after: int = 0) -> Iterator[AuditedRequest]:
-    """Yield the account's requests of an audit log, from a position in the file on; the log has no other account."""
+def read_requests(log: Path, after: int = 0, account: str = CONFIGURATION_NAME) -> Iterator[AuditedRequest]:
+    """Yield the requests of an account of the gate's namespace in an audit log, from a position in the file on."""
+    username = f"system:serviceaccount:{DEFAULT_NAMESPACE}:{account}"
     with log.open("rb") as file:
         file.seek(after)
         for line in file:
@@ -63,7 +65,7 @@ def read_requests(log: Path, after: int = 0) -> Iterator[AuditedRequest]:
                 return  # being written
             event = json.loads(line)
             of = event.get("objectRef")
-            if of is None or of.get("resource") in _EVERYBODY:
+            if of is None or of.get("resource") in _EVERYBODY or event["user"]["username"] != username:
                 continue
             parts = (of["resource"], *filter(None, (of.get("subresource"),)))
             code = event.get("responseStatus", {}).get("code")

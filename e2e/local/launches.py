@@ -35,7 +35,7 @@ def server(ports: Ports) -> str:
 
 
 def audit_log(folder: Path) -> Path:
-    """Return the path of the API server's log of the requests of the gate's account (`audit-policy.yaml`)."""
+    """Return the path of the API server's log of the requests of the gate's accounts (`audit-policy.yaml`)."""
     return folder / "audit.log"
 
 

@@ -1,0 +1,133 @@
+"""A server of asks as a process on this machine, with the rights of its ServiceAccount and nothing more."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+from uuid import uuid4
+
+import httpx
+
+from e2e.api import Api, Object, api
+from e2e.command_output import run_kubectl
+from e2e.errors import ClusterError
+from e2e.gates.forked import TALLYGATE, fork
+from e2e.gates.running import LOOPBACK, WITHIN, RunningGate
+from e2e.local.component import Start
+from e2e.local.ports import free_ports
+from e2e.namespaces import gates_namespace
+from e2e.ports import Cluster
+from e2e.service_account import as_service_account
+from e2e.trust import Trust
+from e2e.waiting import until
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.state.kubernetes.ask_address_store import ASK_NAME
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
+
+COMPONENT: Final = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "ask"
+_ANSWER: Final = 60.0  # seconds; a busy machine is slow
+
+
+def create_asks_account(cluster: Cluster, folder: Path) -> Path:
+    """Create the ServiceAccount of the server of asks as shipped, with its rights; return a kubeconfig.
+
+    Raises:
+        ClusterError: if the API server rejects something, or does not know its rights in time.
+    """
+    gates_namespace(cluster)
+    files = (COMPONENT / "serviceaccount.yaml", COMPONENT / "rbac.yaml")
+    run_kubectl(cluster, "apply", *(f"--filename={file}" for file in files))
+    kubeconfig = as_service_account(cluster, DEFAULT_NAMESPACE, ASK_NAME, folder / "asks.kubeconfig")
+    with Api(kubeconfig) as account:
+        until("the API server knows its rights", lambda: account.ask("GET", "/api/v1/nodes").is_done, WITHIN)
+    return kubeconfig
+
+
+def create_ask_token(cluster: Cluster, namespace: str, account: str, *audiences: str) -> str:
+    """Return a token of a ServiceAccount that is valid for an hour; without audiences it is for the API server's own.
+
+    Raises:
+        ClusterError: if there is no such ServiceAccount.
+    """
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    made: Object = api(cluster.kubeconfig).create(path, {"spec": {"audiences": audiences} if audiences else {}})
+    token: str = made["status"]["token"]
+    return token
+
+
+class AskServer(RunningGate):
+    """`tallygate serve-ask`, with the policies of a gate."""
+
+    def __init__(self, folder: Path, kubeconfig: Path, policies: Path, start: Start = fork) -> None:
+        """Make its certificate; nothing runs yet."""
+        folder.mkdir(parents=True)
+        certificates = folder / "certs"
+        issue(certificates, parse_names([LOOPBACK]), datetime.now(UTC))
+        self.port, monitor = free_ports(2)
+        super().__init__(folder, monitor)
+        self.authority = (certificates / "ca.crt").read_text(encoding="ascii")
+        self.url = f"https://{LOOPBACK}:{self.port}"
+        self._start = start
+        self._command = (
+            *TALLYGATE,
+            "serve-ask",
+            "--cluster=kubeconfig",
+            f"--kubeconfig={kubeconfig}",
+            f"--listen={LOOPBACK}:{self.port}",
+            f"--monitor={LOOPBACK}:{monitor}",
+            f"--tls-cert={certificates / 'tls.crt'}",
+            f"--tls-key={certificates / 'tls.key'}",
+            f"--policies={policies}",
+            "--drain-delay=1s",
+        )
+
+    def __enter__(self) -> Self:
+        """Run it, and wait until it is ready.
+
+        Raises:
+            ClusterError: if it ends, or is not ready in time.
+        """
+        self.run(self._command, {}, self._start)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.stop()
+
+    def open_client(self, token: str = "", headers: Mapping[str, str] | None = None) -> httpx.Client:
+        """Return a client that trusts its authority alone, with a token unless it is empty, and further headers."""
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(
+            base_url=self.url,
+            headers={**bearer, **(headers or {})},
+            verify=Trust(self.authority),
+            timeout=_ANSWER,
+            trust_env=False,
+        )
+
+
+def ask(client: httpx.Client, manifest: Object, namespace: str) -> dict[str, Any]:
+    """Return the answer about one object, which is asked again while the server is busy.
+
+    Raises:
+        ClusterError: if it is busy for too long, or refuses the ask.
+    """
+    answers: list[httpx.Response] = []
+    content = json.dumps(manifest).encode()
+
+    def is_answered() -> bool:
+        answers.append(client.post("/v1/ask", params={"namespace": namespace}, content=content))
+        return answers[-1].status_code not in {429, 503}
+
+    until("the ask is answered", is_answered, _ANSWER)
+    if answers[-1].status_code != httpx.codes.OK:
+        raise ClusterError(f"the ask is refused: {answers[-1].text}")
+    found: dict[str, Any] = answers[-1].json()
+    return found
+
+
+def create_name(prefix: str) -> str:
+    """Return a name that no other object has."""
+    return f"{prefix}-{uuid4().hex[:10]}"
