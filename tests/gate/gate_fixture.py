@@ -3,7 +3,7 @@
 import itertools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, NoReturn
@@ -65,6 +65,7 @@ class GateFixture:
         resources_by_class: Mapping[str, str] = NO_CLASSES,
         limit_admissions: LimitAdmissions | None = None,
         pod_defaults: PodDefaults = NO_POD_DEFAULTS,
+        find_page: Callable[[str], str] | None = None,
     ) -> None:
         self.policies: PolicySet = parse_policies(text)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
@@ -94,6 +95,7 @@ class GateFixture:
             nonce=lambda: f"n{next(nonces)}",
             unix_time=self.read_unix_time,
             limit_admissions=limit_admissions,
+            find_page=find_page,
         )
 
     def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Decision:

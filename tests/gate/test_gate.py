@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tallygate.admission.request import Phase, ReviewError
+from tallygate.server.web.pages.page_access import create_page_finder
 from tests.gate.gate_fixture import CAP, GPU, SHARED, GateFixture, pod, response
 
 WHOLE = """
@@ -30,6 +31,20 @@ def test_a_rule_denies_before_a_cap_reserves() -> None:
     assert response(decision)["status"]["message"].endswith("(TG101, rule whole: ask the platform team)")
     assert (decision.record.verdict, decision.record.codes) == ("deny", ("TG101",))
     assert fixture.read_reserved() == {}
+
+
+def test_a_denial_leads_to_the_page_of_its_namespace() -> None:
+    """Expect the address in the message and among the causes: kubectl prints one of both."""
+    fixture = GateFixture(WHOLE + CAP, find_page=create_page_finder("https://gate.example.com"))
+    for denied in (fixture.admit(pod("u", "1500m")), fixture.admit(pod("u", 100))):
+        page = "https://gate.example.com/page/namespace?namespace=team-a"
+        status = response(denied)["status"]
+        assert status["message"].endswith(f")\nsee {page}")
+        assert status["details"]["causes"][-1]["field"] == "see"
+        assert status["details"]["causes"][-1]["message"] == page
+        assert page not in denied.record.message
+    assert response(fixture.create(3)) == {"uid": "r", "allowed": True}
+    assert create_page_finder("") is None
 
 
 def test_an_update_of_a_stored_pod_exempts_no_later_create_of_an_equal_pod() -> None:

@@ -18,6 +18,15 @@ def test_a_denial_is_reported_on_the_controller_with_the_text_of_the_answer() ->
     )
 
 
+def test_a_long_denial_is_cut_before_the_address_of_the_page() -> None:
+    """Expect the address whole, since a part of one leads nowhere."""
+    page = "https://gate.example.com/page/namespace?namespace=team-a"
+    found = create_event_message(create_review(OWNER), create_decision(text="ä" * 2000 + f"\nsee {page}"))
+    assert found is not None
+    assert found.text.endswith(f"ä…\nsee {page}")
+    assert 1022 <= len(found.text.encode()) <= 1024
+
+
 def test_a_warning_is_reported_on_the_controller_in_the_validating_phase_only() -> None:
     warned = create_decision("allow", 'Pod "p": look out')
     assert create_event_message(create_review(OWNER), warned) == EventMessage(

@@ -43,10 +43,14 @@ PolicyReasons = Mapping[str, str]
 
 
 class ResponseSubject(NamedTuple):
-    """The subject of a response: the request, and the administrators' reasons by name of rule or cap."""
+    """The subject of a response: the request, and the administrators' reasons by name of rule or cap.
+
+    `page` is the address at which users see the caps of the request's namespace; empty without one.
+    """
 
     request: AdmissionRequest
     reasons: PolicyReasons
+    page: str = ""
 
 
 class Response(NamedTuple):
@@ -60,6 +64,9 @@ class Response(NamedTuple):
     annotations: Mapping[str, str] | None = None
     patch: tuple[PatchOperation, ...] = ()
 
+
+SEE = "\nsee "
+"""What stands in the message of a denial before the address of a page."""
 
 ALLOWING = Response()
 """The response that allows a request, and says nothing else."""
@@ -123,22 +130,28 @@ def create_denial_status(
 
     kubectl prints one of them. For a single object with the reason Invalid it prints kind, name and causes; for one of
     several objects, and for any other reason, it prints the message without the object (checkErr in
-    k8s.io/kubectl/pkg/cmd/util/helpers.go, v1.36). So both contain everything: the object, all problems, the reasons.
+    k8s.io/kubectl/pkg/cmd/util/helpers.go, v1.36). So both contain everything: the object, all problems, the reasons,
+    and the address of the page.
     """
     formatted = _format_problems(problems, subject.reasons)
+    causes = [
+        {"field": problem.field, "reason": problem.reason.value, "message": problem.text}
+        for problem in formatted[:_MAX_CAUSES]
+    ]
+    message = _format_message(subject.request, formatted)
+    if subject.page:
+        causes.append({"field": "see", "reason": Reason.INVALID.value, "message": subject.page})
+        message = f"{message}{SEE}{subject.page}"
     return {
         "status": "Failure",
         "code": code,
         "reason": reason,
-        "message": _format_message(subject.request, formatted),
+        "message": message,
         "details": {
             "name": subject.request.name or _read_generate_name(subject.request),
             "group": subject.request.group,
             "kind": subject.request.kind,
-            "causes": [
-                {"field": problem.field, "reason": problem.reason.value, "message": problem.text}
-                for problem in formatted[:_MAX_CAUSES]
-            ],
+            "causes": causes,
         },
     }
 

@@ -64,8 +64,8 @@ class UndecidedError(TallygateError):
         self.is_transient = is_transient
 
 
-def encode_decision(outcome: Outcome) -> Decision:
-    """Return the decision of an outcome.
+def encode_decision(outcome: Outcome, page: str = "") -> Decision:
+    """Return the decision of an outcome; a denial has the address of a page, unless that is empty.
 
     Raises:
         UndecidedError: if no decision is possible.
@@ -76,15 +76,16 @@ def encode_decision(outcome: Outcome) -> Decision:
         raise UndecidedError(
             undecided.reason, outcome.request.uid, outcome.obstacles, is_transient=undecided.is_transient
         ) from cause
-    return Decision(response.encode_response(outcome.request.uid, create_response(outcome)), _create_record(outcome))
+    body = response.encode_response(outcome.request.uid, create_response(outcome, page))
+    return Decision(body, _create_record(outcome))
 
 
-def create_response(outcome: Outcome) -> response.Response:
-    """Return the response that the API server gets."""
+def create_response(outcome: Outcome, page: str = "") -> response.Response:
+    """Return the response that the API server gets, with the address of a page as `encode_decision` has it."""
     verdict, rejections, undecided = outcome.verdict, outcome.rejections, outcome.undecided
     if verdict is ALLOWED and undecided is None and not rejections:
         return response.ALLOWING  # most of all reviews
-    subject = response.ResponseSubject(outcome.request, outcome.policy_set.reasons)
+    subject = response.ResponseSubject(outcome.request, outcome.policy_set.reasons, page)
     if undecided is not None:
         # Without warnings: the request is sent again, and gets them then.
         status = response.create_retry_status(outcome.request, _RETRY_AFTER_SECONDS, undecided.reason)

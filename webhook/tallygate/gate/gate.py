@@ -34,7 +34,8 @@ class Gate:
     `policies` returns the active policy set, `view` shows the cluster. `nonce` returns a text that no other attempt of
     any process has, `monotonic` seconds, `unix_time` seconds of the Unix epoch. `top_consumers` finds the details of
     rejections. `activation` tells new caps from those whose ledgers are lost; without it no cap is new.
-    `limit_admissions` get the admitted changes of annotations that set limits.
+    `limit_admissions` get the admitted changes of annotations that set limits. `find_page` returns the address of the
+    page of a namespace, which denials have.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -49,6 +50,7 @@ class Gate:
         top_consumers: TopConsumers | None = None,
         activation: CapActivation | None = None,
         limit_admissions: LimitAdmissions | None = None,
+        find_page: Callable[[str], str] | None = None,
     ) -> None:
         # without a watch of pods, nothing shows that a workload makes none
         if view.workload_reader is not None and view.is_watched:
@@ -57,6 +59,7 @@ class Gate:
         self._ledgers = ledgers
         self._activation = activation
         self._limit_admissions = limit_admissions
+        self._find_page = find_page
         self._monotonic = monotonic
         self._nonce = nonce
         self._top_consumers = top_consumers or TopConsumers(monotonic, view.usage_lister)
@@ -73,7 +76,10 @@ class Gate:
             UndecidedError: if a cap cannot be charged: its store or the namespace's labels are unavailable; or if it is
                 unknown whether a new pod gets an implied request.
         """
-        return encode_decision(self.decide(decode_review(body), phase, deadline))
+        outcome = self.decide(decode_review(body), phase, deadline)
+        if self._find_page is None or not outcome.problems or not outcome.request.namespace:
+            return encode_decision(outcome)
+        return encode_decision(outcome, self._find_page(outcome.request.namespace))
 
     def decide(self, request: AdmissionRequest, phase: Phase, deadline: float) -> Outcome:
         """Return the outcome of a request, with its amounts reserved if it is allowed.

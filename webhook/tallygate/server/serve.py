@@ -34,6 +34,7 @@ from tallygate.server.telemetry.json_log import FailureLog, Logger, forward_libr
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import AskedMetrics, Telemetry, start_telemetry
 from tallygate.server.web.flask_app import create_app
+from tallygate.server.web.pages.page_access import create_page_finder
 from tallygate.state import in_memory
 from tallygate.state.in_memory import MemoryLedgers
 
@@ -82,6 +83,7 @@ def create_standalone_gate(
         monotonic=time.monotonic,
         nonce=create_nonce_source(),
         unix_time=time.time,
+        find_page=create_page_finder(settings.page_url),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=True)
     return GateParts(gate.admit)

@@ -46,6 +46,7 @@ from tallygate.server.telemetry.json_log import Logger
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import Telemetry
 from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
+from tallygate.server.web.pages.page_access import create_page_finder
 from tallygate.state.batched_ledgers import BatchedLedgers
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.live_reader import BoundedWorkloadReader
@@ -85,6 +86,7 @@ def create_cluster_gate(
         monotonic=time.monotonic,
         nonce=nonce_source,
         unix_time=time.time,
+        find_page=create_page_finder(settings.page_url),
         top_consumers=top,
         activation=activation,
         limit_admissions=admissions,

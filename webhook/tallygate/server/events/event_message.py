@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import msgspec
 
 from tallygate.admission.request import CREATE, Phase
+from tallygate.admission.response import SEE
 from tallygate.cluster.refusal_events import REJECTED
 from tallygate.gate.decisions import Decision, DecisionRecord
 
 WARNED = "Warned"
 
+_MAX_PAGE_LENGTH = 400  # of an address; a namespace has at most 63 characters of it
 _MAX_MESSAGE_BYTES = 1024  # client-go truncates messages to this (tools/events, maxLengthOfNote; v1.36)
 _ELLIPSIS = "…"
 _MAX_NAME_LENGTH = 253
@@ -119,7 +121,9 @@ def _is_valid_owner(owner: Owner) -> bool:
 
 
 def _truncate(text: str) -> str:
-    """Return the text, truncated to the 1024 bytes of an event message at a character boundary."""
+    """Return the text, truncated to the 1024 bytes of an event message, at a character and before a page's address."""
     if len(text.encode()) <= _MAX_MESSAGE_BYTES:
         return text
-    return text.encode()[: _MAX_MESSAGE_BYTES - len(_ELLIPSIS.encode())].decode(errors="ignore") + _ELLIPSIS
+    kept, see, page = text.rpartition(SEE)
+    end = _ELLIPSIS + see + page if see and len(page) <= _MAX_PAGE_LENGTH else _ELLIPSIS
+    return (kept or text).encode()[: _MAX_MESSAGE_BYTES - len(end.encode())].decode(errors="ignore") + end

@@ -234,6 +234,13 @@ class Settings:
         "decrypts. All replicas of `serve-ask` need the same. Without it a key of this process: its users sign in "
         "again after a restart.",
     )
+    page_url: str = _create_field(
+        value_types.BASE_URL,
+        "",
+        "The address of the pages for browsers, such as https://gate.example.com: denials, and the Events about them, "
+        "have a link to the page of their namespace (docs/operate/page.md).",
+        unset_value="",
+    )
     ask_url: str = _create_field(
         value_types.TEXT,
         "",

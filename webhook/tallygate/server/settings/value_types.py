@@ -19,6 +19,7 @@ _DURATION_PART = r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(ns|us|µs|μs|ms|s|m|h)"
 _DURATION_PARTS = re.compile(_DURATION_PART, re.ASCII)
 _DURATION_PATTERN = re.compile(rf"(?:{_DURATION_PART})+", re.ASCII)
 _MAX_DURATION_LENGTH = 64
+_BASE_URL = re.compile(r"https://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]*)?", re.ASCII)
 _COMMON_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 :._@/-]{0,62}[A-Za-z0-9])?")  # RFC 5280, A.1: ub-common-name is 64
 
 
@@ -147,7 +148,15 @@ def create_choice(*choices: str) -> ValueType[str]:
     return ValueType("|".join(choices), parse)
 
 
+def _parse_base_url(value: Any) -> str:
+    text = _parse_text(value).rstrip("/")
+    if not _BASE_URL.fullmatch(text):
+        raise ValueError(f"{value!r} is not an address of HTTPS, such as https://gate.example.com")
+    return text
+
+
 TEXT = ValueType("TEXT", _parse_text)
+BASE_URL = ValueType("URL", _parse_base_url)
 PATH = ValueType("FILE", _parse_path)
 PATHS = ValueType("PATH", _parse_paths, is_list=True)
 NAMES = ValueType("NAME", _parse_names, is_list=True)

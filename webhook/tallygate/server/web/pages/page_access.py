@@ -6,8 +6,10 @@ A page has no script and loads its style sheet alone, so that a name that got in
 """
 
 import re
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import quote
 
 from flask import Request, Response
 
@@ -30,6 +32,11 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _OWN_PAGE: Final = re.compile(rf"{PAGE_PATH}/[a-z]{{0,20}}(\?namespace=[a-z0-9.-]{{1,253}})?")
+
+
+def create_page_finder(base_url: str) -> Callable[[str], str] | None:
+    """Return a function from a namespace to the address of its page; None without the address of the pages."""
+    return (lambda namespace: f"{base_url}{PAGE_PATH}/namespace?namespace={quote(namespace)}") if base_url else None
 
 
 def add_headers(response: Response) -> None:
