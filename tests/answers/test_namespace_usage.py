@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 from tallygate.answers.answer_json import VisibleNames
@@ -16,8 +19,11 @@ from tallygate.answers.usage_records import AskUsage, UsageItemRecord
 from tallygate.cluster.refusal_events import Refusal, ReportedRefusals
 from tallygate.cluster.rejected_pods import RejectedPods
 from tests.accounting.scheduling.clusters import node
+from tests.agreement.drawn import CASES, DrawnCase
+from tests.agreement.namespace_usages import compare_usages
 from tests.answers.asked_clusters import ALL_NAMES, NO_NAMES, NOW, Object, build_state, read_policies
 from tests.answers.test_answer_json import CLUSTER, MARK, NODE_MARK, create_stored_pod, other
+from tests.effort import examples
 from tests.schemas import generate_usage_schema
 
 GPU = "nvidia.com/gpu"
@@ -215,7 +221,11 @@ def test_who_may_not_list_events_sees_none() -> None:
 
 
 def test_a_line_that_is_read_is_as_the_one_that_was_written() -> None:
-    for item in show_usage(CLUSTER)["items"]:
+    raise_ = "overrides: [{namespaces: [team-a], hard: {pods: 9}, until: 2099-01-01}]"
+    raised = CAPS.replace("hard: {pods: 5}", f"hard: {{pods: 5}}, {raise_}")
+    items = show_usage(CLUSTER, policies=raised)["items"]
+    assert {item["hardUntil"] for item in items} > {None}
+    for item in items:
         assert LINES.to_dict(msgspec.convert(item, UsageItemRecord).to_line()) == item
 
 
@@ -237,3 +247,11 @@ def test_the_marks_are_in_the_usage_for_someone_with_all_rights() -> None:
     text = json.dumps(show_usage(create_large_cluster()))
     assert MARK in text
     assert NODE_MARK in text
+
+
+@settings(max_examples=examples(30))
+@given(CASES)
+def test_a_usage_is_that_of_the_command_and_hides_what_is_others(case: DrawnCase) -> None:
+    """Draw some of the clusters of `tests/agreement`, which draws hundreds."""
+    with TemporaryDirectory() as folder:
+        compare_usages(case, Path(folder))

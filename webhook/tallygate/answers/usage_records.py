@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from tallygate.admission.limit_schedule import LimitPeriod
 from tallygate.answers.answer_records import ObjectRecord, PredictionRecord, UnhealthyRecord
 from tallygate.answers.usage_report import SurgeUsage, UsageLine
 
@@ -50,8 +51,10 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
     remarks: Sequence[str]
 
     def to_line(self) -> UsageLine:
-        """Return the line of a report; it does not have the period of the limit, which no table shows."""
-        surge = self.surge
+        """Return the line of a report."""
+        surge, period = self.surge, None
+        if self.hard is not None and self.hard_until is not None:
+            period = LimitPeriod(self.hard, None, None, self.hard_until, self.hard_afterwards, self.hard)
         return UsageLine(
             cap=self.cap,
             namespace=self.namespace or "",
@@ -61,6 +64,7 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
             soft=self.soft,
             used=self.used,
             reserved=self.reserved,
+            period=period,
             terminating=self.terminating,
             counted_at=self.counted_at,
             is_initializing=self.initializing,

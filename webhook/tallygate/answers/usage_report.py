@@ -411,7 +411,7 @@ def _describe_uncertain(active_cap: ActiveCap, claims: Sequence[CountedClaim], s
     yield from describe_uncertain(active_cap, shown)
     hidden = sum(not claim.allocated.is_certain and not shows(claim.claim.namespace) for claim in claims)
     if hidden:
-        yield f"what devices of {hidden} claims of other namespaces count is not certain"
+        yield f"what devices of {hidden} claim{'s' * (hidden != 1)} of other namespaces count is not certain"
 
 
 def _list_retry_advice(lines: Iterable[UsageLine]) -> list[str]:
@@ -517,7 +517,7 @@ def _name_invalid(cluster: ClusterState, count: CountedUsage, shows: ShowsNames)
         for pod in cluster.pods.list_pod_names(group, group.pod_count)
     ]
     hidden = sum(group.pod_count for group in count.invalid if not shows(group.namespace))
-    others = [f"{hidden} pods of other namespaces"] if hidden else []
+    others = [f"{hidden} pod{'s' * (hidden != 1)} of other namespaces"] if hidden else []
     return " and ".join([*([format_first_names(sorted(names))] if names else []), *others])
 
 
