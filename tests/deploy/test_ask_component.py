@@ -47,6 +47,17 @@ def test_the_value_is_the_component_on_top_of_an_overlay(certificates: str) -> N
     assert_equal_objects(WITH_ASK | {"certificates": certificates}, composed)
 
 
+def test_the_pages_are_a_component_on_top_of_it_and_a_value() -> None:
+    """Expect the pages off without it, and links in denials only where an address is given."""
+    composed = compose_objects("ha", "self-signed", "network", "flow-control", "ask", "pages")
+    assert_equal_objects(WITH_ASK | {"ask.page": True}, composed)
+    assert read_ask_settings(composed).page == "on"
+    assert read_ask_settings(compose_objects("ha", "ask")).page == "off"
+    assert read_gate_settings(composed).page_url == ""
+    linked = render_chart(WITH_ASK | {"ask.page": True, "ask.pageURL": "https://gate.example.com"})
+    assert read_gate_settings(linked).page_url == "https://gate.example.com"
+
+
 def test_it_combines_with_every_extra_and_the_relay() -> None:
     extras = ("network", "flow-control", "monitoring", "dashboard")
     values = enable(*extras) | {"ask.enabled": True, "relay.enabled": True, "certificates": "by-hand"}

@@ -87,6 +87,7 @@
 {{- $_ := set $container "image" (include "tallygate.image" .root) }}
 {{- $_ := set $container "imagePullPolicy" $values.image.pullPolicy }}
 {{- $_ := set $container "resources" $ask.resources }}
+{{- if $ask.page }}{{ $_ := set $container "args" (append $container.args "--page=on") }}{{ end }}
 {{- $_ := set $container "args" (concat $container.args $ask.extraArgs) }}
 {{- end }}
 {{- end }}
