@@ -379,9 +379,11 @@ def test_a_failed_list_of_volumes_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_prediction_needs_the_permission_for_nodes(tmp_path: Path) -> None:
-    result, _ = run(tmp_path, [VERSION, page([namespace("team-a")]), _FORBIDDEN], *_ARGUMENTS)
+    """Name also what needs no such permission: here no server of asks is installed."""
+    result, _ = run(tmp_path, [VERSION, page([namespace("team-a")]), _FORBIDDEN, NO_LEDGERS], *_ARGUMENTS)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("tallygate: nodes cannot be listed at http://127.0.0.1")
+    assert "the gate could answer without this right" in result.stderr
 
 
 def test_a_scheduled_pod_of_a_manifest_is_skipped(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tallygate.answers.columns import escape_control
 from tallygate.answers.new_node_lines import format_capacities
 from tallygate.answers.pods_to_place import PodsToPlace
 from tallygate.cli import framework
+from tallygate.cli.ask.without_rights import create_no_gate_error
 from tallygate.cli.connection import Connection
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import Paragraph
@@ -27,7 +28,13 @@ from tallygate.cli.predict.cluster_input import read_cluster_input, read_pods_to
 from tallygate.cli.progress import StderrProgress, track
 from tallygate.cli.sources.cluster_source import ClusterSource
 from tallygate.cli.sources.options import combine_files, files_options, policies_option, snapshot_option
+from tallygate.cli.sources.resource_lists import ListError
 from tallygate.errors import TallygateError
+
+_INSTEAD = (
+    "without this right `tallygate ask -f FILE` says how many of the copies in a workload would run, if the gate's "
+    "server of asks runs in the cluster"
+)
 
 
 @click.command(
@@ -77,7 +84,10 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     files = combine_files(paths, filenames, snapshot)
     policy_set = read_prediction_policies(source, policies)
     in_files = read_pods_to_place(files, source.connection.choose_namespace(namespace), policy_set, 1)
-    cluster = read_cluster_input(source).require_columns()
+    try:
+        cluster = read_cluster_input(source).require_columns()
+    except ListError as error:
+        raise create_no_gate_error(error, _INSTEAD) from error
     all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster, StderrProgress().report)]
     written = (*in_files.shapes, *policy_set.node_shapes)
     shapes = merge_shapes(written, cluster.pools.list_shapes())

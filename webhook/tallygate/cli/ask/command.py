@@ -11,11 +11,12 @@ from tallygate.answers.answer_records import AskAnswer
 from tallygate.answers.columns import escape_control
 from tallygate.cli import framework
 from tallygate.cli.ask.asked_objects import is_sent
-from tallygate.cli.ask.gate_address import CONFIG_MAP
-from tallygate.cli.ask.gate_answers import CA_VARIABLE, URL_VARIABLE, ask_gate, create_gate_options, open_gate
+from tallygate.cli.ask.gate_address import CA_VARIABLE, CONFIG_MAP, URL_VARIABLE, create_gate_options
+from tallygate.cli.ask.gate_answers import ask_gate
+from tallygate.cli.ask.gate_client import open_gate
 from tallygate.cli.connection import Connection
 from tallygate.cli.output import tables
-from tallygate.cli.predict.prediction_text import format_prediction
+from tallygate.cli.predict.prediction_text import print_records
 from tallygate.cli.progress import track_files
 from tallygate.cli.sources.options import combine_files, files_options
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
@@ -96,8 +97,7 @@ def ask(  # noqa: PLR0913 -- one argument for each option
     findings = [finding.to_finding() for each in answer.objects for finding in each.findings]
     if output == framework.DATA_FORMATS[0]:
         tables.print_finding_table(findings)
-        for prediction in (prediction for each in answer.objects for prediction in each.predictions):
-            tables.print_content(format_prediction(prediction))
+        print_records(prediction for each in answer.objects for prediction in each.predictions)
         for line in _summarize(answer, asked, loaded).list_lines(findings):
             click.echo(escape_control(line), err=True)
     else:

@@ -25,7 +25,11 @@ from tallygate.kube.resource_codec import create_response_error
 CONFIG_MAP: Final = "tallygate-ask"
 """The ConfigMap in the gate's namespace: `url` is the address, `ca.crt` the authority of its certificate."""
 
-_OK, _FORBIDDEN, _NOT_FOUND = 200, 403, 404
+URL_VARIABLE: Final = "TALLYGATE_ASK_URL"
+CA_VARIABLE: Final = "TALLYGATE_ASK_CA"
+"""The variables of the environment with the values of `--url` and `--ca`."""
+
+_OK, _NOT_FOUND = 200, 404
 _SERVICE_HOST: Final = re.compile(r"(?P<service>[a-z0-9]([-a-z0-9]*[a-z0-9])?)\.(?P<namespace>[a-z0-9-]+)\.svc(\..*)?")
 _IN_CLUSTER_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"  # the kubelet sets it in each container
 _HTTPS_PORT_NAME: Final = "https"
@@ -65,6 +69,14 @@ class GateOptions:
     url: str | None = None
     ca: Path | None = None
     namespace: str = DEFAULT_NAMESPACE
+
+
+def create_gate_options(url: str | None = None, ca: Path | None = None, namespace: str | None = None) -> GateOptions:
+    """Return options of a command; the address may also be in `TALLYGATE_ASK_URL` and `TALLYGATE_ASK_CA`."""
+    if url is None and ca is None:
+        url, ca_name = os.environ.get(URL_VARIABLE) or None, os.environ.get(CA_VARIABLE)
+        ca = Path(ca_name) if ca_name and url else None
+    return GateOptions(url, ca, namespace or DEFAULT_NAMESPACE)
 
 
 class _ConfigMapData(msgspec.Struct, frozen=True):

@@ -17,11 +17,19 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from tallygate.answers.columns import escape_control
-from tallygate.cli.ask.gate_address import GateAddress, PodPortFinder, describe_missing_right
+from tallygate.cli.ask.gate_address import (
+    GateAddress,
+    GateOptions,
+    PodPortFinder,
+    describe_missing_right,
+    find_address,
+    find_pod_port,
+)
 from tallygate.cli.ask.tls_stream import ByteTransport, SocketTransport, TlsStream
+from tallygate.cli.connection import Connection
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError
-from tallygate.kube.client import JSON, ClientConfig
+from tallygate.kube.client import JSON, ApiClient, ClientConfig
 from tallygate.kube.port_forward import open_port_forward
 
 CONNECT_SECONDS: Final = 10.0
@@ -145,6 +153,21 @@ class GateClient:
             yield transport
         finally:
             transport.close()
+
+
+def open_gate(connection: Connection, options: GateOptions) -> GateClient:
+    """Return a client of the server of asks, with the credentials of a connection.
+
+    Raises:
+        ClientConfigError: if the API server is not configured.
+        UsageError: if an option is not usable.
+        NoGateError: if no server of asks is found.
+        GateError: if there are no credentials for it.
+    """
+    config = connection.load()
+    client = ApiClient(config)
+    address = find_address(options, client, in_cluster=connection.in_cluster)
+    return GateClient(address, config, lambda: find_pod_port(address.url, client))
 
 
 def _open_connection(host: str, port: int) -> HTTPConnection:

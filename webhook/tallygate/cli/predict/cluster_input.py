@@ -171,27 +171,43 @@ def read_pods_to_place(
 
 
 def read_prediction_policies(source: ClusterSource, paths: Sequence[Path]) -> PolicySet:
+    """Return the policies as `find_prediction_policies`; why those of the gate cannot be read is printed to stderr.
+
+    Raises:
+        UsageError: if the policies at the paths are not usable.
+        ClientConfigError: if the API server is not configured.
+    """
+    policies, note = find_prediction_policies(source, paths)
+    print_note(note)
+    return policies
+
+
+def find_prediction_policies(source: ClusterSource, paths: Sequence[Path]) -> tuple[PolicySet, str]:
     """Return the policies at the paths; without a path those of the gate in the cluster, and none for a snapshot.
 
-    If the gate's policies cannot be read, the reason is printed to stderr, and the prediction goes on without them.
+    If the gate's policies cannot be read, the text says why, and the prediction goes on without them.
 
     Raises:
         UsageError: if the policies at the paths are not usable.
         ClientConfigError: if the API server is not configured.
     """
     if paths:
-        return load_usable_policies(paths)
+        return load_usable_policies(paths), ""
     if source.snapshot:
-        return PolicySet()
+        return PolicySet(), ""
     policies = read_gate_policies(source.connection.load())
     if not isinstance(policies, Unavailable):
-        return policies
-    click.echo(
-        f"tallygate: the policies of the gate are unknown: {policies.reason}; without them pods get no implied "
-        "requests, and no node shapes are known: name their files with --policies",
-        err=True,
+        return policies, ""
+    return PolicySet(), (
+        f"the policies of the gate are unknown: {policies.reason}; without them pods get no implied requests, and no "
+        "node shapes are known: name their files with --policies"
     )
-    return PolicySet()
+
+
+def print_note(note: str) -> None:
+    """Print a note to stderr, unless it is empty."""
+    if note:
+        click.echo(f"tallygate: {note}", err=True)
 
 
 @dataclass(frozen=True, slots=True)

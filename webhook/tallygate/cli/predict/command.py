@@ -4,16 +4,15 @@ The option `--scoring` is parsed here: a scoring strategy as the configuration o
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import click
 import msgspec
 from msgspec import Meta
 
-from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.node_pools import merge_shapes
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.placement import open_placement_session
@@ -24,12 +23,15 @@ from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace
 from tallygate.answers.prediction_details import PredictionDetails
 from tallygate.answers.review_pods import Rejection, ReviewContext, ReviewedPods, find_rejected_pods, review_pods
 from tallygate.cli import framework
+from tallygate.cli.ask.without_rights import create_no_gate_error, is_forbidden
 from tallygate.cli.completions import complete_pod
 from tallygate.cli.connection import Connection
 from tallygate.cli.predict import cluster_input, prediction_text
+from tallygate.cli.predict.gate_prediction import print_answer_of_gate
 from tallygate.cli.progress import StderrProgress, track
 from tallygate.cli.sources.cluster_source import ClusterSource
 from tallygate.cli.sources.options import combine_files, files_options, policies_option, snapshot_option
+from tallygate.cli.sources.resource_lists import ListError
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.documents.reader import read_documents
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
@@ -44,6 +46,11 @@ from tallygate.policy.suggest import find_nearest
 _SYNTAX = (
     "write a strategy, as in MostAllocated, or what a scheduler's configuration says behind scoringStrategy, as in "
     '"{type: MostAllocated, resources: [{name: nvidia.com/gpu, weight: 5}]}"'
+)
+
+_INSTEAD = (
+    "without this right `tallygate ask -f FILE` answers about files, and `tallygate predict pod/NAME` about a pending "
+    "pod, if the gate's server of asks runs in the cluster"
 )
 
 
@@ -224,7 +231,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     the pods without a node would need, for each shape by itself. Pools of nodes have shapes by themselves: NodePools
     of Karpenter, and groups of nodes by the labels of providers.
 
-    Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
+    Needed rights: list on nodes, pods and namespaces. Without them the gate answers about pod/NAME, as `tallygate ask`
+    does, if its server of asks runs in the cluster. The command also reads what `tallygate snapshot` reads, and
     reports on stderr what it may not list; for `pods` that includes controllers and their events. Pods with claims for
     devices are unknown unless classes of devices, claims, templates of claims, ResourceSlices and DeviceTaintRules may
     be listed. The gate's policies need get on its webhook configurations, its Deployment and its ConfigMaps.
@@ -237,24 +245,68 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.connection.choose_namespace(namespace)
-    in_files, policy_set = PodsInFiles(), cluster_input.read_prediction_policies(source, policies)
-    if names is None:
-        manifests = combine_files(files, filenames, snapshot, *nodes)
-        default_namespace = chosen_namespace or ""
-        in_files = cluster_input.read_pods_to_place(manifests, default_namespace, policy_set, replicas, selector)
-        applied = tuple(list_applied_objects(in_files.manifests, default_namespace, DEFAULT_LIMITS))
-        state = cluster_input.read_cluster_input(source, nodes, added, applied)
-        all_pods = _review(in_files, policy_set, state, default_namespace, replicas).pods
-    else:
-        state = cluster_input.read_cluster_input(source, nodes, added, rejected_pods=not names)
-        all_pods = _find_pending(cluster_input.PodQuery(names, chosen_namespace, selector), state)
-    cluster = state.require_columns()
-    with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
-    predicted = _predict_all(all_pods, in_files, policy_set, cluster, parsed_scoring, with_node_lines=with_node_lines)
-    predictions = list(predicted)
+    manifests = () if names is not None else combine_files(files, filenames, snapshot, *nodes)
+    inputs = _Inputs(source, names, manifests, chosen_namespace, selector, replicas, nodes, added, policies)
+    try:
+        gathered = _gather(inputs)
+    except ListError as error:
+        if not names or any((nodes, added, scoring, policies, selector)) or not is_forbidden(error):
+            raise create_no_gate_error(error, _INSTEAD) from error
+        ctx.exit(print_answer_of_gate(connection, chosen_namespace or "", names, error, output))
+    cluster, in_files = gathered.state.require_columns(), gathered.in_files
+    with_node_lines = verbose or (output != "table" and len(gathered.pods) == 1)
+    predictions = list(_predict_all(gathered, parsed_scoring, with_node_lines=with_node_lines))
     prediction_text.print_predictions(predictions, cluster, output, verbose=verbose)
     all_fit = all(prediction.feasibility is Feasibility.NOW for prediction in predictions)
     ctx.exit(0 if all_fit and not in_files.unread_count else framework.EXIT_FINDINGS)
+
+
+class _Inputs(NamedTuple):
+    """The pending pods or the objects of files to predict, and the cluster with its added nodes.
+
+    With None, `names` mean files, and `namespace` all namespaces.
+    """
+
+    source: ClusterSource
+    names: tuple[str, ...] | None
+    files: tuple[str, ...]
+    namespace: str | None
+    selector: PolicyLabelSelector | None
+    replicas: int | None
+    nodes: tuple[Path, ...]
+    added: tuple[str, ...]
+    policies: tuple[Path, ...]
+
+
+class _Gathered(NamedTuple):
+    """The cluster, the pods to place with the rejection of others, the files that they are from, and the policies."""
+
+    state: ClusterState
+    pods: tuple[tuple[PodsToPlace, Rejection | None], ...]
+    in_files: PodsInFiles
+    policies: PolicySet
+
+
+def _gather(inputs: _Inputs) -> _Gathered:
+    """Read the cluster, the policies and the pods.
+
+    Raises:
+        ListError: if a required resource cannot be listed.
+        TallygateError: if something else cannot be read.
+    """
+    source, namespace, nodes, added = inputs.source, inputs.namespace or "", inputs.nodes, inputs.added
+    policies, note = cluster_input.find_prediction_policies(source, inputs.policies)
+    if inputs.names is not None:
+        state = cluster_input.read_cluster_input(source, nodes, added, rejected_pods=not inputs.names)
+        cluster_input.print_note(note)
+        query = cluster_input.PodQuery(inputs.names, inputs.namespace, inputs.selector)
+        return _Gathered(state, _find_pending(query, state), PodsInFiles(), policies)
+    cluster_input.print_note(note)
+    in_files = cluster_input.read_pods_to_place(inputs.files, namespace, policies, inputs.replicas, inputs.selector)
+    applied = tuple(list_applied_objects(in_files.manifests, namespace, DEFAULT_LIMITS))
+    state = cluster_input.read_cluster_input(source, nodes, added, applied)
+    pods = _review(in_files, policies, state, namespace, inputs.replicas).pods
+    return _Gathered(state, pods, in_files, policies)
 
 
 def _review(
@@ -298,23 +350,16 @@ def _check_arguments(
         raise framework.UsageError("--replicas belongs to files of manifests: a pending pod is one pod")
 
 
-def _predict_all(  # noqa: PLR0913  # the pods, and what a prediction of them depends on
-    all_pods: Sequence[tuple[PodsToPlace, Rejection | None]],
-    in_files: PodsInFiles,
-    policies: PolicySet,
-    cluster: Cluster,
-    scoring: Scoring,
-    *,
-    with_node_lines: bool,
-) -> Iterator[PredictionDetails]:
+def _predict_all(gathered: _Gathered, scoring: Scoring, *, with_node_lines: bool) -> Iterator[PredictionDetails]:
     """Yield the prediction of each, placed one after the other in one session, with the claims of the files.
 
     Raises:
         UsageError: if the pods are not as an API server would store them.
     """
-    shapes = merge_shapes((*in_files.shapes, *policies.node_shapes), cluster.pools.list_shapes())
+    cluster, in_files = gathered.state.require_columns(), gathered.in_files
+    shapes = merge_shapes((*in_files.shapes, *gathered.policies.node_shapes), cluster.pools.list_shapes())
     with in_files.apply_claims(cluster), open_placement_session(cluster, scoring) as session:
-        for pods, rejection in track("placing pods", all_pods):
+        for pods, rejection in track("placing pods", gathered.pods):
             try:
                 yield predict_admitted(
                     pods, rejection, cluster, session, scoring, shapes, with_node_lines=with_node_lines

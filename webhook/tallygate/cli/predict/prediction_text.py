@@ -62,6 +62,12 @@ def _print_texts(
             click.echo(NEW_NODES.align(details.new_nodes))
 
 
+def print_records(predictions: Iterable[PredictionRecord]) -> None:
+    """Print predictions for people, without a line for each node."""
+    for prediction in predictions:
+        tables.print_content(format_prediction(prediction))
+
+
 def format_prediction(prediction: PredictionRecord) -> Group:
     """Return a prediction with its details beneath it."""
     of, verdict = prediction.object, prediction.verdict

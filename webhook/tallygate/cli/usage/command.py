@@ -19,6 +19,8 @@ from tallygate.answers.columns import escape_control
 from tallygate.answers.usage_columns import LIMITS, LINES, TOTALS, format_notes, format_scope
 from tallygate.answers.usage_report import ExceededLimit, UsageLine, format_by_resource, format_time, may_count_devices
 from tallygate.cli import framework, progress
+from tallygate.cli.ask.gate_client import GateError
+from tallygate.cli.ask.without_rights import announce, create_no_gate_error, is_forbidden, open_gate_instead
 from tallygate.cli.completions import complete_cap
 from tallygate.cli.connection import Connection
 from tallygate.cli.doctor.facts import Unavailable
@@ -27,6 +29,7 @@ from tallygate.cli.output import tables
 from tallygate.cli.output.tables import FittedTable, format_bar
 from tallygate.cli.sources.cluster_source import ClusterSource, StateNeeds
 from tallygate.cli.sources.options import load_usable_policies, snapshot_option
+from tallygate.cli.sources.resource_lists import ListError
 from tallygate.cli.sources.snapshot_file import create_no_namespaces_error, format_snapshot_name
 from tallygate.cli.sources.state_watch import watch_state
 from tallygate.cli.usage.consumers import (
@@ -44,6 +47,10 @@ from tallygate.policy.suggest import format_suggestion
 T = TypeVar("T")
 _WITHOUT_POLICIES = (
     "without them soft limits, groups and the namespaces of shared caps are not shown: name their files with --policies"
+)
+_INSTEAD = (
+    "without this right `tallygate usage -n NAMESPACE` shows what the gate answers about one namespace, if its server "
+    "of asks runs in the cluster; --explain, --verify, --watch, --policies, --group and -A need the right"
 )
 _MAX_PERCENT = 9_999
 _STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.HARD: "bold red"}
@@ -89,10 +96,15 @@ def _compute_usage(query: UsageQuery, cluster: ClusterState) -> usage_report.Usa
         advice = query.policies_note or "name their policy files with --policies"
         raise framework.UsageError(f"no caps are known: {advice} ({reason})")
     report = usage_report.compute_usage(cluster, caps, query.choice)
-    lines = tuple(usage_report.arrange_lines(report.lines, query.sort_key, query.min_percent))
     notes = (query.policies_note, *report.notes) if query.policies_note else report.notes
+    return _arrange_report(query, replace(report, notes=notes))
+
+
+def _arrange_report(query: UsageQuery, report: usage_report.UsageReport) -> usage_report.UsageReport:
+    """Return a report with the lines, in the order, and with the sums that are requested."""
+    lines = tuple(usage_report.arrange_lines(report.lines, query.sort_key, query.min_percent))
     totals = tuple(usage_report.sum_lines(lines)) if query.has_total else ()
-    return replace(report, lines=lines, notes=notes, totals=totals, is_narrowed=len(lines) < len(report.lines))
+    return replace(report, lines=lines, totals=totals, is_narrowed=len(lines) < len(report.lines))
 
 
 def _print_usage(report: usage_report.UsageReport, output: str) -> None:
@@ -396,7 +408,9 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     unhealthy devices of a counted resource are named: no pod gets these, however much of a limit is free. Needed
     rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses, on nodes for unhealthy devices, and
     on resourceslices if a cap counts devices by attributes or capacities; with --watch also watch. Without --policies
-    also get on the gate's webhook configurations, its Deployment and its ConfigMaps.
+    also get on the gate's webhook configurations, its Deployment and its ConfigMaps. Users without the right to list
+    namespaces and pods of the cluster see what the gate answers about one namespace, if its server of asks runs in the
+    cluster.
 
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """
@@ -416,13 +430,38 @@ def usage(  # noqa: PLR0913 -- one argument for each option
         _parse_percent(over),
         total,
     )
-    if verify:
-        ctx.exit(framework.EXIT_FINDINGS if print_drift(query) else 0)
     show = show_changes if watch else show_once
-    if explain:
-        show(query, CONSUMERS_VIEW)
-    else:
-        show(query, USAGE_VIEW)
+    try:
+        if verify:
+            ctx.exit(framework.EXIT_FINDINGS if print_drift(query) else 0)
+        elif explain:
+            show(query, CONSUMERS_VIEW)
+        else:
+            show(query, USAGE_VIEW)
+    except ListError as error:
+        if any((explain, verify, watch, policies, group, all_namespaces)) or not is_forbidden(error):
+            raise create_no_gate_error(error, _INSTEAD) from error
+        _print_usage_of_gate(query, connection.choose_namespace(namespace), error)
+
+
+def _print_usage_of_gate(query: UsageQuery, namespace: str, error: ListError) -> None:
+    """Print what the gate answers about a namespace.
+
+    Raises:
+        UsageError: if the gate does not answer, or the requested cap does not count the namespace.
+    """
+    from tallygate.cli.usage.gate_usage import read_usage  # noqa: PLC0415  it loads numpy, and is rarely needed
+
+    gate = open_gate_instead(query.source.connection, error)
+    announce(gate, f"about namespace {namespace}")
+    try:
+        report = read_usage(gate, namespace)
+    except GateError as reason:
+        raise framework.UsageError(f"{error}\nthe gate does not answer instead: {reason}") from reason
+    lines = tuple(line for line in report.lines if query.choice.cap in {None, line.cap})
+    if query.choice.cap and not lines:
+        raise framework.UsageError(f"cap {query.choice.cap} does not count namespace {namespace}")
+    _print_usage(_arrange_report(query, replace(report, lines=lines)), query.output)
 
 
 def _parse_percent(text: str | None) -> int | None:
