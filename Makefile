@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "Python's venv module is missing here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
 	@$(PIP) 'pip>=25.1,<26'
-	@$(PIP) --no-compile --editable '.[test,lint,docs]'
+	@$(PIP) --no-compile --editable '.[test,lint,docs,e2e]'
 	@touch $(STAMP)
 
 run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, and three pods put through it

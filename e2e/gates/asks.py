@@ -1,7 +1,7 @@
 """A server of asks as a process on this machine, with the rights of its ServiceAccount and nothing more."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
@@ -60,8 +60,10 @@ def create_ask_token(cluster: Cluster, namespace: str, account: str, *audiences:
 class AskServer(RunningGate):
     """`tallygate serve-ask`, with the policies of a gate."""
 
-    def __init__(self, folder: Path, kubeconfig: Path, policies: Path, start: Start = fork) -> None:
-        """Make its certificate; nothing runs yet."""
+    def __init__(
+        self, folder: Path, kubeconfig: Path, policies: Path, start: Start = fork, arguments: Sequence[str] = ()
+    ) -> None:
+        """Make its certificate; nothing runs yet. `arguments` are more of its command line."""
         folder.mkdir(parents=True)
         certificates = folder / "certs"
         issue(certificates, parse_names([LOOPBACK]), datetime.now(UTC))
@@ -81,6 +83,7 @@ class AskServer(RunningGate):
             f"--tls-key={certificates / 'tls.key'}",
             f"--policies={policies}",
             "--drain-delay=1s",
+            *arguments,
         )
 
     def __enter__(self) -> Self:

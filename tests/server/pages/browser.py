@@ -89,8 +89,9 @@ class Outline(HTMLParser):
         self.feed(response.text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect an element."""
+        """Collect an element; the text of a cell of a table begins after a blank."""
         self.elements.append((tag, dict(attrs)))
+        self.text += " " * (tag in {"td", "th"})
 
     def handle_data(self, data: str) -> None:
         """Collect a text."""

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from tallygate.cluster.refusal_events import Refusal, ReportedRefusals
+from tallygate.cluster.rejected_pods import RejectedPods
 from tallygate.errors import TallygateError
+from tests.answers.asked_clusters import NOW
 from tests.answers.test_answer_json import FIRST, MARK, NODE_MARK, SECOND, other
 from tests.server.pages.browser import Browser, Outline
 from tests.server.test_ask_app import RIGHTS
@@ -72,6 +75,26 @@ def test_the_usage_is_that_of_the_api(tenant: Browser) -> None:
     outline = show(tenant, "namespace?namespace=team-a")
     labels = [each["aria-label"] for each in outline.find("svg") if each.get("role") == "img"]
     assert labels == ["nvidia.com/gpu: 6 used (1 here, 5 by other namespaces), 10 free of 16"]
+
+
+def test_what_was_refused_is_shown_with_the_request_that_would_pass(
+    tenant: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = "cap gpus exceeded. Request 2 or less <b>"
+    refusal = Refusal("Job", "train", 3, NOW, message)
+    reported = ReportedRefusals(
+        (RejectedPods("ReplicaSet", "team-a", "serve", 2, "no room"),), (refusal,), ("cronjobs are not read",)
+    )
+    monkeypatch.setattr(tenant.harness.parts.answerer, "_read_reported", lambda _: reported)
+    text = " ".join(show(tenant, "namespace?namespace=team-a").text.split())
+    assert "ReplicaSet serve 2 no room" in text
+    assert "who may list the Events" not in text
+    assert message not in text
+    monkeypatch.setitem(RIGHTS, "list events", {"team-a"})
+    tenant.review_clock.sleep(11)
+    text = " ".join(show(tenant, "namespace?namespace=team-a").text.split())
+    assert f"Job train 3 2026-01-01T10:00:00Z {message}" in text
+    assert "Not known: cronjobs are not read." in text
 
 
 def test_the_first_page_is_that_of_the_own_namespace(tenant: Browser) -> None:
@@ -182,5 +205,8 @@ def test_a_page_has_headings_in_order_and_names_for_what_is_drawn(admin: Browser
     assert all(after - before <= 1 for before, after in pairwise(levels))
     for each in outline.find("svg"):
         assert each.get("aria-label") or each.get("aria-hidden") == "true"
+    regions = [attributes["aria-label"] for _, attributes in outline.elements if attributes.get("role") == "region"]
+    assert all(label and label.startswith("Table: ") for label in regions), "a section has the name without it"
+    assert len(regions) == len(set(regions))
     identities = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
     assert len(identities) == len(set(identities))

@@ -139,9 +139,10 @@ def test_a_form_of_our_own_page_counts(browser: Browser, headers: dict[str, str]
     assert browser.post("/page/sign-in", {"token": ANN}, headers).status_code == 303
 
 
-def test_a_link_on_another_site_leads_to_a_link_of_ours(browser: Browser) -> None:
+def test_a_link_on_another_site_leads_to_a_link_of_ours_and_ends_no_session(browser: Browser) -> None:
     response = browser.get("/page/ask?namespace=team-a", {"Sec-Fetch-Site": "cross-site"})
     assert response.status_code == 401
+    assert not response.headers.getlist("Set-Cookie")
     assert {"href": "/page/ask?namespace=team-a"} in Outline(response).find("a")
 
 

@@ -21,7 +21,6 @@ from tallygate.server.interfaces import ReadinessCheck
 
 NOT_KNOWN: Final = (
     "which replicas the gate has, and which of them leads: `kubectl get leases -n tallygate-system`",
-    "the ledgers and reservations of the gate, since amounts are counted from pods and claims: `tallygate usage`",
     "whether the API server asks the gate, and the rights and the certificate of the gate: `tallygate doctor`",
 )
 """What this server does not know, and where it is."""

@@ -38,7 +38,7 @@ from tallygate.server.web.pages.page_access import (
     find_authorization,
 )
 from tallygate.server.web.pages.page_forms import AskForm, read_ask_form, read_sign_in_form
-from tallygate.server.web.pages.sessions import Sessions
+from tallygate.server.web.pages.sessions import COOKIE, Sessions
 from tallygate.server.web.request_body import BodyError
 from tallygate.server.web.request_log import RequestLog
 
@@ -280,7 +280,10 @@ class Pages:
         return response
 
     def _ask_for_token(self, error: AskError | None, target: str) -> Response:
-        """Return the form to sign in; a browser does not send our cookie when it comes from another site."""
+        """Return the form to sign in, and delete a cookie that is not accepted.
+
+        A browser does not send our cookie when it comes from another site, and keeps it then.
+        """
         content = {
             "error": error,
             "target": choose_target(target),
@@ -289,8 +292,9 @@ class Pages:
         html = self._environment.get_template("sign-in.html").render(self._describe_request(None), **content)
         status = HTTPStatus.UNAUTHORIZED if error is None else error.status
         response = Response(html, status, [] if error is None else error.create_headers())
-        if status == HTTPStatus.UNAUTHORIZED:
+        if COOKIE in request.cookies:
             self._sessions.delete_cookie(response)
+        if status == HTTPStatus.UNAUTHORIZED:
             response.headers["WWW-Authenticate"] = 'Bearer realm="tallygate"'
         return response
 
