@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml
 	@$(PIP) --no-compile --editable '.[test,lint,docs,e2e]'
 	@touch $(STAMP)
 
-run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, and three pods put through it
+run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, three pods put through it, and the pages
 	@exec $(BIN)/python -m tallygate.cli.demo
 
 test: install ## the tests that a change needs at once (two minutes and a half on two cores)

@@ -11,10 +11,13 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.warm import run
 
@@ -83,15 +86,45 @@ def test_the_demo_prints_the_decisions_and_stops_cleanly(tmp_path: Path) -> None
         )
         answers = [send_again(line, tmp_path) for line in text.splitlines() if line.startswith("curl ")]
         assert [answer["allowed"] for answer in answers] == [True, False, False]
+        assert_pages_show_what_their_user_may_see(text, tmp_path)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=TIMEOUT_SECONDS)
     assert (process.returncode, out.lstrip(), error) == (0, "stopped\n", "")
-    port = re.search(r"https://127\.0\.0\.1:(\d+)", text)
-    assert port is not None
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", int(port[1]))) != 0
+    ports = set(re.findall(r"https://127\.0\.0\.1:(\d+)", text))
+    assert len(ports) == 2
+    for port in ports:
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", int(port))) != 0
     certificate = (tmp_path / "tls" / "tls.crt").read_bytes()
     assert_second_run_keeps(tmp_path, certificate)
+
+
+def assert_pages_show_what_their_user_may_see(text: str, folder: Path) -> None:
+    """Open pages as the tenant and as the admin, whose tokens are printed."""
+    page = re.search(r"https://\S+/page/namespace\?namespace=team-a", text)
+    tenant, admin = re.search(r"tenant-\S+", text), re.search(r"admin-\S+", text)
+    assert page is not None
+    assert tenant is not None
+    assert admin is not None
+    usage = json.loads(open_page(page[0], tenant[0], folder))
+    (line,) = usage["items"]
+    assert (line["cap"], line["used"], line["hard"], line["free"]) == ("team-a-gpus", 2, 4, 2)
+    assert [waiting["verdict"] for waiting in usage["waiting"]] == ["never on these nodes"]
+    others = page[0].replace("team-a", "team-b")
+    assert json.loads(open_page(others, admin[0], folder))["namespace"] == "team-b"
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        open_page(others, tenant[0], folder)
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        open_page(others, "another", folder)
+
+
+def open_page(address: str, token: str, folder: Path) -> bytes:
+    """Return the JSON of a page."""
+    request = urllib.request.Request(f"{address}&o=json", headers={"Authorization": f"Bearer {token}"})  # noqa: S310 -- our own https
+    trust = ssl.create_default_context(cafile=folder / "tls" / "ca.crt")
+    with urllib.request.urlopen(request, timeout=10, context=trust) as answer:  # noqa: S310 -- likewise
+        content: bytes = answer.read()
+        return content
 
 
 def assert_second_run_keeps(folder: Path, certificate: bytes) -> None:

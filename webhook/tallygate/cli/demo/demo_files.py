@@ -78,8 +78,13 @@ class DemoFiles:
         return self.folder / "policies"
 
     @property
-    def log_file(self) -> Path:
-        return self.folder / "gate.log"
+    def kubeconfig_file(self) -> Path:
+        """The kubeconfig of the server of asks, for the cluster of the demonstration."""
+        return self.folder / "kubeconfig"
+
+    def get_log_file(self, name: str) -> Path:
+        """Return the path of the log of a server."""
+        return self.folder / f"{name}.log"
 
     def get_pod_file(self, name: str) -> Path:
         """Return the path of a pod's manifest."""

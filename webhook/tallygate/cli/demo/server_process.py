@@ -1,4 +1,4 @@
-"""A gate as a child process: start, readiness and stop."""
+"""A server as a child process: start, readiness and stop."""
 
 import http.client
 import json
@@ -8,6 +8,8 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -21,26 +23,31 @@ _POLL_SECONDS = 0.05
 _HOST = "127.0.0.1"
 
 
-class GateStartError(TallygateError):
-    """A gate that did not start."""
+class ServerStartError(TallygateError):
+    """A server that did not start."""
 
 
-class GateProcess:
-    """A context with a running `tallygate serve` on the demonstration's files: ready on entry, stopped on exit.
+class ServerProcess:
+    """A context with a running `tallygate serve` or `serve-ask` on this machine: ready on entry, stopped on exit.
+
+    `name` is that of its log file, `arguments` are the command and its own flags, and a `port` of 0 is any free one.
 
     Raises:
-        GateStartError: if the process ends or times out before it is ready; the text is the message of the process.
+        ServerStartError: if the process ends or times out before it is ready; the text is the message of the process.
     """
 
-    def __init__(self, files: DemoFiles, port: int) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], files: DemoFiles, port: int) -> None:
+        self._name = name
+        self._arguments = arguments
         self._files = files
+        self._log_file = files.get_log_file(name.replace(" ", "-"))
         self._port = port
         self._process: subprocess.Popen[bytes] | None = None
         self._monitor_port = 0
 
     @property
     def url(self) -> str:
-        """The URL of the gate."""
+        """The URL of the server."""
         return f"https://{_HOST}:{self._port}"
 
     @property
@@ -48,8 +55,13 @@ class GateProcess:
         """The URL of the monitor port."""
         return f"http://{_HOST}:{self._monitor_port}"
 
+    @property
+    def log_file(self) -> Path:
+        """The file of its log."""
+        return self._log_file
+
     def __enter__(self) -> Self:
-        with self._files.log_file.open("wb") as log:
+        with self._log_file.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 -- this very program, no shell
                 self._create_command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_create_environment()
             )
@@ -70,32 +82,27 @@ class GateProcess:
         return self._process.wait() if self._process else 0
 
     def _create_command(self) -> list[str]:
-        files = self._files
+        certificates = self._files.certificate_folder
         return [
-            *(sys.executable, "-m", "tallygate.cli", "serve"),
+            *(sys.executable, "-m", "tallygate.cli", *self._arguments),
             *("--listen", f"{_HOST}:{self._port}", "--monitor", f"{_HOST}:0"),
-            *(
-                "--tls-cert",
-                str(files.certificate_folder / "tls.crt"),
-                "--tls-key",
-                str(files.certificate_folder / "tls.key"),
-            ),
-            *("--policies", str(SHIPPED_POLICIES), "--policies", str(files.policy_folder)),
+            *("--tls-cert", str(certificates / "tls.crt"), "--tls-key", str(certificates / "tls.key")),
+            *("--policies", str(SHIPPED_POLICIES), "--policies", str(self._files.policy_folder)),
         ]
 
     def _wait_until_ready(self, deadline: float) -> None:
         while not (self._is_listening() and self._is_ready()):
             if self._process is not None and self._process.poll() is not None:
-                raise GateStartError(self._format_start_error())
+                raise ServerStartError(self._format_start_error())
             if time.monotonic() > deadline:
-                raise GateStartError(
-                    f"the gate was not ready within {_READY_SECONDS:g} s; {self._files.log_file} says more"
+                raise ServerStartError(
+                    f"the {self._name} was not ready within {_READY_SECONDS:g} s; {self._log_file} says more"
                 )
             time.sleep(_POLL_SECONDS)
 
     def _is_listening(self) -> bool:
         """Return whether the log contains the event `serving`, and store its ports."""
-        *complete_lines, _ = self._files.log_file.read_text(encoding="utf-8", errors="replace").split("\n")
+        *complete_lines, _ = self._log_file.read_text(encoding="utf-8", errors="replace").split("\n")
         for line in complete_lines:
             event = json.loads(line) if line.startswith("{") else {}
             if event.get("event") == "serving":
@@ -116,10 +123,10 @@ class GateProcess:
 
     def _format_start_error(self) -> str:
         """Return the error messages of the process without its log events."""
-        lines = self._files.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = self._log_file.read_text(encoding="utf-8", errors="replace").splitlines()
         messages = [line.removeprefix("tallygate: ") for line in lines if not line.startswith("{")]
         hint = "; TALLYGATE_PORT=9443 make run takes another port" if "cannot listen" in " ".join(messages) else ""
-        return f"{' '.join(messages) or f'the gate ended at once; {self._files.log_file} says why'}{hint}"
+        return f"{' '.join(messages) or f'the {self._name} ended at once; {self._log_file} says why'}{hint}"
 
     def _stop(self) -> None:
         """Stop the process with SIGINT; after a Ctrl-C at the terminal it is already draining."""
