@@ -21,6 +21,13 @@ _HOST: Final = "127.0.0.1"
 _REVISION: Final = "1"
 _BOOKMARK_SECONDS: Final = 5.0
 _TENANT, _ADMIN = "tenant", "admin"
+_EMPTY_LISTS: Final = (
+    "node.k8s.io/v1/runtimeclasses",
+    *(
+        f"resource.k8s.io/v1/{plural}"
+        for plural in ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices")
+    ),
+)
 TENANT_NAMESPACE: Final = "team-a"
 """The namespace in which the tenant has all rights; elsewhere he has none."""
 
@@ -32,6 +39,9 @@ class SmallCluster:
         self.tokens = {name: f"{name}-{secrets.token_urlsafe(9)}" for name in (_TENANT, _ADMIN)}
         self._over = threading.Event()
         lists = {f"/api/v1/{plural}": objects for plural, objects in _list_objects().items()}
+        lists |= {f"/apis/{path}": [] for path in _EMPTY_LISTS}
+        critical = _create("PriorityClass", "system-node-critical", value=2_000_001_000)
+        lists["/apis/scheduling.k8s.io/v1/priorityclasses"] = [critical]
         handler = type("Handler", (_Handler,), {"lists": lists, "tokens": self.tokens, "over": self._over})
         self._server = ThreadingHTTPServer((_HOST, 0), handler)
         self._server.daemon_threads = True
