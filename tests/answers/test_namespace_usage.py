@@ -49,7 +49,9 @@ REPORTED = ReportedRefusals(
 )
 
 
-def show_usage(cluster: Sequence[Object], visible: VisibleNames = ALL_NAMES, policies: str = CAPS) -> dict[str, Any]:
+def show_usage(
+    cluster: Sequence[Object], visible: VisibleNames = ALL_NAMES, policies: str = CAPS, **more: Any
+) -> dict[str, Any]:
     """Return the usage of team-a as JSON."""
     state = build_state(cluster, with_templates=True)
     context = UsageContext(
@@ -59,6 +61,7 @@ def show_usage(cluster: Sequence[Object], visible: VisibleNames = ALL_NAMES, pol
         now=NOW,
         shows=visible.shows,
         reported=REPORTED,
+        **more,
     )
     content: dict[str, Any] = json.loads(json.dumps(convert_usage(answer_usage(context), state, NOW, visible)))
     create_strict_validator().validate(content)
@@ -82,10 +85,14 @@ def create_pod(name: str, gpus: int, where: str | None = None, **spec: Any) -> O
     return {"kind": "Pod", "metadata": meta, "spec": {"priority": 0, "containers": [container], **placed, **spec}}
 
 
-def create_cluster(*objects: Object, gpus: int = 8) -> list[Object]:
-    """Return the namespace, two nodes, and these objects."""
-    nodes = [node(name, cpu="64", memory="64Gi", **{"nvidia.com_gpu": str(gpus)}) | {"kind": "Node"} for name in "ab"]
-    return [*nodes, {"kind": "Namespace", "metadata": {"name": "team-a"}}, *objects]
+def create_cluster(*objects: Object, gpus: int = 8, nodes: str = "ab") -> list[Object]:
+    """Return the namespace, nodes with a letter as the name of each, and these objects."""
+    amounts = {"cpu": "64", "memory": "64Gi", "nvidia.com_gpu": str(gpus)}
+    return [
+        *(node(name, **amounts) | {"kind": "Node"} for name in nodes),
+        {"kind": "Namespace", "metadata": {"name": "team-a"}},
+        *objects,
+    ]
 
 
 def test_the_lines_are_those_of_the_command() -> None:
@@ -190,11 +197,46 @@ def test_a_pod_that_waits_has_one_sentence() -> None:
     assert "2 Insufficient nvidia.com/gpu" in waits["sentence"]
 
 
+@pytest.mark.parametrize(
+    ("spec", "verdict", "sentence"),
+    [
+        pytest.param({"schedulingGates": [{"name": "g"}]}, "not now", "gate", id="a gate"),
+        pytest.param({"nodeSelector": {"disk": "ssd"}}, "never on these nodes", "didn't match", id="no such node"),
+        pytest.param({"schedulerName": "other"}, "unknown", "not modelled: scheduler other", id="another scheduler"),
+        pytest.param({"priority": 10}, "not now", "found a potential placement", id="preemption"),
+        pytest.param({"priority": None, "priorityClassName": "gone"}, None, "gone", id="a class that does not exist"),
+    ],
+)
+def test_the_sentence_is_that_of_the_scheduler(spec: Object, verdict: str | None, sentence: str) -> None:
+    busy = [create_pod(f"p-{name}", 5, name) for name in "ab"]
+    (waiting,) = show_usage(create_cluster(*busy, create_pod("w", 6, **spec)))["waiting"]
+    assert waiting["verdict"] == verdict
+    assert sentence in waiting["sentence"]
+
+
 def test_more_waiting_pods_than_are_predicted_are_counted() -> None:
     pods = [create_pod(f"w-{number}", 9, nodeSelector={"n": str(number)}) for number in range(60)]
     waiting = show_usage(create_cluster(*pods))["waiting"]
     assert sum(each["pods"] for each in waiting) == 60
     assert (waiting[-1]["pods"], waiting[-1]["verdict"]) == (10, None)
+
+
+def test_what_takes_too_long_is_left_out_and_named() -> None:
+    steps = iter([True, True, False] * 2)
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    running = create_pod("p", 1, "a", affinity=affinity)
+    running["metadata"]["labels"] = {"app": "x"}
+    pods = [create_pod(f"w-{number}", 0, nodeSelector={"n": str(number)}) for number in range(3)]
+    cluster, policies = create_cluster(running, *pods, nodes="abcde"), CAPS.partition("---")[0]
+    for each in cluster[:5]:
+        each["metadata"]["labels"] = {"kubernetes.io/hostname": each["metadata"]["name"]}
+    usage = show_usage(cluster, policies=policies, start_part=lambda: lambda: next(steps))
+    (shape,) = usage["startable"]
+    assert (shape["limits"][-1]["copies"], shape["limits"][-1]["atLeast"]) == (2, True)
+    assert [each["verdict"] for each in usage["waiting"]] == ["never on these nodes", "never on these nodes", None]
+    assert (usage["waiting"][-1]["pods"], "no time for all" in usage["waiting"][-1]["sentence"]) == (1, True)
+    assert show_usage(cluster, policies=policies)["startable"][0]["limits"][-1]["copies"] == 4
 
 
 def test_who_may_not_list_the_pods_sees_numbers_alone() -> None:

@@ -1,7 +1,7 @@
 """The usage of one namespace: its caps and quotas, what has their amounts, what one may still start, and what waits.
 
 The lines of caps are those of `tallygate usage` (`usage_report`), and the reasons of waiting pods those of `tallygate
-predict` (`prediction_details`). Names are there as far as an asker may see them: what is hidden is counted.
+predict` (`waiting_pods`). Names are there as far as an asker may see them: what is hidden is counted.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.quantity_parser import QuantityError
-from tallygate.answers.startable_pods import StartableShape, list_startable
+from tallygate.answers.startable_pods import PartTimes, StartableShape, list_startable
 from tallygate.answers.usage_report import (
     ChosenLedger,
     LedgerChoice,
@@ -52,6 +52,8 @@ class UsageContext:
         shows: whether the asker may list pods in a namespace; in all of them, for an empty name.
         reported: what is reported about pods that are not stored.
         check_time: a function that is called between the parts, and raises once the answer is too late.
+        start_part: a function that is called at the begin of a part that may take long; it returns one that says
+            whether that part may go on. What is left out then is named in the answer.
     """
 
     policies: PolicySet
@@ -61,6 +63,7 @@ class UsageContext:
     shows: Callable[[str], bool]
     reported: ReportedRefusals = NOTHING_REPORTED
     check_time: Callable[[], None] = lambda: None
+    start_part: Callable[[], Callable[[], bool]] = lambda: lambda: True
 
 
 class Holder(NamedTuple):
@@ -148,8 +151,11 @@ def _list_pods(
     """Return the shapes of the pods that run, and the pods that wait; None if the state keeps no templates."""
     if context.state.pod_templates is None:
         return None, None
-    startable = tuple(list_startable(context.state, context.namespace, ledgers, context.check_time))
-    return startable, tuple(list_waiting(context.state, context.namespace, context.policies, context.check_time))
+    state, namespace = context.state, context.namespace
+    times = PartTimes(context.check_time, context.start_part())
+    startable = tuple(list_startable(state, namespace, ledgers, times))
+    times = PartTimes(context.check_time, context.start_part())
+    return startable, tuple(list_waiting(state, namespace, times))
 
 
 def _list_quotas(state: ClusterState, namespace: str) -> Iterator[QuotaLine]:

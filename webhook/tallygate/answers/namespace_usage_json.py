@@ -4,24 +4,18 @@ Amounts are milli-cpu for cpu and whole units otherwise. The items are those of 
 """
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from tallygate.accounting.amounts import is_milli
 from tallygate.answers.answer_json import Redactor, VisibleNames
-from tallygate.answers.answer_records import read_prediction
 from tallygate.answers.columns import API_VERSION, Column, Columns
 from tallygate.answers.namespace_usage import Holder, LedgerHolders, NamespaceUsage, QuotaLine
-from tallygate.answers.prediction_json import convert_predictions
-from tallygate.answers.prediction_lines import format_details
 from tallygate.answers.startable_pods import StartableShape, StartLimit
 from tallygate.answers.usage_columns import LINES
 from tallygate.answers.usage_report import format_time
 from tallygate.answers.waiting_pods import WaitingPods
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.refusal_events import ReportedRefusals
-
-ABOUT_TO_RUN: Final = "a node has room for it: kube-scheduler places it when its turn comes"
-"""The sentence on a waiting pod that fits now."""
 
 Dict = dict[str, Any]
 
@@ -47,9 +41,7 @@ def convert_usage(usage: NamespaceUsage, state: ClusterState, as_of: datetime, v
         "startable": None
         if usage.startable is None
         else [_convert_shape(shape, redactor) for shape in usage.startable],
-        "waiting": None
-        if usage.waiting is None
-        else [_convert_waiting(pods, state, redactor) for pods in usage.waiting],
+        "waiting": None if usage.waiting is None else [_convert_waiting(pods, redactor) for pods in usage.waiting],
         **_convert_reported(usage.reported, redactor, visible),
     }
 
@@ -150,18 +142,10 @@ LIMITS_OF_START = Columns[StartLimit](
 """The limits of further pods of a shape."""
 
 
-def _convert_waiting(waiting: WaitingPods, state: ClusterState, redactor: Redactor) -> Dict:
-    if waiting.details is None:
-        prediction, verdict, sentence = None, None, redactor.hide_names(waiting.problem)
-    else:
-        (converted,) = convert_predictions([waiting.details], state.require_columns())
-        prediction = redactor.redact_prediction(converted)
-        verdict = waiting.details.feasibility.value
-        sentence = next(format_details(read_prediction(prediction)), ABOUT_TO_RUN)
+def _convert_waiting(waiting: WaitingPods, redactor: Redactor) -> Dict:
     return {
         "pods": waiting.number,
         "names": list(waiting.names),
-        "verdict": verdict,
-        "sentence": sentence,
-        "prediction": prediction,
+        "verdict": None if waiting.verdict is None else waiting.verdict.value,
+        "sentence": redactor.hide_names(waiting.sentence),
     }

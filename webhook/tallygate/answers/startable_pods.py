@@ -43,6 +43,17 @@ _MAX_WORKLOADS: Final = 5
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
+class PartTimes(NamedTuple):
+    """The time of a part of an answer.
+
+    `check` is called between two steps, and raises once the answer is too late. `may_go_on` returns whether there is
+    time for a step that may be left out.
+    """
+
+    check: Callable[[], None] = lambda: None
+    may_go_on: Callable[[], bool] = lambda: True
+
+
 class StartLimit(NamedTuple):
     """The number of further pods under a cap, under a quota, or on the nodes, and the resource that limits it.
 
@@ -77,21 +88,21 @@ class StartableShape:
 
 
 def list_startable(
-    state: ClusterState, namespace: str, ledgers: Sequence[LedgerUsage], check_time: Callable[[], None]
+    state: ClusterState, namespace: str, ledgers: Sequence[LedgerUsage], times: PartTimes
 ) -> Iterator[StartableShape]:
     """Yield the shapes of the pods that run in a namespace, with how many more of each may start now.
 
     `ledgers` are those that count the namespace. Placed copies are taken back, so that the state is as before.
     """
     for pod, count, workloads in _list_shapes(state, namespace):
-        check_time()
+        times.check()
         limits, unknown = list[StartLimit](), list[str]()
         try:
             workload = _create_workload(state, pod, namespace)
             limits += _list_caps(workload, ledgers)
             limits += _list_quotas(state, workload, namespace)
             most = min((limit.copies for limit in limits), default=MAX_PLACED)
-            limits += _count_on_nodes(pod, state.require_columns(), most, check_time, unknown)
+            limits += _count_on_nodes(pod, state.require_columns(), most, times, unknown)
             unknown += [claims.unknown] if (claims := workload.unknown_claims).unknown else []
         except _NotStoredError as error:
             unknown.append(str(error))
@@ -181,11 +192,11 @@ def _divide(by: str, name: str, free: Amounts, charge: Amounts) -> Iterator[Star
 
 
 def _count_on_nodes(
-    pod: SchedulingPod, cluster: Cluster, most: int, check_time: Callable[[], None], unknown: list[str]
+    pod: SchedulingPod, cluster: Cluster, most: int, times: PartTimes, unknown: list[str]
 ) -> Iterator[StartLimit]:
     """Yield the number of further pods that fit on the nodes, as `tallygate headroom` has it; add what is not known.
 
-    Pods that depend on each other or need devices are placed one by one, up to `most` of them.
+    Pods that depend on each other or need devices are placed one by one, up to `most` as long as there is time.
     """
     try:
         incoming = IncomingPod.from_pod(pod, cluster.priority_classes)
@@ -195,10 +206,26 @@ def _count_on_nodes(
         elif needs_amounts_only(incoming, cluster):
             yield StartLimit("nodes", "", "", compute_remaining_capacity(incoming, cluster).total)
         else:
-            count = min(most, MAX_PLACED)
-            with open_placement_session(cluster, check_time=check_time) as session:
-                placement = session.place(incoming, count, run_filters(incoming, cluster))
-            is_least = placement.unplaced is None
-            yield StartLimit("nodes", "", "", len(placement.nodes), is_least)
+            yield _place(incoming, cluster, max(1, min(most, MAX_PLACED)), times)
     except TallygateError as error:
         raise _NotStoredError(str(error)) from error
+
+
+def _place(pod: IncomingPod, cluster: Cluster, count: int, times: PartTimes) -> StartLimit:
+    """Return the number of copies that have a node when they are placed one by one, up to `count`; they are removed."""
+
+    def check() -> None:
+        times.check()
+        if not times.may_go_on():
+            raise _NoTimeError
+
+    with open_placement_session(cluster, check_time=check) as session:
+        try:
+            is_least = session.place(pod, count, run_filters(pod, cluster)).unplaced is None
+        except _NoTimeError:
+            is_least = True
+        return StartLimit("nodes", "", "", len(session.placed_pods), is_least)
+
+
+class _NoTimeError(TallygateError):
+    """The end of the time for copies."""

@@ -10,8 +10,9 @@ from typing import Literal
 
 import msgspec
 
+from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.admission.limit_schedule import LimitPeriod
-from tallygate.answers.answer_records import ObjectRecord, PredictionRecord, UnhealthyRecord
+from tallygate.answers.answer_records import ObjectRecord, UnhealthyRecord
 from tallygate.answers.usage_report import SurgeUsage, UsageLine
 
 
@@ -146,9 +147,8 @@ class WaitingRecord(msgspec.Struct, frozen=True):
 
     pods: int
     names: Sequence[str]
-    verdict: str | None
+    verdict: Feasibility | None
     sentence: str
-    prediction: PredictionRecord | None
 
 
 class RejectedRecord(msgspec.Struct, frozen=True):

@@ -27,6 +27,10 @@ from tallygate.server.asking.rate import create_busy_error
 DEADLINE_SECONDS: Final = 10.0
 """The time of one ask, with that in which it waits for others."""
 
+PART_SECONDS: Final = 0.1
+"""The time in which further shapes of pods are placed, and further waiting pods predicted, for a usage: a prediction of
+pods that would preempt others takes a second in a large cluster."""
+
 MAX_WAITING: Final = 16
 """The asks that wait at a time; a further one is refused at once."""
 
@@ -107,6 +111,7 @@ class Answerer:
                 shows=visible.shows,
                 reported=reported,
                 check_time=check_time,
+                start_part=self._start_part,
             )
             return convert_usage(answer_usage(context), opened.state, opened.as_of, visible)
 
@@ -159,6 +164,10 @@ class Answerer:
             message = "an object of the cluster is not as an API server stores it"
             raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, detail=str(error)) from error
         return msgspec.json.encode(content)
+
+    def _start_part(self) -> Callable[[], bool]:
+        until = self._monotonic() + PART_SECONDS
+        return lambda: self._monotonic() < until
 
     def _check_time(self, deadline: float) -> None:
         if self._monotonic() > deadline:
