@@ -204,7 +204,7 @@ def test_a_pod_that_waits_has_one_sentence() -> None:
         pytest.param({"nodeSelector": {"disk": "ssd"}}, "never on these nodes", "didn't match", id="no such node"),
         pytest.param({"schedulerName": "other"}, "unknown", "not modelled: scheduler other", id="another scheduler"),
         pytest.param({"priority": 10}, "not now", "found a potential placement", id="preemption"),
-        pytest.param({"priority": None, "priorityClassName": "gone"}, None, "gone", id="a class that does not exist"),
+        pytest.param({"priority": None, "priorityClassName": "absent"}, None, "absent", id="no such class"),
     ],
 )
 def test_the_sentence_is_that_of_the_scheduler(spec: Object, verdict: str | None, sentence: str) -> None:

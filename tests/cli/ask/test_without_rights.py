@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from tallygate.answers.answer_json import VisibleNames
 from tallygate.answers.usage_columns import LINES
+from tallygate.answers.usage_records import UsageItemRecord
 from tallygate.answers.usage_report import UsageLine
 from tallygate.cli.app import root
-from tallygate.cli.usage.gate_usage import UsageLineRecord
 from tests.answers.asked_clusters import answer, build_state
 from tests.answers.test_answer_json import CLUSTER
 from tests.cli.ask.gates import CONFIG_MAP, create_answer, issue_certificates, send_json, send_status, write_user
@@ -209,7 +209,7 @@ def test_lines_are_read_as_they_are_written(fields: dict[str, Any]) -> None:
     written = create_line(**fields)
     if written["hardUntil"] is None:
         written["hardAfterwards"] = None
-    line: UsageLine = msgspec.convert(written, UsageLineRecord).to_line()
+    line: UsageLine = msgspec.convert(written, UsageItemRecord).to_line()
     assert LINES.to_dict(line) == written
 
 

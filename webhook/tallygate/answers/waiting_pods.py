@@ -40,8 +40,8 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 class WaitingPods:
     """Equal pods that wait for one reason: their number, and the first names.
 
-    `verdict` is None for pods that were not predicted: there are too many, or they are not as an API server stores
-    them. `sentence` may have names of nodes.
+    Pods that were not predicted have no `verdict`: there are too many, or they are not as an API server stores them.
+    `sentence` may have names of nodes.
     """
 
     number: int

@@ -5,13 +5,17 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from tallygate.answers.answer_records import AskAnswer
+from tallygate.accounting.node_fit import UnhealthyDevices
+from tallygate.answers.answer_records import HIDDEN_NODE, AskAnswer, UnhealthyRecord
+from tallygate.answers.usage_records import UsageItemRecord
+from tallygate.answers.usage_report import UsageReport
 from tallygate.cli.ask.asked_objects import AskedObjects
 from tallygate.cli.ask.gate_client import GateClient, GateError
 from tallygate.manifests.manifest_objects import Manifest
 from tallygate.server.asking.ask_request import MAX_BODY_BYTES
 
 _ASK_PATH: Final = "/v1/ask"
+_USAGE_PATH: Final = "/v1/usage"
 
 
 class GateAnswer(NamedTuple):
@@ -40,3 +44,30 @@ def ask_gate(gate: GateClient, manifests: Sequence[Manifest], namespace: str) ->
         return GateAnswer(content, msgspec.convert(content, AskAnswer))
     except (ValueError, RecursionError) as error:
         raise GateError(f"{gate.url} sends no AskAnswer that this version reads: {error}") from None
+
+
+class _AskUsage(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of an `AskUsage` that a table has."""
+
+    as_of: str
+    items: Sequence[UsageItemRecord]
+    notes: Sequence[str]
+    unhealthy: Sequence[UnhealthyRecord]
+
+
+def read_usage(gate: GateClient, namespace: str) -> UsageReport:
+    """Return the usage of a namespace as the gate answers it.
+
+    Raises:
+        GateError: if there is no answer, or it cannot be read.
+    """
+    body = gate.exchange("GET", _USAGE_PATH, {"namespace": namespace})
+    try:
+        usage = msgspec.json.decode(body, type=_AskUsage)
+    except (ValueError, RecursionError) as error:
+        raise GateError(f"{gate.url} sends no AskUsage that this version reads: {error}") from None
+    unhealthy = (
+        UnhealthyDevices(each.node or HIDDEN_NODE, each.resource, each.unhealthy, each.capacity)
+        for each in usage.unhealthy
+    )
+    return UsageReport(tuple(line.to_line() for line in usage.items), tuple(usage.notes), tuple(unhealthy))

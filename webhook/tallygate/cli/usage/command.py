@@ -450,7 +450,7 @@ def _print_usage_of_gate(query: UsageQuery, namespace: str, error: ListError) ->
     Raises:
         UsageError: if the gate does not answer, or the requested cap does not count the namespace.
     """
-    from tallygate.cli.usage.gate_usage import read_usage  # noqa: PLC0415  it loads numpy, and is rarely needed
+    from tallygate.cli.ask.gate_answers import read_usage  # noqa: PLC0415  it loads numpy, and is rarely needed
 
     gate = open_gate_instead(query.source.connection, error)
     announce(gate, f"about namespace {namespace}")
