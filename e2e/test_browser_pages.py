@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -21,8 +23,13 @@ from e2e.namespaces import create_named_namespaces
 from e2e.pods import DONGLE, make_deployment, pod
 from e2e.policy_files import SHIPPED_FILES, put
 from e2e.ports import Cluster, Site
+from e2e.service_account import as_service_account
 from e2e.tenant import Tenant
 from e2e.waiting import until
+from tallygate.cli.ask.gate_address import GateAddress
+from tallygate.cli.ask.gate_client import GateClient
+from tallygate.cli.ask.page_proxy import PageServer
+from tallygate.kube.config import load_kubeconfig
 
 OWN, OTHER = "vision", "speech"
 """The namespaces of the tenant and of others."""
@@ -311,6 +318,35 @@ def test_who_signs_out_opens_no_page(setting: Setting) -> None:
         assert visit.page.context.cookies() == []
         assert visit.open("/page/ask").status == 401
         assert visit.list_faults() == []
+
+
+def test_the_command_page_gives_a_browser_a_cookie_for_a_code_that_counts_once(
+    setting: Setting, tmp_path: Path
+) -> None:
+    kubeconfig = as_service_account(setting.site.cluster, OWN, "tenant", tmp_path / "kubeconfig")
+    address = GateAddress(setting.asks.url, setting.asks.authority)
+    gate = GateClient(address, load_kubeconfig(kubeconfig), lambda: pytest.fail("no port is forwarded"))
+    with PageServer(0, gate.forward) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        start = urlsplit(server.proxy.start_url)
+        own = f"{start.scheme}://{start.netloc}"
+        try:
+            with open_visit(setting.browser, own) as visit:
+                visit.open(f"{start.path}?{start.query}")
+                visit.page.get_by_text(f"system:serviceaccount:{OWN}:tenant").wait_for()
+                assert visit.page.get_by_role("button", name="Sign out").count() == 0
+                _ask(setting, visit, 1)
+                assert visit.open("/page/nodes").status == 403
+                (cookie,) = visit.page.context.cookies()
+                assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+                assert visit.list_faults() == []
+            with open_visit(setting.browser, own) as other:
+                assert other.open(f"{start.path}?{start.query}").status == 403
+                assert other.open("/page/ask").status == 403
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_pictures_of_the_pages(setting: Setting, pytestconfig: pytest.Config) -> None:

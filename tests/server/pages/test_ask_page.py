@@ -204,7 +204,9 @@ def test_a_page_that_has_not_changed_is_not_sent_again(browser: Browser) -> None
 
 def test_a_token_in_the_header_opens_a_page_too(browser: Browser) -> None:
     header = {"Authorization": f"Bearer {ANN}"}
-    assert browser.get("/page/ask", header).status_code == 200
+    opened = browser.get("/page/ask", header)
+    assert opened.status_code == 200
+    assert "Sign out" not in opened.text
     assert browser.post("/page/ask", {"manifest": "x"}, header, content_type="multipart/form-data").status_code == 400
     assert browser.get("/page/ask", {"Authorization": "Bearer bob"}).status_code == 401
 

@@ -50,6 +50,9 @@ def completion(ctx: click.Context, shell: str) -> None:
         "ask": framework.LazyCommand(
             "tallygate.cli.ask.command", "Ask the gate what would happen to manifests.", _DEVELOPERS
         ),
+        "page": framework.LazyCommand(
+            "tallygate.cli.ask.page_command", "Show the pages of the gate in a browser.", _DEVELOPERS
+        ),
         "explain": framework.LazyCommand(
             "tallygate.cli.explain", "Explain a code, or the calculation of a pod's request.", _DEVELOPERS
         ),

@@ -5,12 +5,12 @@ Redirects are not followed, and each length and wait has a limit.
 
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -50,6 +50,14 @@ class GateError(TallygateError):
         self.status = status
 
 
+class GateResponse(NamedTuple):
+    """The status, the headers and the body of an answer."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
 class _Status(msgspec.Struct, frozen=True):
     message: str = ""
 
@@ -85,11 +93,25 @@ class GateClient:
         Raises:
             GateError: if the gate cannot be reached, is not the one that its certificate has to name, or refuses.
         """
+        headers = {"Accept": JSON} | ({} if body is None else {"Content-Type": content_type})
+        response = self.forward(method, f"{path}?{urlencode(query)}", headers, body)
+        if response.status != HTTPStatus.OK:
+            raise _create_status_error(self._address.url, response.status, response.body)
+        return response.body
+
+    def forward(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None) -> GateResponse:
+        """Send a request with these headers, and return its answer whatever its status.
+
+        `target` is a path with a query. The headers are valid ones, without line ends.
+
+        Raises:
+            GateError: if the gate cannot be reached, or is not the one that its certificate has to name.
+        """
         deadline = time.monotonic() + TOTAL_SECONDS
         url = urlsplit(self._address.url)
         try:
             context = self._create_context()
-            request = self._encode_request(method, f"{url.path}{path}?{urlencode(query)}", url, body, content_type)
+            request = self._encode_request(f"{method} {url.path}{target} HTTP/1.1", url.netloc, headers, body)
             with self._connect(url, deadline) as transport:
                 stream = TlsStream(transport, context, url.hostname or "")
                 return _receive(stream, request, method, self._address.url)
@@ -118,23 +140,16 @@ class GateClient:
             context.load_cert_chain(*self._config.certificate)
         return context
 
-    def _encode_request(  # the parts of a request
-        self, method: str, target: str, url: SplitResult, body: bytes | None, content_type: str
-    ) -> bytes:
-        lines = [
-            f"{method} {target} HTTP/1.1",
-            f"Host: {url.netloc}",
-            f"User-Agent: {self._user_agent}",
-            f"Accept: {JSON}",
-            "Connection: close",
-        ]
+    def _encode_request(self, line: str, host: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+        lines = [line, f"Host: {host}", f"User-Agent: {self._user_agent}", "Connection: close"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
         authorization = self._config.get_authorization()
         if authorization:
             lines.append(f"Authorization: {authorization}")
         elif self._config.certificate is None:
             raise GateError("the kubeconfig has neither a token nor a client certificate: the gate answers users alone")
         if body is not None:
-            lines += [f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
+            lines.append(f"Content-Length: {len(body)}")
         return "\r\n".join([*lines, "", ""]).encode("ascii") + (body or b"")
 
     @contextmanager
@@ -200,11 +215,11 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _receive(stream: TlsStream, request: bytes, method: str, url: str) -> bytes:
-    """Send a request, and return the body of its answer.
+def _receive(stream: TlsStream, request: bytes, method: str, url: str) -> GateResponse:
+    """Send a request, and return its answer.
 
     Raises:
-        GateError: if the answer is too large, or has another status than 200.
+        GateError: if the answer is too large.
     """
     with suppress(OSError):  # a gate may refuse before it has read all; its answer says why
         stream.sendall(request)
@@ -221,10 +236,7 @@ def _receive(stream: TlsStream, request: bytes, method: str, url: str) -> bytes:
             raise ConnectionError("it closed the connection in the middle of an answer")
     finally:
         response.close()
-    body = b"".join(chunks)
-    if response.status != HTTPStatus.OK:
-        raise _create_status_error(url, response.status, body)
-    return body
+    return GateResponse(response.status, tuple(response.getheaders()), b"".join(chunks))
 
 
 def _create_status_error(url: str, status: int, body: bytes) -> GateError:

@@ -48,8 +48,11 @@ OpenState = Callable[[float], AbstractContextManager[OpenedState]]
 """A function that yields the state within a number of seconds; it raises an AskError if it cannot."""
 
 
-_Compute = Callable[[OpenedState, Callable[[], None]], dict[str, Any] | AskNodes]
-"""A function that returns an answer over a state; it calls the other function between its parts."""
+_Compute = Callable[[OpenedState, Callable[[], None]], dict[str, Any] | AskNodes | Callable[[], dict[str, Any]]]
+"""A function that returns an answer over a state, or what makes it without the state, so that others need not wait.
+
+It calls the other function between its parts.
+"""
 
 
 class Answerer:
@@ -124,9 +127,9 @@ class Answerer:
             AskError: as for an answer about manifests.
         """
 
-        def compute(opened: OpenedState, check_time: Callable[[], None]) -> dict[str, Any]:
+        def compute(opened: OpenedState, check_time: Callable[[], None]) -> Callable[[], dict[str, Any]]:
             caps = opened.state.index_caps(self._get_policies(), _get_time(opened))
-            return convert_caps(describe_caps(opened.state, caps, check_time), opened.as_of)
+            return partial(convert_caps, describe_caps(opened.state, caps, check_time), opened.as_of)
 
         return self._run(compute)
 
@@ -163,7 +166,7 @@ class Answerer:
             # about a stored object, whose name the asker may not see
             message = "an object of the cluster is not as an API server stores it"
             raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, detail=str(error)) from error
-        return msgspec.json.encode(content)
+        return msgspec.json.encode(content() if callable(content) else content)
 
     def _start_part(self) -> Callable[[], bool]:
         until = self._monotonic() + PART_SECONDS

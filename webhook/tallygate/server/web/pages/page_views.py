@@ -302,6 +302,7 @@ class Pages:
         """Return what each template needs: the user, None without one, and the pages beside this one."""
         return {
             "asker": asker,
+            "has_cookie": COOKIE in request.cookies,
             "pages": PAGES,
             "current": request.path.removeprefix(f"{PAGE_PATH}/"),
             "namespace": request.args.get("namespace", ""),
