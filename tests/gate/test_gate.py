@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tallygate.admission.request import Phase, ReviewError
-from tallygate.server.web.pages.page_access import create_page_finder
+from tallygate.server.web.pages.page_address import create_page_finder
 from tests.gate.gate_fixture import CAP, GPU, SHARED, GateFixture, pod, response
 
 WHOLE = """

@@ -7,7 +7,7 @@ from flask import Response
 from werkzeug.test import TestResponse
 
 from tallygate.server.asking.ask_error import AskError
-from tallygate.server.web.pages.page_access import choose_target
+from tallygate.server.web.pages.page_address import choose_target
 from tallygate.server.web.pages.sessions import COOKIE, LONGEST_SECONDS, PageKeyError, read_keys
 from tests.server.pages.browser import ORIGIN, Browser, Outline
 from tests.server.test_ask_app import ANN, AskHarness

@@ -34,7 +34,7 @@ from tallygate.server.telemetry.json_log import FailureLog, Logger, forward_libr
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import AskedMetrics, Telemetry, start_telemetry
 from tallygate.server.web.flask_app import create_app
-from tallygate.server.web.pages.page_access import create_page_finder
+from tallygate.server.web.pages.page_address import create_page_finder
 from tallygate.state import in_memory
 from tallygate.state.in_memory import MemoryLedgers
 

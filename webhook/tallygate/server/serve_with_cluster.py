@@ -46,7 +46,7 @@ from tallygate.server.telemetry.json_log import Logger
 from tallygate.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.server.telemetry.metrics import Telemetry
 from tallygate.server.telemetry.node_resource_metrics import NodeResourceMetrics
-from tallygate.server.web.pages.page_access import create_page_finder
+from tallygate.server.web.pages.page_address import create_page_finder
 from tallygate.state.batched_ledgers import BatchedLedgers
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.live_reader import BoundedWorkloadReader

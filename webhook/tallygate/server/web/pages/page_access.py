@@ -5,19 +5,14 @@ A page has no script and loads its style sheet alone, so that a name that got in
 (Fetch Metadata), older ones by `Origin`.
 """
 
-import re
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import quote
 
 from flask import Request, Response
 
 from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.identity import Asker, TokenAuthenticator
 from tallygate.server.web.pages.sessions import Sessions
-
-PAGE_PATH: Final = "/page"
 
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; "
@@ -31,12 +26,6 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_OWN_PAGE: Final = re.compile(rf"{PAGE_PATH}/[a-z]{{0,20}}(\?namespace=[a-z0-9.-]{{1,253}})?")
-
-
-def create_page_finder(base_url: str) -> Callable[[str], str] | None:
-    """Return a function from a namespace to the address of its page; None without the address of the pages."""
-    return (lambda namespace: f"{base_url}{PAGE_PATH}/namespace?namespace={quote(namespace)}") if base_url else None
 
 
 def add_headers(response: Response) -> None:
@@ -44,11 +33,6 @@ def add_headers(response: Response) -> None:
     for name, value in _HEADERS.items():
         response.headers[name] = value
     response.headers.setdefault("Cache-Control", "no-store")
-
-
-def choose_target(text: str) -> str:
-    """Return where a browser goes after it has signed in: a page of this server, else the first one."""
-    return text if _OWN_PAGE.fullmatch(text) else f"{PAGE_PATH}/"
 
 
 def check_origin(request: Request) -> None:

@@ -29,14 +29,8 @@ from tallygate.server.web.ask_app import DEFAULT_NAMESPACE, AskParts, answer_bod
 from tallygate.server.web.http_errors import HttpError, status_body
 from tallygate.server.web.pages import drawings
 from tallygate.server.web.pages.gate_facts import AskGate, GateSources, describe_gate
-from tallygate.server.web.pages.page_access import (
-    PAGE_PATH,
-    add_headers,
-    authenticate,
-    check_origin,
-    choose_target,
-    find_authorization,
-)
+from tallygate.server.web.pages.page_access import add_headers, authenticate, check_origin, find_authorization
+from tallygate.server.web.pages.page_address import PAGE_PATH, choose_target
 from tallygate.server.web.pages.page_forms import AskForm, read_ask_form, read_sign_in_form
 from tallygate.server.web.pages.sessions import COOKIE, Sessions
 from tallygate.server.web.request_body import BodyError
