@@ -60,13 +60,20 @@ def create_ask_token(cluster: Cluster, namespace: str, account: str, *audiences:
 class AskServer(RunningGate):
     """`tallygate serve-ask`, with the policies of a gate."""
 
-    def __init__(
-        self, folder: Path, kubeconfig: Path, policies: Path, start: Start = fork, arguments: Sequence[str] = ()
+    def __init__(  # noqa: PLR0913  # what a server has
+        self,
+        folder: Path,
+        kubeconfig: Path,
+        policies: Path,
+        *,
+        start: Start = fork,
+        arguments: Sequence[str] = (),
+        names: Sequence[str] = (),
     ) -> None:
-        """Make its certificate; nothing runs yet. `arguments` are more of its command line."""
+        """Make its certificate, also for these names; nothing runs yet. `arguments` are more of its command line."""
         folder.mkdir(parents=True)
         certificates = folder / "certs"
-        issue(certificates, parse_names([LOOPBACK]), datetime.now(UTC))
+        issue(certificates, parse_names([LOOPBACK, *names]), datetime.now(UTC))
         self.port, monitor = free_ports(2)
         super().__init__(folder, monitor)
         self.authority = (certificates / "ca.crt").read_text(encoding="ascii")

@@ -3,6 +3,7 @@
 import io
 import json
 import socket
+import ssl
 import struct
 from base64 import b64encode
 from collections.abc import Iterator
@@ -45,8 +46,9 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         self.server_of.requests.append((url.path, self.headers.get("Authorization")))
         status, content = self.server_of.objects.get(url.path, (404, {"kind": "Status", "message": "not found"}))
-        if url.path.endswith("/portforward") and status in {101, 404}:
-            self._forward(int(parse_qs(url.query)["ports"][0]))
+        if "/portforward" in url.path.lower() and status == 404:
+            query = parse_qs(url.query)  # the API server passes `ports` on as `port`
+            self._forward(int((query.get("ports") or query["port"])[0]))
             return
         body = json.dumps(content).encode()
         self.send_response(status)
@@ -141,14 +143,16 @@ class _Frames:
 
 
 @contextmanager
-def run_forwarding_server() -> Iterator[ForwardingServer]:
-    """Yield a running server."""
+def run_forwarding_server(context: ssl.SSLContext | None = None) -> Iterator[ForwardingServer]:
+    """Yield a running server, with TLS if there is a context for it."""
     server = ForwardingServer()
     handler = type("Handler", (_Handler,), {"server_of": server})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
         http.daemon_threads = True
         http.block_on_close = False
-        server.url = f"http://127.0.0.1:{http.server_address[1]}"
+        if context is not None:
+            http.socket = context.wrap_socket(http.socket, server_side=True)
+        server.url = f"http{'s' * (context is not None)}://127.0.0.1:{http.server_address[1]}"
         thread = Thread(target=http.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -123,7 +123,8 @@ def test_a_gate_without_a_ready_pod_is_an_error(tmp_path: Path) -> None:
     [
         (404, {}, "no server of asks is installed there"),
         (403, {"message": "ann may not get configmaps"}, "ann may not get configmaps"),
-        (200, {"data": {}}, "write https://HOST:PORT"),
+        (200, {}, "the leading replica of the gate writes it"),
+        (200, {"data": {"url": "ask.example.com"}}, "write https://HOST:PORT"),
         (200, {"data": {"url": "http://ask.example.com"}}, "credentials are sent by https alone"),
         (200, {"data": {"url": 7}}, "is not a ConfigMap"),
     ],

@@ -11,7 +11,7 @@ from tallygate.answers.answer_records import AskAnswer
 from tallygate.answers.columns import escape_control
 from tallygate.cli import framework
 from tallygate.cli.ask.asked_objects import is_sent
-from tallygate.cli.ask.gate_address import CA_VARIABLE, CONFIG_MAP, URL_VARIABLE, create_gate_options
+from tallygate.cli.ask.gate_address import CA_VARIABLE, URL_VARIABLE, create_gate_options
 from tallygate.cli.ask.gate_answers import ask_gate
 from tallygate.cli.ask.gate_client import open_gate
 from tallygate.cli.connection import Connection
@@ -23,6 +23,7 @@ from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.manifests.findings import RunSummary, is_failure
 from tallygate.manifests.manifest_files import LoadedManifests, load_manifests
 from tallygate.manifests.manifest_objects import Manifest
+from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 
 
 @click.command(
@@ -42,7 +43,7 @@ from tallygate.manifests.manifest_objects import Manifest
     "--url",
     metavar="URL",
     help=f"The address of the gate's server of asks, https://HOST:PORT. Default: ${URL_VARIABLE}, else that of the "
-    f"ConfigMap {CONFIG_MAP} in the gate's namespace.",
+    f"ConfigMap {ASK_NAME} in the gate's namespace.",
 )
 @click.option(
     "--ca",

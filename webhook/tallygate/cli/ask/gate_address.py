@@ -21,9 +21,7 @@ from tallygate.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.kube.client import ApiClient
 from tallygate.kube.port_forward import PodPort
 from tallygate.kube.resource_codec import create_response_error
-
-CONFIG_MAP: Final = "tallygate-ask"
-"""The ConfigMap in the gate's namespace: `url` is the address, `ca.crt` the authority of its certificate."""
+from tallygate.state.kubernetes.ask_address_store import ASK_NAME, CA_KEY, URL_KEY
 
 URL_VARIABLE: Final = "TALLYGATE_ASK_URL"
 CA_VARIABLE: Final = "TALLYGATE_ASK_CA"
@@ -126,14 +124,16 @@ def find_address(options: GateOptions, client: ApiClient, *, in_cluster: bool) -
         if problem:
             raise UsageError(f"--url {options.url}: {problem}")
         return GateAddress(options.url.rstrip("/"), ca, str(options.ca or ""))
-    data, place = _read_config_map(client, options.namespace), f"ConfigMap {options.namespace}/{CONFIG_MAP}"
-    url = data.get("url", "").strip().rstrip("/")
+    data, place = _read_config_map(client, options.namespace), f"ConfigMap {options.namespace}/{ASK_NAME}"
+    url = data.get(URL_KEY, "").strip().rstrip("/")
+    if not url:
+        raise NoGateError(f"{place} has no {URL_KEY}: the leading replica of the gate writes it; wait, or see its log")
     if problem := _find_problem(url):
         raise NoGateError(f"{place}: its url {url!r} is not usable: {problem}")
     is_inside = in_cluster or bool(os.environ.get(_IN_CLUSTER_VARIABLE))
     is_service = _SERVICE_HOST.fullmatch(urlsplit(url).hostname or "") is not None
-    ca = data.get("ca.crt", "")
-    return GateAddress(url, ca, f"{place}, ca.crt" if ca else "", is_service and not is_inside)
+    ca = data.get(CA_KEY, "")
+    return GateAddress(url, ca, f"{place}, {CA_KEY}" if ca else "", is_service and not is_inside)
 
 
 def _find_problem(url: str) -> str:
@@ -160,9 +160,9 @@ def _read_authority(path: Path) -> str:
 
 
 def _read_config_map(client: ApiClient, namespace: str) -> Mapping[str, str]:
-    place = f"ConfigMap {namespace}/{CONFIG_MAP}"
+    place = f"ConfigMap {namespace}/{ASK_NAME}"
     try:
-        response = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}")
+        response = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{ASK_NAME}")
     except ApiError as error:
         raise NoGateError(f"{place} cannot be read at {client.server}: {error}") from error
     if response.status == _OK:

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from tallygate.cli import framework
-from tallygate.cli.ask.gate_address import CA_VARIABLE, CONFIG_MAP, URL_VARIABLE, create_gate_options
+from tallygate.cli.ask.gate_address import CA_VARIABLE, URL_VARIABLE, create_gate_options
 from tallygate.cli.ask.gate_client import GateClient, GateError, open_gate
 from tallygate.cli.ask.page_proxy import PAGE_PATH, PageServer
 from tallygate.cli.connection import Connection
+from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 
 _MAX_PORT = 65535
 
@@ -27,7 +28,7 @@ _MAX_PORT = 65535
     "--url",
     metavar="URL",
     help=f"The address of the gate's server of asks, https://HOST:PORT. Default: ${URL_VARIABLE}, else that of the "
-    f"ConfigMap {CONFIG_MAP} in the gate's namespace.",
+    f"ConfigMap {ASK_NAME} in the gate's namespace.",
 )
 @click.option(
     "--ca",
