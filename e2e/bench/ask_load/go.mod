@@ -1,0 +1,3 @@
+module tallygate.dev/e2e/bench/ask_load
+
+go 1.26
