@@ -4,6 +4,7 @@ Another namespace has pods and a claim on the node that the tenant asks about, u
 and headers that the server sends are searched for the names of that namespace, its objects and the node.
 """
 
+import base64
 import json
 import threading
 import time
@@ -11,10 +12,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import httpx
 import pytest
+import yaml
 
 from e2e.api import Object, api
 from e2e.claims import GPU, claim, exactly, publish_devices, requesting_pod
@@ -29,6 +33,8 @@ from e2e.ports import Site
 from e2e.tenant import Tenant, tenant
 from e2e.waiting import until
 from tallygate.state.kubernetes.ask_address_store import ASK_NAME
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 
 _WITHIN: Final = 240.0  # seconds
 _FLOOD_SECONDS: Final = 8.0
@@ -67,14 +73,20 @@ class Setting:
         """Return a token of the tenant."""
         return create_ask_token(self.site.cluster, self.someone.namespace, "tenant", *audiences)
 
-    def send(
-        self, token: str, content: bytes | None, namespace: str = "", headers: dict[str, str] | None = None
+    def send(  # what a request has
+        self,
+        token: str,
+        content: bytes | None,
+        namespace: str = "",
+        headers: dict[str, str] | None = None,
+        *,
+        pair: Path | None = None,
     ) -> httpx.Response:
         """Ask about a content, or without one for the usage, again while the server is busy; note each answer."""
         answers: list[httpx.Response] = []
         method, path = ("GET", "/v1/usage") if content is None else ("POST", "/v1/ask")
         query = {"namespace": namespace or self.someone.namespace}
-        with self.asks.open_client(token, headers) as client:
+        with self.asks.open_client(token, headers, pair) as client:
 
             def is_answered() -> bool:
                 answers.append(client.request(method, path, params=query, content=content))
@@ -189,6 +201,25 @@ def test_without_a_token_of_this_cluster_for_this_server_there_is_401(setting: S
             answer = setting.send(token, sent)
             assert answer.status_code == httpx.codes.UNAUTHORIZED, answer.text
     assert setting.find_leaks() == []
+
+
+def test_an_administrator_is_known_by_the_certificate_of_his_kubeconfig_and_a_stranger_by_none(
+    setting: Setting, tmp_path: Path
+) -> None:
+    """Ask with the certificate of the kubeconfig: the API server publishes the CA that signed it."""
+    user = yaml.safe_load(setting.site.cluster.kubeconfig.read_text())["users"][0]["user"]
+    if "client-certificate-data" not in user:
+        pytest.skip("the kubeconfig has no client certificate")
+    pair = tmp_path / "pair.pem"
+    pair.write_bytes(b"".join(base64.b64decode(user[f"client-{part}-data"]) for part in ("certificate", "key")))
+    own, asked = setting.watch(*setting.secrets), _encode(pod(setting.site, "mine"))
+    answer = own.send("", asked, setting.other, pair=pair)
+    assert answer.status_code == httpx.codes.OK, answer.text
+    issue(tmp_path / "strange", parse_names(["localhost"]), datetime.now(UTC))
+    strange = tmp_path / "strange.pem"
+    strange.write_bytes(b"".join((tmp_path / "strange" / name).read_bytes() for name in ("tls.crt", "tls.key")))
+    with pytest.raises(httpx.TransportError):
+        own.send(setting.create_token("tallygate"), asked, pair=strange)
 
 
 def test_forged_headers_change_nothing(setting: Setting) -> None:

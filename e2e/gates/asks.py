@@ -106,13 +106,21 @@ class AskServer(RunningGate):
         """End it."""
         self.stop()
 
-    def open_client(self, token: str = "", headers: Mapping[str, str] | None = None) -> httpx.Client:
-        """Return a client that trusts its authority alone, with a token unless it is empty, and further headers."""
+    def open_client(
+        self, token: str = "", headers: Mapping[str, str] | None = None, pair: Path | None = None
+    ) -> httpx.Client:
+        """Return a client that trusts its authority alone, with a token unless it is empty, and further headers.
+
+        `pair` is a file with a client certificate and its key.
+        """
+        trust = Trust(self.authority)
+        if pair is not None:
+            trust.load_cert_chain(pair)
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(
             base_url=self.url,
             headers={**bearer, **(headers or {})},
-            verify=Trust(self.authority),
+            verify=trust,
             timeout=_ANSWER,
             trust_env=False,
         )

@@ -152,6 +152,15 @@ def test_it_may_only_read_what_answers_need_and_create_reviews_that_are_never_st
     }
 
 
+def test_it_may_read_the_authorities_of_users_by_the_role_of_kubernetes() -> None:
+    binding = compose_objects("ha", "ask")["RoleBinding", "tallygate-ask-authentication"]
+    assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) == (
+        "kube-system",
+        "extension-apiserver-authentication-reader",
+    )
+    assert [each["name"] for each in binding["subjects"]] == [ASK_NAME]
+
+
 def test_its_rights_are_those_of_its_watches() -> None:
     config = ClientConfig("https://127.0.0.1", object(), str)  # type: ignore[arg-type]  # never called
     watches = ClusterInformers(config, others=FORECAST_RESOURCES).list_statuses()
@@ -173,7 +182,7 @@ def test_every_user_may_read_the_address_and_the_gate_alone_may_write_it() -> No
     assert "data" not in objects["ConfigMap", ASK_NAME]
     found: dict[str, Any] = {}
     for (kind, name), each in objects.items():
-        if kind == "RoleBinding" and name.startswith(ASK_NAME):
+        if kind == "RoleBinding" and name.startswith(ASK_NAME) and each["metadata"]["namespace"] == NAMESPACE:
             (rule,) = objects["Role", each["roleRef"]["name"]]["rules"]
             assert (rule["resources"], rule["resourceNames"]) == (["configmaps"], [ASK_NAME])
             (subject,) = each["subjects"]

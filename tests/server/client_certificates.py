@@ -21,14 +21,14 @@ def issue_client_certificate(  # noqa: PLR0913 - what may be wrong with a certif
     is_for_clients: bool = True,
     is_self_signed: bool = False,
 ) -> Path:
-    """Issue a certificate with a common name that ends in `days` from now; return the file with it and its key."""
+    """Issue a certificate that ends in `days` from now; an empty name is left out. Return the file with both."""
     ca = read_ca(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     end = datetime.now(UTC) + timedelta(days=days)
     subject = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization),
-            x509.NameAttribute(NameOID.COMMON_NAME, name),
+            *([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else []),
         ]
     )
     usage = ExtendedKeyUsageOID.CLIENT_AUTH if is_for_clients else ExtendedKeyUsageOID.SERVER_AUTH

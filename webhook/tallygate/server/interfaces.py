@@ -27,6 +27,9 @@ class ReadinessStatus:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
+CLIENT_CERTIFICATE = "tallygate.client_certificate"
+"""The key of a WSGI environment with the client's certificate (DER), which was verified; absent without one."""
+
 SERVING = "serving"
 """The name of the check that fails once the server drains; it still answers reviews then."""
 

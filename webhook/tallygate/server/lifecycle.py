@@ -7,13 +7,16 @@ import os
 import queue
 import resource
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, Protocol
+from wsgiref.types import WSGIApplication
 
 from tallygate.errors import TallygateError
 from tallygate.server.https.connection_guard import ConnectionGuard, ConnectionLimits, RequestLoad
@@ -38,6 +41,36 @@ _AT_SIGTERM_SECONDS = 2.0
 _DRAINED, _NOT_DRAINED = -1, -2  # no signal has these numbers
 
 
+class Server(Protocol):
+    """A server of an application over TLS: `HttpsServer` or `CertifiedServer` of `tallygate.server.https`."""
+
+    handshake_bytes: int
+
+    @property
+    def port(self) -> int:
+        """The port of the listening socket."""
+        ...
+
+    def install_certificates(self, certificates: ServingCertificates) -> None:
+        """Start with these certificates, or replace the current ones by them."""
+        ...
+
+    def find_clients(self) -> dict[str, float]:
+        """Return the addresses of clients with requests in the application, and the time of the oldest of each."""
+        ...
+
+    def send_connection_close(self) -> None:
+        """Send `Connection: close` with every response from now on."""
+        ...
+
+    def drain(self, timeout: float) -> bool:
+        """Finish the current requests and close all connections within seconds; return whether that was done."""
+        ...
+
+
+ServerFactory = Callable[[WSGIApplication, socket.socket, HttpsSettings], Server]
+
+
 class ServeError(TallygateError):
     """The server cannot start."""
 
@@ -51,24 +84,28 @@ class Lifecycle:
         telemetry: the log and the metrics.
         checks: the readiness checks of `/readyz` in addition to the server's own.
         at_sigterm: called in a thread at SIGTERM; the drain does not wait for it, the end of the server does, for 2 s.
+        create_server: creates the HTTPS server of the application.
+        read_client_ca: returns the CAs of clients in PEM, b"" for none, in place of those of the settings.
 
     Raises:
         TallygateError: if the server cannot start: a missing or invalid certificate, an address in use.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # parts of one server
         self,
         app_factory: AppFactory,
         settings: Settings,
         telemetry: Telemetry,
         checks: Sequence[ReadinessCheck] = (),
         at_sigterm: Callable[[], object] = lambda: None,
+        create_server: ServerFactory = HttpsServer,
+        read_client_ca: Callable[[], bytes] | None = None,
     ) -> None:
         self._settings = settings
         self._at_sigterm = at_sigterm
         self._log = telemetry.log
         self._is_draining = False
-        read_files = _create_certificate_reader(settings)
+        read_files = _create_certificate_reader(settings, read_client_ca)
         read_files()  # report invalid files before an address is bound
         self._token_reloader = TokenReloader(settings.token_file, telemetry.log)
         request_log = RequestLog(telemetry.log, telemetry.metrics)
@@ -80,7 +117,7 @@ class Lifecycle:
         _raise_descriptor_limit()
         with _report_listen_error(settings.listen):
             listener = open_listener(settings.listen, settings.connections)
-        self._server = HttpsServer(app, listener, _create_https_settings(settings))
+        self._server = create_server(app, listener, _create_https_settings(settings))
         body_reader: BodyReader = app.extensions["body_reader"]
         self._connection_guard = self._create_guard(body_reader, telemetry)
         self._sweeper = Worker(
@@ -206,6 +243,8 @@ def _create_https_settings(settings: Settings) -> HttpsSettings:
         connections=settings.connections,
         idle_timeout=settings.idle_timeout,
         tls_min_version=settings.tls_min_version,
+        first_request_timeout=settings.first_request_timeout,
+        request_timeout=settings.body_timeout + settings.decision_timeout,
     )
 
 
@@ -215,7 +254,9 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertificates]:
+def _create_certificate_reader(
+    settings: Settings, read_client_ca: Callable[[], bytes] | None
+) -> Callable[[], ServingCertificates]:
     if settings.tls_cert is None or settings.tls_key is None:
         raise ServeError(
             "name a certificate and its key: --tls-cert, --tls-key (`tallygate certs issue` makes both); in a cluster, "
@@ -227,6 +268,9 @@ def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertif
             "the gate does not pass a client's certificate on. Without a relay leave client_names out, and let "
             "client_ca_file have CAs that sign for API servers only, or the API servers' self-signed certificates"
         )
+    chain, key = settings.tls_cert, settings.tls_key
+    if read_client_ca is not None:
+        return lambda: replace(read_certificates(chain, key), client_ca=read_client_ca())
     # With a relay the gate has one client, and the relay verifies the clients.
     client_ca = None if settings.relay_dir else settings.client_ca_file
     return partial(read_certificates, settings.tls_cert, settings.tls_key, client_ca)

@@ -5,12 +5,16 @@ It is not the gate's process: its threads would delay reviews, and strangers sen
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple
 
 from flask import Flask
 
 from tallygate.admission.kinds import list_review_targets
+from tallygate.kube.client import ClientConfig
+from tallygate.policy.model import PolicySet
 from tallygate.server.asking.access import AccessReviewer
 from tallygate.server.asking.answerer import Answerer
 from tallygate.server.asking.identity import TokenAuthenticator
@@ -18,6 +22,9 @@ from tallygate.server.asking.rate import create_user_limit
 from tallygate.server.asking.reported_refusals import RefusalReader
 from tallygate.server.controllers.asked_cluster import AskedCluster
 from tallygate.server.controllers.informers import load_client_config
+from tallygate.server.controllers.user_authorities import UserAuthorities
+from tallygate.server.https.certified_server import CertifiedServer
+from tallygate.server.https.tls_files import read_authorities
 from tallygate.server.interfaces import ReadinessCheck
 from tallygate.server.lifecycle import Lifecycle, ServeError
 from tallygate.server.policy_reloader import PolicyReloader
@@ -30,6 +37,7 @@ from tallygate.server.web.pages.gate_facts import GateSources
 from tallygate.server.web.pages.page_views import PageParts, add_pages
 from tallygate.server.web.pages.sessions import Sessions, read_keys
 from tallygate.server.web.request_log import RequestLog
+from tallygate.server.worker import Worker
 
 
 def serve_asks(settings: Settings) -> int:
@@ -51,15 +59,7 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
     policy_reloader = PolicyReloader(settings.policies, telemetry)
     asked_cluster = AskedCluster(client_config)
     get_policies = policy_reloader.store.get_policies
-    parts = AskParts(
-        authenticator=TokenAuthenticator(client_config, time.monotonic),
-        reviewer=AccessReviewer(client_config, time.monotonic),
-        user_limit=create_user_limit(time.monotonic),
-        answerer=Answerer(
-            asked_cluster.open_state, get_policies, time.monotonic, RefusalReader(client_config, time.monotonic).read
-        ),
-        get_targets=lambda: list_review_targets(get_policies()),
-    )
+    parts = _create_parts(client_config, asked_cluster, get_policies)
     sessions = _create_sessions(settings)
 
     def create_app(
@@ -77,22 +77,59 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
         )
         return add_pages(app, parts, PageParts(sessions=sessions, gate_sources=sources, request_log=request_log))
 
+    authorities = _read_user_authorities(settings, client_config, telemetry)
     lifecycle = Lifecycle(
         create_app,
         settings,
         telemetry,
-        [policy_reloader.check, asked_cluster.check],
+        [policy_reloader.check, asked_cluster.check, *(worker.check for worker in authorities.workers)],
+        create_server=CertifiedServer,
+        read_client_ca=authorities.read_bundle,
     )
     forward_library_logs(telemetry.log)
     policy_reloader.store.start()
     asked_cluster.start()
+    for worker in authorities.workers:
+        worker.start()
     gc.collect()
     gc.freeze()  # as the gate does: all objects of the start stay
     try:
         return lifecycle.run()
     finally:
+        for worker in authorities.workers:
+            worker.stop()
         asked_cluster.stop()
         policy_reloader.store.stop()
+
+
+def _create_parts(
+    client_config: ClientConfig, asked_cluster: AskedCluster, get_policies: Callable[[], PolicySet]
+) -> AskParts:
+    return AskParts(
+        authenticator=TokenAuthenticator(client_config, time.monotonic),
+        reviewer=AccessReviewer(client_config, time.monotonic),
+        user_limit=create_user_limit(time.monotonic),
+        answerer=Answerer(
+            asked_cluster.open_state, get_policies, time.monotonic, RefusalReader(client_config, time.monotonic).read
+        ),
+        get_targets=lambda: list_review_targets(get_policies()),
+    )
+
+
+class _AuthoritySource(NamedTuple):
+    """The CAs of users: `read_bundle` returns their PEM, and `workers` keep it up to date."""
+
+    read_bundle: Callable[[], bytes]
+    workers: tuple[Worker, ...] = ()
+
+
+def _read_user_authorities(settings: Settings, client_config: ClientConfig, telemetry: Telemetry) -> _AuthoritySource:
+    """Return the CAs of the settings' file, or else those of the API server, read before the first handshake."""
+    if settings.user_ca_file is not None:
+        return _AuthoritySource(partial(read_authorities, settings.user_ca_file))
+    authorities = UserAuthorities(client_config, telemetry.log)
+    authorities.worker.run_once()
+    return _AuthoritySource(authorities.get_bundle, (authorities.worker,))
 
 
 def _create_sessions(settings: Settings) -> Sessions | None:

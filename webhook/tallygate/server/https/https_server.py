@@ -76,12 +76,17 @@ class HttpsStartError(TallygateError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpsSettings:
-    """The limits of the HTTPS server: request threads, concurrent connections, idle time in seconds, TLS version."""
+    """The limits of an HTTPS server: request threads, concurrent connections, times in seconds, TLS version.
+
+    `first_request_timeout` and `request_timeout` are for `CertifiedServer`: granian has no such limits.
+    """
 
     threads: int = 256
     connections: int = 1024
     idle_timeout: float = 120.0
     tls_min_version: str = "1.3"
+    first_request_timeout: float = 10.0
+    request_timeout: float = 20.0
 
 
 class _GranianProtocol(Protocol):

@@ -250,6 +250,13 @@ class Settings:
         "needs a cluster, and the rights of the component ask.",
         unset_value="",
     )
+    user_ca_file: Path | None = _create_field(
+        value_types.PATH,
+        "",
+        "The CAs of users' client certificates, PEM, for `serve-ask`, which knows a user also by his certificate. "
+        "Without it they are those of the API server, if the ConfigMap extension-apiserver-authentication of "
+        "kube-system may be read.",
+    )
     new_caps: str = _create_field(
         value_types.create_choice("admit", "wait"),
         "admit",

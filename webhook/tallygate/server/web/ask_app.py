@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from flask import Flask, Response, request
@@ -21,9 +22,10 @@ from tallygate.server.asking.ask_request import (
     list_needed_access,
     read_objects,
 )
+from tallygate.server.asking.certificate_identity import identify_by_certificate
 from tallygate.server.asking.identity import Asker, TokenAuthenticator
 from tallygate.server.asking.rate import RateLimit
-from tallygate.server.interfaces import ReadinessCheck
+from tallygate.server.interfaces import CLIENT_CERTIFICATE, ReadinessCheck
 from tallygate.server.web.admission_middleware import DecisionProgress, RequestLimits
 from tallygate.server.web.flask_app import create_base_app
 from tallygate.server.web.http_errors import HttpError, status_body
@@ -92,7 +94,7 @@ def create_ask_app(
 
     @app.post(ASK_PATH)
     def ask() -> Response:
-        asker = parts.authenticator.authenticate(request.headers.get("Authorization"), request.remote_addr or "")
+        asker = _authenticate(parts)
         parts.user_limit.take(asker.username)
         with track_request(app) as body:
             namespace = request.args.get("namespace") or DEFAULT_NAMESPACE
@@ -100,7 +102,7 @@ def create_ask_app(
 
     @app.get(USAGE_PATH)
     def show_usage() -> Response:
-        asker = parts.authenticator.authenticate(request.headers.get("Authorization"), request.remote_addr or "")
+        asker = _authenticate(parts)
         parts.user_limit.take(asker.username)
         with track_request(app):
             namespace = request.args.get("namespace") or DEFAULT_NAMESPACE
@@ -121,6 +123,18 @@ def create_ask_app(
         return Response(http_error.body, http_error.code, headers, "application/json")
 
     return app
+
+
+def _authenticate(parts: AskParts) -> Asker:
+    """Return the user of the current request: of his client certificate, else of his token, as for the API server.
+
+    Raises:
+        AskError: as `TokenAuthenticator.authenticate`, and with 401 for a certificate that names no user.
+    """
+    certificate = request.environ.get(CLIENT_CERTIFICATE)
+    if certificate is not None:
+        return identify_by_certificate(certificate, datetime.now(UTC))
+    return parts.authenticator.authenticate(request.headers.get("Authorization"), request.remote_addr or "")
 
 
 @contextmanager
