@@ -21,7 +21,7 @@ from tallygate.server.web.admission_middleware import RequestLimits
 from tallygate.server.web.ask_app import ASK_PATH, USAGE_PATH, AskParts, create_ask_app
 from tallygate.server.web.request_log import RequestLog
 from tests.answers.asked_clusters import build_state, read_policies
-from tests.answers.test_answer_json import ASKED, CLUSTER, MARK, NODE_MARK, POLICIES
+from tests.answers.test_answer_json import ASKED, CLUSTER, MARK, NODE_MARK, POLICIES, other
 from tests.kube.scripted_server import FakeClock
 from tests.server.app_harness import Log
 from tests.server.asking.review_answers import respond_review
@@ -29,7 +29,7 @@ from tests.state.kubernetes.scripted_api_server import Handler, server
 
 ANN = "ann"
 RIGHTS = {
-    "create pods": {"team-a", "team-c"},
+    "create pods": {"team-a", "team-c", other("team-b")},
     "create resourceclaimtemplates": {"team-a"},
     "list pods": {"team-a"},
     "list nodes": set[str](),
@@ -202,6 +202,12 @@ def test_usage_that_is_not_shown_is_refused(
     response = harness.show_usage(namespace, token)
     assert response.status_code == code, response.data
     assert message in read(response)["message"]
+
+
+def test_who_may_create_pods_alone_sees_numbers(harness: AskHarness) -> None:
+    content = read(harness.show_usage(other("team-b")))
+    assert [item["used"] for item in content["items"]] == [6]
+    assert {content[key] for key in ("holders", "startable", "waiting", "rejected", "refusals")} == {None}
 
 
 def test_asks_about_usage_count_as_asks(harness: AskHarness) -> None:

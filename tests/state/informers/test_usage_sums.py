@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallygate.accounting.amounts import Amounts
+from tallygate.state.informers import usage_sums
 from tallygate.state.informers.pod_store import PodStore
 from tallygate.state.informers.usage_sums import ChangeCounts, GroupSums
 from tests.state.informers.pods import GPU, GPUS, line, page, pod
@@ -39,8 +40,15 @@ def read(sums: GroupSums) -> tuple[Amounts, Amounts, int]:
     return sums.used, sums.terminating, len(sums.invalid)
 
 
-@given(_CHANGES)
-def test_kept_sums_are_those_of_all_pods(changes: list[tuple[str, int, str]]) -> None:
+@given(_CHANGES, st.sampled_from([1, 2, 65_536]))
+def test_kept_sums_are_those_of_all_pods(changes: list[tuple[str, int, str]], max_namespaces: int) -> None:
+    """Keep the sums of a few namespaces, or of all of them."""
+    with patch.object(usage_sums, "_MAX_NAMESPACES", max_namespaces):
+        apply_and_compare(changes)
+
+
+def apply_and_compare(changes: list[tuple[str, int, str]]) -> None:
+    """Apply changes, and compare the sums with those that are added up."""
     store, stored = PodStore(), dict[str, dict[str, object]]()
     store.apply(page(1))
     for revision, (change, number, gpus) in enumerate(changes, 2):

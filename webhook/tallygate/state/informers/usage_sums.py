@@ -82,7 +82,8 @@ class CapSums:
 
     def __init__(self) -> None:
         self._by_namespace: dict[str, tuple[int, GroupSums]] = {}
-        self._members: Collection[str] | None = None
+        self._limit = _MAX_NAMESPACES
+        self._members: Collection[str] = ()
         self._used, self._terminating = Counter[str](), Counter[str]()
         self._invalid: dict[str, tuple[GroupUsage, ...]] = {}
 
@@ -93,28 +94,31 @@ class CapSums:
 
     def put(self, namespace: str, change: int, sums: GroupSums) -> None:
         """Keep the sums of a namespace, and correct the sum of all if it is a part of it."""
-        if len(self._by_namespace) >= _MAX_NAMESPACES and namespace not in self._by_namespace:
-            self._by_namespace.clear()
-            self._members = None
+        if len(self._by_namespace) >= self._limit and namespace not in self._by_namespace:
+            self._drop_others()
         before = self._by_namespace.get(namespace)
         self._by_namespace[namespace] = change, sums
-        if self._members is not None and namespace in self._members:
+        if namespace in self._members:
             self._add(namespace, sums, 1)
             if before is not None:
                 self._add(namespace, before[1], -1)
 
+    def _drop_others(self) -> None:
+        """Drop the sums of namespaces that are no part of the sum of all: some of them do not exist any more."""
+        kept = self._by_namespace.keys() & frozenset(self._members)
+        self._by_namespace = {name: self._by_namespace[name] for name in kept}
+        self._limit = max(_MAX_NAMESPACES, 2 * len(kept))
+
     def sum_all(self, namespaces: Collection[str], find: Callable[[str], GroupSums]) -> GroupSums:
         """Return the sums of namespaces together; `find` returns those of one, and has put them here."""
         if self._members is not namespaces:
-            self._members = None
-            found = [(name, find(name)) for name in namespaces]
             self._members = namespaces
             self._used, self._terminating, self._invalid = Counter[str](), Counter[str](), {}
-            for name, sums in found:
-                self._add(name, sums, 1)
-        else:
             for name in namespaces:
-                find(name)
+                if name in self._by_namespace:
+                    self._add(name, self._by_namespace[name][1], 1)
+        for name in namespaces:
+            find(name)
         invalid = tuple(group for name in namespaces for group in self._invalid.get(name, ())) if self._invalid else ()
         return GroupSums(_create_amounts(self._used), _create_amounts(self._terminating), invalid)
 
