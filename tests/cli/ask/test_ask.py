@@ -232,6 +232,24 @@ def test_what_is_not_asked_about_is_counted(tmp_path: Path) -> None:
     assert "LimitRange team-a/small would act on the others once it is stored" in result.stderr
 
 
+def test_files_of_folders_are_asked_about_without_the_excluded_ones(tmp_path: Path) -> None:
+    manifests = tmp_path / "manifests"
+    (manifests / "charts").mkdir(parents=True)
+    (manifests / "charts" / "pod.yaml").write_text("metadata: {{ .Values.name }}: {")
+    (manifests / "a.yaml").write_text(POD)
+    (manifests / "b.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}))
+    with raw_server(
+        send_json(create_answer(create_object(), create_object(create_finding(1)))),
+        context=issue_certificates(tmp_path / "gate"),
+    ) as gate:
+        words = ["ask", str(manifests), "--exclude", "charts", "--kubeconfig", str(write_user(tmp_path))]
+        result = CliRunner().invoke(root, [*words, *name_gate(gate, tmp_path / "gate")], catch_exceptions=False)
+    assert result.exit_code == 1, result.stderr
+    assert "2 objects in 2 files: 1 error" in result.stderr
+    assert "1 file left out by --exclude" in result.stderr
+    assert f"{manifests / 'b.json'}:1:1" in result.stdout
+
+
 @pytest.mark.parametrize("text", ["", "{apiVersion: v1, kind: Secret, metadata: {name: s}}", "{", "a: 1"])
 def test_nothing_to_ask_about_is_a_usage_error(text: str, tmp_path: Path) -> None:
     result = run_ask(write_user(tmp_path), stdin=text)

@@ -14,7 +14,14 @@ from tallygate.answers.node_check import create_daemon_counter, create_node_chec
 from tallygate.cli import framework
 from tallygate.cli.output import tables
 from tallygate.cli.progress import track, track_files
-from tallygate.cli.sources.options import combine_files, files_options, load_usable_policies, snapshot_option
+from tallygate.cli.sources.options import (
+    combine_files,
+    exclude_option,
+    files_options,
+    list_excluded,
+    load_usable_policies,
+    snapshot_option,
+)
 from tallygate.cli.sources.snapshot_file import read_snapshot
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.kinds import SLICES, TAINT_RULES
@@ -60,13 +67,7 @@ from tallygate.policy.model import PolicySet, Schedulable
     is_flag=True,
     help="Accept stdin and folders without any object, and files without any document; else they are errors.",
 )
-@click.option(
-    "--exclude",
-    metavar="PATTERN",
-    multiple=True,
-    help="Leave out files and folders of folders whose name, or path below the folder, matches, as in charts or "
-    "'*.patch.yaml'; may be given several times.",
-)
+@exclude_option
 @framework.strict_option
 @framework.output_option
 @click.pass_context
@@ -117,10 +118,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
     if not allow_empty:
         loaded.findings += map(_create_empty_finding, loaded.empty_arguments)
-    if loaded.excluded_count:
-        run_summary.notes.append(
-            f"{loaded.excluded_count} file{'s' * (loaded.excluded_count != 1)} left out by --exclude"
-        )
+    run_summary.notes += list_excluded(loaded)
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:
         run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")

@@ -18,7 +18,7 @@ from tallygate.cli.connection import Connection
 from tallygate.cli.output import tables
 from tallygate.cli.predict.prediction_text import print_records
 from tallygate.cli.progress import track_files
-from tallygate.cli.sources.options import combine_files, files_options
+from tallygate.cli.sources.options import combine_files, exclude_option, files_options, list_excluded
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.manifests.findings import RunSummary, is_failure
 from tallygate.manifests.manifest_files import LoadedManifests, load_manifests
@@ -53,6 +53,7 @@ from tallygate.state.kubernetes.ask_address_store import ASK_NAME
     "those that this system trusts.",
 )
 @click.option("--gate-namespace", metavar="NAME", help="The gate's namespace. Default: tallygate-system.")
+@exclude_option
 @framework.strict_option
 @framework.data_option
 @click.pass_context
@@ -66,6 +67,7 @@ def ask(  # noqa: PLR0913 -- one argument for each option
     url: str | None,
     ca: Path | None,
     gate_namespace: str | None,
+    exclude: tuple[str, ...],
     strict: bool,
     output: str,
 ) -> None:
@@ -86,12 +88,13 @@ def ask(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 all would be accepted, 1 an object would be rejected (with --strict also: warned about, or its pods
     would not run now), 2 a usage error, or the gate cannot be asked.
     """
-    loaded = load_manifests(combine_files(paths, filenames), sys.stdin.buffer, DEFAULT_LIMITS, track_files)
+    files = combine_files(paths, filenames)
+    loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files, exclude)
     if loaded.findings:
         raise framework.UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
     asked = [manifest for manifest in loaded.manifests if is_sent(manifest)]
     if not asked:
-        raise framework.UsageError(f"{', '.join((*paths, *filenames))}: no Kubernetes object to ask about")
+        raise framework.UsageError(f"{', '.join(files)}: no Kubernetes object to ask about")
     default_namespace = connection.choose_namespace(namespace)
     gate = open_gate(connection, create_gate_options(url, ca, gate_namespace))
     content, answer = ask_gate(gate, asked, default_namespace)
@@ -117,7 +120,7 @@ def _summarize(answer: AskAnswer, asked: Sequence[Manifest], loaded: LoadedManif
             (summary.unread_kinds if each.findings else summary.skipped_kinds)[each.object.kind] += 1
     summary.skipped_kinds["Secret"] += len(loaded.manifests) - len(asked)
     summary.skipped_kinds = +summary.skipped_kinds
-    summary.notes += answer.remarks
+    summary.notes += [*list_excluded(loaded), *answer.remarks]
     summary.notes += (
         f"{each} would act on the others once it is stored, and does not act here" for each in answer.not_modelled
     )

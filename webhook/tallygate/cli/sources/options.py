@@ -1,6 +1,6 @@
 """The options of commands that read files, a cluster or policies, and the checks that concern several of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 from tallygate.cli.connection import Connection
 from tallygate.cli.framework import UsageError
-from tallygate.manifests.manifest_files import STDIN
+from tallygate.manifests.manifest_files import STDIN, LoadedManifests
 from tallygate.policy.load import SHIPPED_POLICIES, load_policies
 from tallygate.policy.model import PolicySet
 
@@ -61,6 +61,23 @@ def files_options(metavar: str, help_text: str, complete: Completer | None = Non
         return argument(option(command))
 
     return decorate
+
+
+def exclude_option(command: F) -> F:
+    """Add `--exclude` to a command that reads folders of manifests."""
+    return click.option(
+        "--exclude",
+        metavar="PATTERN",
+        multiple=True,
+        help="Leave out files and folders of folders whose name, or path below the folder, matches, as in charts or "
+        "'*.patch.yaml'; may be given several times.",
+    )(command)
+
+
+def list_excluded(loaded: LoadedManifests) -> Iterator[str]:
+    """Yield a note on the files that `--exclude` leaves out, if there are any."""
+    if count := loaded.excluded_count:
+        yield f"{count} file{'s' * (count != 1)} left out by --exclude"
 
 
 def combine_files(paths: Sequence[str], filenames: Sequence[str], *others: Path | None) -> tuple[str, ...]:
