@@ -124,7 +124,7 @@ def _open_bench() -> Iterator[Bench]:
         label(site.cluster, namespace, {"asks": "yes"})
         gate = stack.enter_context(run_ledger_gate(site, folder / "gate", {"cap.yaml": _CAP}, own))
         kubeconfig = create_asks_account(site.cluster, folder)
-        asks = stack.enter_context(AskServer(folder / "asks", kubeconfig, gate.policies, start_new_process))
+        asks = stack.enter_context(AskServer(folder / "asks", kubeconfig, gate.policies, start=start_new_process))
         tenants = []
         for _ in range(_TENANTS):
             someone = stack.enter_context(tenant(site.cluster, folder, asks="yes"))

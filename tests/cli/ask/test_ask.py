@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -12,6 +13,9 @@ from click.testing import CliRunner, Result
 
 from tallygate.cli.app import root
 from tallygate.cli.ask.asked_objects import AskedObjects
+from tallygate.cli.ask.gate_address import GateOptions, find_address
+from tallygate.kube.client import ApiClient
+from tallygate.kube.transport import Response
 from tests.answers.asked_clusters import answer, build_state, read_manifests, read_policies
 from tests.answers.test_answer_json import CLUSTER, POLICIES, create_asked_pod
 from tests.cli.ask.gates import (
@@ -148,14 +152,38 @@ def test_an_address_that_an_admin_set_is_asked_straight(tmp_path: Path) -> None:
     assert [path for path, _ in server.requests] == [CONFIG_MAP]
 
 
-def test_a_pod_asks_the_service_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("api_server", "forwards"), [("127.0.0.1", False), ("10.0.0.1", True)])
+def test_a_pod_of_the_cluster_asks_the_service_itself(
+    api_server: str,
+    forwards: bool,  # noqa: FBT001  # a case
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Forward a port also from a pod, if it has a kubeconfig of another cluster."""
     issue_certificates(tmp_path / "gate")
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", api_server)
     with run_forwarding_server() as server:
         register_gate(server, "https://none.tallygate-system.svc", (tmp_path / "gate" / "ca.crt").read_text())
         result = ask_api_server(server, tmp_path)
-    assert [path for path, _ in server.requests] == [CONFIG_MAP]
-    assert (result.exit_code, "cannot be asked" in result.stderr) == (2, True)
+    paths = [path for path, _ in server.requests]
+    assert paths == [CONFIG_MAP, *([SLICES, FORWARD] if forwards else ())]
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("server", "is_inside"),
+    [
+        ("https://kubernetes.default.svc:443", True),
+        ("https://kubernetes.default.svc.cluster.local", True),
+        ("https://kubernetes", True),
+        ("https://kubernetes.example.com:6443", False),
+        ("https://api.example.com", False),
+    ],
+)
+def test_the_address_of_the_api_server_tells_where_a_command_runs(server: str, is_inside: bool) -> None:  # noqa: FBT001  # a case
+    response = Response(200, json.dumps({"data": {"url": f"https://{SERVICE}"}}).encode())
+    client = cast("ApiClient", SimpleNamespace(server=server, get=lambda _: response))
+    assert find_address(GateOptions(), client, in_cluster=False).is_forwarded is not is_inside
 
 
 def test_the_address_of_the_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tallygate.cli.ask.asked_objects import AskedObjects, is_sent
+from tallygate.cli.framework import UsageError
 from tallygate.documents.reader import read_documents
-from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
+from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.manifests.manifest_objects import Manifest, list_objects
 from tests.answers.asked_clusters import answer, build_state, list_recorded_asks
 
@@ -100,7 +101,7 @@ def test_aliases_that_expand_to_very_many_values_are_an_error(first: str, next_o
     text = f"apiVersion: v1\nkind: Pod\na0: &a0 {first}\n"
     for number in range(1, 9):
         text += f"a{number}: &a{number} {next_one.format(', '.join([f'*a{number - 1}'] * 10))}\n"
-    with pytest.raises(DocumentError, match="expand to more than"):
+    with pytest.raises(UsageError, match=r"^ask:\d+:\d+: its aliases expand to more than"):
         AskedObjects(read(text))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tallygate.cli.framework import UsageError
 from tallygate.documents import syntax_tree
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Position
 from tallygate.documents.to_json import list_merged, to_json
@@ -27,7 +28,7 @@ class AskedObjects:
     """Objects as the body of an ask.
 
     Raises:
-        DocumentError: if the aliases of an object expand to too many values, or a merge key is invalid.
+        UsageError: if the aliases of an object expand to too many values, or a merge key is invalid.
     """
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
@@ -36,8 +37,7 @@ class AskedObjects:
         self._owners: list[Manifest] = []
         lines: list[str] = []
         for manifest in manifests:
-            expansion = _LineWriter(DEFAULT_LIMITS.expanded)
-            for position, line in expansion.write(_complete(manifest)):
+            for position, line in _write_lines(manifest):
                 self._positions.append(position)
                 self._owners.append(manifest)
                 lines.append(line)
@@ -57,6 +57,14 @@ class AskedObjects:
                     "document": manifest.document,
                     "source": manifest.origin,
                 }
+
+
+def _write_lines(manifest: Manifest) -> Iterator[tuple[Position, str]]:
+    try:
+        yield from _LineWriter(DEFAULT_LIMITS.expanded).write(_complete(manifest))
+    except DocumentError as error:
+        place = f"{manifest.file}:{error.position.line}:{error.position.column}"
+        raise UsageError(f"{place}: {error.message}") from error
 
 
 def _complete(manifest: Manifest) -> syntax_tree.Mapping:

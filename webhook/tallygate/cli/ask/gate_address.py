@@ -29,7 +29,8 @@ CA_VARIABLE: Final = "TALLYGATE_ASK_CA"
 
 _OK, _NOT_FOUND = 200, 404
 _SERVICE_HOST: Final = re.compile(r"(?P<service>[a-z0-9]([-a-z0-9]*[a-z0-9])?)\.(?P<namespace>[a-z0-9-]+)\.svc(\..*)?")
-_IN_CLUSTER_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"  # the kubelet sets it in each container
+_API_SERVER_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"  # the kubelet sets it in each container
+_API_SERVER_HOST: Final = re.compile(r"kubernetes(\.default(\.svc(\..*)?)?)?")
 _HTTPS_PORT_NAME: Final = "https"
 
 PodPortFinder = Callable[[], PodPort]
@@ -130,10 +131,19 @@ def find_address(options: GateOptions, client: ApiClient, *, in_cluster: bool) -
         raise NoGateError(f"{place} has no {URL_KEY}: the leading replica of the gate writes it; wait, or see its log")
     if problem := _find_problem(url):
         raise NoGateError(f"{place}: its url {url!r} is not usable: {problem}")
-    is_inside = in_cluster or bool(os.environ.get(_IN_CLUSTER_VARIABLE))
+    is_inside = in_cluster or _names_api_server_of_pods(client.server)
     is_service = _SERVICE_HOST.fullmatch(urlsplit(url).hostname or "") is not None
     ca = data.get(CA_KEY, "")
     return GateAddress(url, ca, f"{place}, {CA_KEY}" if ca else "", is_service and not is_inside)
+
+
+def _names_api_server_of_pods(server: str) -> bool:
+    """Return whether a URL is that by which pods reach the API server of their cluster.
+
+    A pod may also have a kubeconfig of another cluster, as in CI: the Services there are out of its reach.
+    """
+    host = urlsplit(server).hostname or ""
+    return host == os.environ.get(_API_SERVER_VARIABLE) or _API_SERVER_HOST.fullmatch(host) is not None
 
 
 def _find_problem(url: str) -> str:

@@ -30,7 +30,7 @@ def ask_gate(gate: GateClient, manifests: Sequence[Manifest], namespace: str) ->
 
     Raises:
         GateError: if there is no answer.
-        DocumentError: if an object cannot be written as JSON.
+        UsageError: if an object cannot be written as JSON.
     """
     asked = AskedObjects(manifests)
     if len(asked.body) > MAX_BODY_BYTES:
