@@ -320,29 +320,33 @@ def test_who_signs_out_opens_no_page(setting: Setting) -> None:
         assert visit.list_faults() == []
 
 
+@pytest.mark.parametrize("has_token", [True, False], ids=["a token", "a client certificate"])
 def test_the_command_page_gives_a_browser_a_cookie_for_a_code_that_counts_once(
-    setting: Setting, tmp_path: Path
+    setting: Setting, tmp_path: Path, *, has_token: bool
 ) -> None:
-    kubeconfig = as_service_account(setting.site.cluster, OWN, "tenant", tmp_path / "kubeconfig")
+    cluster, own, denied = setting.site.cluster, "Sign out", 403 if has_token else 200
+    of_tenant = as_service_account(cluster, OWN, "tenant", tmp_path / "kubeconfig") if has_token else None
+    config = load_kubeconfig(of_tenant or cluster.kubeconfig)
+    assert has_token or config.certificate is not None
     address = GateAddress(setting.asks.url, setting.asks.authority)
-    gate = GateClient(address, load_kubeconfig(kubeconfig), lambda: pytest.fail("no port is forwarded"))
+    gate = GateClient(address, config, lambda: pytest.fail("no port is forwarded"))
     with PageServer(0, gate.forward) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         start = urlsplit(server.proxy.start_url)
-        own = f"{start.scheme}://{start.netloc}"
+        begin, origin = f"{start.path}?{start.query}", f"{start.scheme}://{start.netloc}"
         try:
-            with open_visit(setting.browser, own) as visit:
-                visit.open(f"{start.path}?{start.query}")
-                visit.page.get_by_text(f"system:serviceaccount:{OWN}:tenant").wait_for()
-                assert visit.page.get_by_role("button", name="Sign out").count() == 0
+            with open_visit(setting.browser, origin) as visit:
+                visit.open(begin)
+                visit.page.get_by_role("link", name="My namespace").wait_for()
+                assert visit.page.get_by_role("button", name=own).count() == 0
                 _ask(setting, visit, 1)
-                assert visit.open("/page/nodes").status == 403
+                assert visit.open("/page/nodes").status == denied
                 (cookie,) = visit.page.context.cookies()
                 assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
                 assert visit.list_faults() == []
-            with open_visit(setting.browser, own) as other:
-                assert other.open(f"{start.path}?{start.query}").status == 403
+            with open_visit(setting.browser, origin) as other:
+                assert other.open(begin).status == 403
                 assert other.open("/page/ask").status == 403
         finally:
             server.shutdown()

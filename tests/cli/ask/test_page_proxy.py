@@ -77,13 +77,15 @@ def test_the_browser_with_the_cookie_gets_the_pages_of_the_gate() -> None:
     )
     assert (response.status, response.body) == (200, b"<p>page</p>")
     assert response.headers == (("Content-Type", "text/html"), ("Content-Security-Policy", "x"))
-    assert gate.requests == [("GET", "/page/caps?o=json", {"accept": "text/html"}, None)]
+    own = {"sec-fetch-site": "same-origin"}
+    assert gate.requests == [("GET", "/page/caps?o=json", {"accept": "text/html", **own}, None)]
 
 
 def test_a_form_is_passed_on_with_its_type() -> None:
     gate = Gate()
     Browser(gate).send("POST", "/page/ask", b"x=1", content_type="a/b", sec_fetch_site="same-origin")
-    assert gate.requests == [("POST", "/page/ask", {"content-type": "a/b"}, b"x=1")]
+    own = {"sec-fetch-site": "same-origin"}
+    assert gate.requests == [("POST", "/page/ask", {"content-type": "a/b", **own}, b"x=1")]
 
 
 REFUSED: dict[str, tuple[str, str, dict[str, str], int]] = {

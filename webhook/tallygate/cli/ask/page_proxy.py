@@ -117,6 +117,9 @@ class PageProxy:
 
     def _ask(self, request: BrowserRequest) -> GateResponse:
         headers = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
+        headers["sec-fetch-site"] = (
+            "same-origin"  # for a gate that knows the user by his certificate: it is checked here
+        )
         try:
             response = self._forward(request.method, request.target, headers, request.body)
         except GateError as error:

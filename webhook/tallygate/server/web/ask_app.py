@@ -131,10 +131,20 @@ def _authenticate(parts: AskParts) -> Asker:
     Raises:
         AskError: as `TokenAuthenticator.authenticate`, and with 401 for a certificate that names no user.
     """
-    certificate = request.environ.get(CLIENT_CERTIFICATE)
-    if certificate is not None:
-        return identify_by_certificate(certificate, datetime.now(UTC))
+    asker = find_certified_asker()
+    if asker is not None:
+        return asker
     return parts.authenticator.authenticate(request.headers.get("Authorization"), request.remote_addr or "")
+
+
+def find_certified_asker() -> Asker | None:
+    """Return the user of the client certificate of the current request; None without one.
+
+    Raises:
+        AskError: with 401 for a certificate that names no user, or is not valid now.
+    """
+    certificate = request.environ.get(CLIENT_CERTIFICATE)
+    return None if certificate is None else identify_by_certificate(certificate, datetime.now(UTC))
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from typing import Final
 from flask import Request, Response
 
 from tallygate.server.asking.ask_error import AskError
-from tallygate.server.asking.identity import Asker, TokenAuthenticator
 from tallygate.server.web.pages.sessions import Sessions
 
 _POLICY: Final = (
@@ -61,12 +60,3 @@ def find_authorization(request: Request, sessions: Sessions) -> str | None:
         return header
     token = sessions.find_token(request)
     return None if token is None else f"Bearer {token}"
-
-
-def authenticate(request: Request, sessions: Sessions, authenticator: TokenAuthenticator) -> Asker:
-    """Return the user who opens a page.
-
-    Raises:
-        AskError: as `TokenAuthenticator.authenticate`.
-    """
-    return authenticator.authenticate(find_authorization(request, sessions), request.remote_addr or "")

@@ -25,11 +25,12 @@ from tallygate.cluster import kinds
 from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.ask_request import check_lists, find_visible_names, find_visible_names_of_usage
 from tallygate.server.asking.identity import Asker
-from tallygate.server.web.ask_app import DEFAULT_NAMESPACE, AskParts, answer_body, track_request
+from tallygate.server.interfaces import CLIENT_CERTIFICATE
+from tallygate.server.web.ask_app import DEFAULT_NAMESPACE, AskParts, answer_body, find_certified_asker, track_request
 from tallygate.server.web.http_errors import HttpError, status_body
 from tallygate.server.web.pages import drawings
 from tallygate.server.web.pages.gate_facts import AskGate, GateSources, describe_gate
-from tallygate.server.web.pages.page_access import add_headers, authenticate, check_origin, find_authorization
+from tallygate.server.web.pages.page_access import add_headers, check_origin, find_authorization
 from tallygate.server.web.pages.page_address import PAGE_PATH, choose_target
 from tallygate.server.web.pages.page_forms import AskForm, read_ask_form, read_sign_in_form
 from tallygate.server.web.pages.sessions import COOKIE, Sessions
@@ -227,7 +228,9 @@ class Pages:
             body = status_body(error.status, error.message)
             return Response(body, error.status, error.create_headers(), "application/json")
         if error.status == HTTPStatus.UNAUTHORIZED:
-            is_expected = find_authorization(request, self._sessions) is None
+            is_expected = (
+                find_authorization(request, self._sessions) is None and CLIENT_CERTIFICATE not in request.environ
+            )
             return self._ask_for_token(None if is_expected else error, request.full_path.rstrip("?"))
         html = self._environment.get_template("error.html").render(self._describe_request(None), error=error)
         return Response(html, error.status, error.create_headers())
@@ -247,10 +250,16 @@ class Pages:
     def _open(self) -> Asker:
         """Return the user who opens a page, which counts as one of his asks.
 
+        A token counts, that of the header before that of the cookie, and without one the certificate of the client: who
+        has signed in as another user is that user.
+
         Raises:
             AskError: with 401 or 503 if he is not known; with 429 over his rate.
         """
-        asker = authenticate(request, self._sessions, self._parts.authenticator)
+        authorization = find_authorization(request, self._sessions)
+        asker = find_certified_asker() if authorization is None else None
+        if asker is None:
+            asker = self._parts.authenticator.authenticate(authorization, request.remote_addr or "")
         self._parts.user_limit.take(asker.username)
         return asker
 
