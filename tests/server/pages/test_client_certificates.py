@@ -25,24 +25,24 @@ def create_certificate(folder: Path, name: str) -> bytes:
 
 
 @pytest.fixture
-def certified(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Browser:
+def browser_of_ann(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Browser:
     """Return a browser with a certificate of Ann."""
     monkeypatch.setitem(browser.client.environ_base, CLIENT_CERTIFICATE, create_certificate(tmp_path, "ann"))
     return browser
 
 
-def test_a_page_opens_for_the_user_of_the_certificate(certified: Browser) -> None:
-    response = certified.get("/page/ask")
+def test_a_page_opens_for_the_user_of_the_certificate(browser_of_ann: Browser) -> None:
+    response = browser_of_ann.get("/page/ask")
     assert response.status_code == 200
     assert Outline(response).find("form")
     assert "Sign out" not in response.text
     assert "ann" in Outline(response).text
-    assert certified.ask(POD.decode()).status_code == 200
+    assert browser_of_ann.ask(POD.decode()).status_code == 200
 
 
-def test_a_form_of_another_site_does_nothing(certified: Browser) -> None:
+def test_a_form_of_another_site_does_nothing(browser_of_ann: Browser) -> None:
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example.com"}, {}):
-        assert certified.post("/page/ask", {"manifest": "x"}, headers).status_code == 403
+        assert browser_of_ann.post("/page/ask", {"manifest": "x"}, headers).status_code == 403
 
 
 def test_who_has_signed_in_as_another_user_is_that_user(
