@@ -85,10 +85,15 @@ def until_cap_is_active(cluster: Cluster, namespace: str, large: Pod) -> None:
 
 
 @contextmanager
-def run_ledger_gate(
-    site: Site, folder: Path, policies: Mapping[str, str], namespace: str, kubeconfig: Path | None = None
+def run_ledger_gate(  # noqa: PLR0913, PLR0917  # where it runs, and what it has
+    site: Site,
+    folder: Path,
+    policies: Mapping[str, str],
+    namespace: str,
+    kubeconfig: Path | None = None,
+    further: Sequence[str] = (),
 ) -> Iterator[GateProcess]:
-    """Run the same with its ledgers in a namespace of the cluster; delete them afterwards.
+    """Run the same with its ledgers in a namespace of the cluster, and further arguments; delete them afterwards.
 
     Raises:
         NotHereError: as `following_gate`.
@@ -96,7 +101,7 @@ def run_ledger_gate(
     """
     require_gate_process(site)
     define_ledgers(site.cluster)
-    arguments = ("--ledgers=kubernetes", f"--namespace={namespace}", "--in-flight-bound=2s")
+    arguments = ("--ledgers=kubernetes", f"--namespace={namespace}", "--in-flight-bound=2s", *further)
     with ExitStack() as ends:
         ends.callback(delete_ledgers, site.cluster, namespace)
         keeps = run_watching_gate(site, folder, policies, arguments=arguments, kubeconfig=kubeconfig)

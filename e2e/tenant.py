@@ -41,6 +41,11 @@ class Tenant:
         until("the tenant has his rights", lambda: self.api.ask("GET", self.pods).is_done, _WITHIN)
 
     @property
+    def kubeconfig(self) -> Path:
+        """The file with his token."""
+        return self._kubeconfig
+
+    @property
     def pods(self) -> str:
         """The path of the pods in his namespace."""
         return f"/api/v1/namespaces/{self.namespace}/pods"

@@ -20,14 +20,15 @@ class Terminal:
         subprocess.CalledProcessError: if the kubeconfig cannot be made.
     """
 
-    def __init__(self, site: Site, namespace: str, folder: Path) -> None:
+    def __init__(self, site: Site, namespace: str, folder: Path, user: Path | None = None) -> None:
+        """Make it; `user` is the kubeconfig of someone else than the administrator."""
         self.folder = folder
         self._programs = {
             "kubectl": (str(site.cluster.kubectl_program),),
             "tallygate": (sys.executable, "-m", "tallygate.cli"),
         }
         kubeconfig = folder / ".kubeconfig"
-        shutil.copyfile(site.cluster.kubeconfig, kubeconfig)
+        shutil.copyfile(user or site.cluster.kubeconfig, kubeconfig)
         kubeconfig.chmod(0o600)
         self._environment = {
             **os.environ,

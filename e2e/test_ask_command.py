@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from e2e.api import Object, api
-from e2e.command_output import run_kubectl, run_tallygate
-from e2e.gates.asks import COMPONENT, AskServer, create_asks_account
+from e2e.command_output import run_tallygate
+from e2e.gates.asks import AskServer, create_asks_account
 from e2e.local.cluster import LocalCluster
 from e2e.namespaces import new_namespace
 from e2e.pods import DONGLE, pod
@@ -28,7 +28,7 @@ from e2e.service_account import as_service_account
 from e2e.tenant import Tenant, tenant
 from e2e.waiting import until
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
-from tallygate.state.kubernetes.ask_address_store import ASK_NAME, CA_KEY, URL_KEY
+from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 from tests.cli.ask.gates import issue_certificates
 from tests.kube.forwarding_server import ForwardingServer, run_forwarding_server
 
@@ -56,11 +56,6 @@ class Setting(NamedTuple):
     someone: Tenant
     kubeconfig: Path
 
-    def name_gate(self, url: str) -> None:
-        """Write the ConfigMap as the gate does, with another address."""
-        data = {"data": {URL_KEY: url, CA_KEY: self.asks.authority}}
-        api(self.site.cluster.kubeconfig).patch(_CONFIG_MAP, data)
-
     def run(self, *arguments: str, stdin: str = "") -> CompletedProcess[str]:
         """Run a command as the tenant, again while the server of asks is busy or has not seen an object yet."""
         words = (*arguments, "--kubeconfig", str(self.kubeconfig), "-n", self.someone.namespace)
@@ -87,12 +82,11 @@ def setting(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     put({**SHIPPED_FILES, "dongles.yaml": _POLICIES}, policies)
     with ExitStack() as stack:
         kubeconfig = create_asks_account(site.cluster, folder)
-        run_kubectl(site.cluster, "apply", f"--filename={COMPONENT / 'address.yaml'}")
         asks = stack.enter_context(AskServer(folder / "asks", kubeconfig, policies, names=[_HOST]))
         someone = stack.enter_context(tenant(site.cluster, folder, commands="yes"))
         own = as_service_account(site.cluster, someone.namespace, "tenant", folder / "own.kubeconfig")
         setting = Setting(site, asks, someone, own)
-        setting.name_gate(asks.url)
+        asks.publish(site.cluster)
         until("the tenant is answered", lambda: setting.ask("1").returncode == 0, _WITHIN, asks.log)
         yield setting
 
@@ -188,7 +182,7 @@ def test_a_gate_inside_of_the_cluster_is_asked_through_the_api_server(setting: S
     if not isinstance(setting.site.cluster, LocalCluster):
         pytest.skip("this process is no kubelet of another cluster")
     ours, someone = api(setting.site.cluster.kubeconfig), setting.someone
-    setting.name_gate(f"https://{_HOST}:443")
+    setting.asks.publish(setting.site.cluster, f"https://{_HOST}:443")
     context = issue_certificates(tmp_path / "kubelet")
     with run_forwarding_server(context) as kubelet, _run_pod_behind(setting, kubelet):
         kubelet.local_ports[_PORT] = setting.asks.port
@@ -211,7 +205,7 @@ def test_a_gate_inside_of_the_cluster_is_asked_through_the_api_server(setting: S
         finally:
             for kind in ("rolebindings", "roles"):
                 ours.ask("DELETE", f"{_RBAC}/{kind}/{name}")
-            setting.name_gate(setting.asks.url)
+            setting.asks.publish(setting.site.cluster)
     assert answered.returncode == 1
     assert "hard 3, free 3" in answered.stdout
     assert kubelet.requests[0][0] == f"/portForward/{DEFAULT_NAMESPACE}/forwarding"

@@ -22,7 +22,7 @@ from e2e.service_account import as_service_account
 from e2e.trust import Trust
 from e2e.waiting import until
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
-from tallygate.state.kubernetes.ask_address_store import ASK_NAME
+from tallygate.state.kubernetes.ask_address_store import ASK_NAME, CA_KEY, URL_KEY
 from tallygate_certs.certificate_names import parse_names
 from tallygate_certs.renewal import issue
 
@@ -105,6 +105,16 @@ class AskServer(RunningGate):
     def __exit__(self, *_: object) -> None:
         """End it."""
         self.stop()
+
+    def publish(self, cluster: Cluster, url: str = "") -> None:
+        """Write the ConfigMap by which all users find it, as a gate does, with this address or its own.
+
+        Raises:
+            ClusterError: if the API server refuses something.
+        """
+        run_kubectl(cluster, "apply", f"--filename={COMPONENT / 'address.yaml'}")
+        data = {"data": {URL_KEY: url or self.url, CA_KEY: self.authority}}
+        api(cluster.kubeconfig).patch(f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/configmaps/{ASK_NAME}", data)
 
     def open_client(
         self, token: str = "", headers: Mapping[str, str] | None = None, pair: Path | None = None
