@@ -7,22 +7,32 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
 
+from e2e.api import api
+from e2e.command_output import run_kubectl
 from e2e.errors import BuildError, ClusterError
+from e2e.gates.asks import COMPONENT, AskServer, create_asks_account
 from e2e.gates.process import GateProcess
-from e2e.gates.running import LOOPBACK
+from e2e.gates.running import HERE, LOOPBACK
 from e2e.ledgers import define_ledgers
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
+from e2e.local.component import start_new_process
 from e2e.local.nodes import add_nodes, node
 from e2e.namespaces import gates_namespace
 from e2e.policy_files import SHIPPED_FILES
 from e2e.self_registration import leave_to_gate, read_registration
 from e2e.waiting import until
+from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.state.kubernetes.ask_address_store import ASK_NAME
+from tallygate_certs.certificate_names import parse_names
+from tallygate_certs.renewal import issue
 
 _NODES = (
     node("gpus", {"nvidia.com/gpu": "8"}),
@@ -32,6 +42,10 @@ _NODES = (
 )
 _POLICIES = Path(__file__).parent / "policies" / "playground.yaml"
 _WITHIN = 240.0  # seconds
+_CERTIFICATES = "certs"
+"""The folder of the certificate of the gate and of the server of asks."""
+
+_LONG = 30 * 24 * 3600  # seconds for which the token of the server of asks is valid
 _LOOK = 1.0  # seconds between two looks whether everything still runs
 
 # Each command, and its result in a comment; the case of `make cluster` runs them in this order.
@@ -49,6 +63,9 @@ A cap over all namespaces, of three dongles:
   tallygate usage --policies={policies}
   kubectl create namespace team-b
   kubectl create --namespace=team-b -f e2e/manifests/two-dongles.yaml  # refused: all namespaces share the cap
+
+An answer before anything is sent, from the server of asks:
+  tallygate ask -f e2e/manifests/two-dongles.yaml  # refused: the cap is full
 
 A prediction before anything is stored:
   tallygate predict -f e2e/manifests/nine-gpus.yaml  # never: no node has nine
@@ -78,12 +95,13 @@ Policies that change while the gate runs:
 def main() -> int:
     """Start everything, print how to use it, wait for Ctrl-C, and return the exit code."""
     try:
-        with LocalCluster() as cluster, _gate(cluster) as gate:
+        with LocalCluster() as cluster, _gate(cluster) as (gate, asks):
             add_nodes(cluster, *_NODES)
-            _show(cluster, gate)
+            _show(cluster, gate, asks)
             while True:
                 cluster.check()
                 gate.check()
+                asks.check()
                 time.sleep(_LOOK)
     except KeyboardInterrupt:
         click.echo("\nstopped")
@@ -97,33 +115,61 @@ def main() -> int:
 
 
 @contextmanager
-def _gate(cluster: LocalCluster) -> Iterator[GateProcess]:
-    """Run a registered gate that watches the cluster, with policies of its own that people may edit."""
+def _gate(cluster: LocalCluster) -> Iterator[tuple[GateProcess, AskServer]]:
+    """Run a registered gate that watches the cluster and a server of asks, with policies that people may edit."""
     define_ledgers(cluster)
+    folder = cluster.folder
+    asks = _create_asks(cluster)
     arguments = (
         "--cluster=kubeconfig",
         f"--kubeconfig={cluster.kubeconfig}",
         "--ledgers=kubernetes",
         f"--namespace={gates_namespace(cluster)}",
         "--publish-nodes=on",
+        f"--ask-url={asks.url}",
     )
-    gate = GateProcess(cluster.folder / "gate", arguments=arguments, new_process=True)
+    certificates = folder / _CERTIFICATES
+    gate = GateProcess(folder / "gate", arguments=arguments, certificates=certificates, new_process=True)
     try:
         gate.write_policies({**SHIPPED_FILES, _POLICIES.name: _POLICIES.read_text(encoding="utf-8")})
         gate.start()
         # As an installation does: so kinds of other projects are registered while the API server serves them.
         leave_to_gate(cluster, gate)
         until("it has registered itself", lambda: read_registration(gate)["state"] == "complete", _WITHIN, gate.log)
-        yield gate
+        with asks:
+            until("its address is published", partial(_is_published, cluster), _WITHIN, gate.log)
+            yield gate, asks
     finally:
         gate.stop()
 
 
-def _show(cluster: LocalCluster, gate: GateProcess) -> None:
+def _create_asks(cluster: LocalCluster) -> AskServer:
+    """Make a server of asks, which does not run yet, with its rights and the certificate of the gate."""
+    certificates = cluster.folder / _CERTIFICATES
+    issue(certificates, parse_names([HERE, LOOPBACK]), datetime.now(UTC))
+    kubeconfig = create_asks_account(cluster, cluster.folder, _LONG)
+    run_kubectl(cluster, "apply", f"--filename={COMPONENT / 'address.yaml'}")
+    return AskServer(
+        cluster.folder / "asks",
+        kubeconfig,
+        cluster.folder / "gate" / "policies",
+        start=start_new_process,
+        arguments=["--page=on"],
+        certificates=certificates,
+    )
+
+
+def _is_published(cluster: LocalCluster) -> bool:
+    path = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/configmaps/{ASK_NAME}"
+    return "url" in api(cluster.kubeconfig).get(path).get("data", {})
+
+
+def _show(cluster: LocalCluster, gate: GateProcess, asks: AskServer) -> None:
     names = ", ".join(each["metadata"]["name"] for each in _NODES)
     click.echo(
         f"Kubernetes {kubernetes_version()} runs on this machine, with the nodes {names}; logs: {cluster.folder}\n"
-        f"Every request passes the gate on https://{LOOPBACK}:{gate.port}; its policies: {gate.policies}"
+        f"Every request passes the gate on https://{LOOPBACK}:{gate.port}; its policies: {gate.policies}\n"
+        f"A server of asks answers on {asks.url}, and its pages are {asks.url}/page/"
     )
     click.echo("In another terminal, in this folder:\n")
     click.echo(f"  export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")

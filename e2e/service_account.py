@@ -57,14 +57,14 @@ def _may(who: Api, what: Mapping[str, str]) -> bool:
     return allowed
 
 
-def as_service_account(cluster: Cluster, namespace: str, name: str, path: Path) -> Path:
-    """Write a kubeconfig with a token that is valid for an hour, and return its path.
+def as_service_account(cluster: Cluster, namespace: str, name: str, path: Path, seconds: int = 3600) -> Path:
+    """Write a kubeconfig with a token that is valid for a number of seconds, and return its path.
 
     Raises:
         ClusterError: if there is no such ServiceAccount.
     """
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
-    made = api(cluster.kubeconfig).create(f"{account}/token", {"spec": {}})
+    made = api(cluster.kubeconfig).create(f"{account}/token", {"spec": {"expirationSeconds": seconds}})
     config = yaml.safe_load(cluster.kubeconfig.read_text())  # whole in itself, and of one context
     config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": made["status"]["token"]}}]
     path.touch(mode=0o600)

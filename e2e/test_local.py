@@ -136,6 +136,7 @@ _DEV_RESULTS = (
     (0, "shared, "),
     (0, "namespace/team-b created"),
     (1, "exceeded: requested 2 example.com/dongle, used 3"),
+    (1, "exceeded: requested 2 example.com/dongle, used 3"),
     (1, "never on these nodes"),
     (0, "it requests 9 nvidia.com/gpu, the largest node has 8"),
     (0, "no node advertises example.com/seat"),

@@ -30,8 +30,10 @@ COMPONENT: Final = Path(__file__).parents[2] / "deploy" / "kustomize" / "compone
 _ANSWER: Final = 60.0  # seconds; a busy machine is slow
 
 
-def create_asks_account(cluster: Cluster, folder: Path) -> Path:
+def create_asks_account(cluster: Cluster, folder: Path, seconds: int = 3600) -> Path:
     """Create the ServiceAccount of the server of asks as shipped, with its rights; return a kubeconfig.
+
+    Its token is valid for a number of seconds.
 
     Raises:
         ClusterError: if the API server rejects something, or does not know its rights in time.
@@ -39,7 +41,7 @@ def create_asks_account(cluster: Cluster, folder: Path) -> Path:
     gates_namespace(cluster)
     files = (COMPONENT / "serviceaccount.yaml", COMPONENT / "rbac.yaml")
     run_kubectl(cluster, "apply", *(f"--filename={file}" for file in files))
-    kubeconfig = as_service_account(cluster, DEFAULT_NAMESPACE, ASK_NAME, folder / "asks.kubeconfig")
+    kubeconfig = as_service_account(cluster, DEFAULT_NAMESPACE, ASK_NAME, folder / "asks.kubeconfig", seconds)
     with Api(kubeconfig) as account:
         until("the API server knows its rights", lambda: account.ask("GET", "/api/v1/nodes").is_done, WITHIN)
     return kubeconfig
@@ -69,11 +71,16 @@ class AskServer(RunningGate):
         start: Start = fork,
         arguments: Sequence[str] = (),
         names: Sequence[str] = (),
+        certificates: Path | None = None,
     ) -> None:
-        """Make its certificate, also for these names; nothing runs yet. `arguments` are more of its command line."""
+        """Make its certificate, also for these names, if it has none; nothing runs yet.
+
+        `arguments` are more of its command line. `certificates` names a folder where those of a gate lie already.
+        """
         folder.mkdir(parents=True)
-        certificates = folder / "certs"
-        issue(certificates, parse_names([LOOPBACK, *names]), datetime.now(UTC))
+        if certificates is None:
+            certificates = folder / "certs"
+            issue(certificates, parse_names([LOOPBACK, *names]), datetime.now(UTC))
         self.port, monitor = free_ports(2)
         super().__init__(folder, monitor)
         self.authority = (certificates / "ca.crt").read_text(encoding="ascii")
