@@ -354,12 +354,12 @@ class _Connection:
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 
     async def _discard(self) -> None:
-        """Read what the client still sends, for a moment."""
+        """Read what the client still sends of its body, for a moment."""
         discarded = 0
         with suppress(*_BROKEN):
             async with asyncio.timeout(_CLOSE_SECONDS):
-                while discarded < _MAX_DISCARDED_BYTES and (piece := await self._stream.reader.read(_PIECE_BYTES)):  # type: ignore[union-attr]  # it is open
-                    discarded += len(piece)
+                while discarded < _MAX_DISCARDED_BYTES and isinstance(event := await self._read_event(), h11.Data):
+                    discarded += len(event.data)
 
     async def _send(self, response: _Response, *, is_kept: bool, is_head: bool) -> None:
         if self._stream is None:
