@@ -61,6 +61,7 @@ _ORIGINALS: Final = {
     "ask-serviceaccount": COMPONENTS / "ask" / "serviceaccount.yaml",
     "ask-rbac": _ASK_RIGHTS,
     "ask-address": COMPONENTS / "ask" / "address.yaml",
+    "ask-address-rbac": COMPONENTS / "ask" / "address-rbac.yaml",
     "ask-service": COMPONENTS / "ask" / "service.yaml",
     "ask-deployment": COMPONENTS / "ask" / "deployment.yaml",
     "ask-network": COMPONENTS / "ask" / "network.yaml",

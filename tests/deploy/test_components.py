@@ -21,8 +21,11 @@ FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUST
 CERTIFICATES = ("", "self-signed", "cert-manager")
 SIZES = ("", "cluster-access", "ha")
 RBAC_FILES = [
-    COMPONENTS / name / "rbac.yaml"
-    for name in ("cluster-access", "self-signed", "audit", "publish-nodes", "backstop", "publish-usage")
+    *(
+        COMPONENTS / name / "rbac.yaml"
+        for name in ("cluster-access", "self-signed", "audit", "publish-nodes", "backstop", "publish-usage")
+    ),
+    COMPONENTS / "ask" / "address-rbac.yaml",
 ]
 
 

@@ -52,7 +52,16 @@ def test_no_other_component_grants_the_gate_anything() -> None:
         for document in yaml.safe_load_all(path.read_text())
         if document and document["kind"] in {*_GRANTING, "ClusterRoleBinding", "RoleBinding"}
     }
-    assert found == {"tallygate-view"}, "no component binds it"
+    of_asks = {"tallygate-ask", "tallygate-ask-authentication", "tallygate-ask-reader"}
+    assert found == {"tallygate-view", *of_asks}, "no component binds it, or one binds it to others"
+    subjects = {
+        subject["name"]
+        for path in others
+        for document in yaml.safe_load_all(path.read_text())
+        if document and document["kind"].endswith("RoleBinding")
+        for subject in document["subjects"]
+    }
+    assert subjects == {"tallygate-ask", "system:authenticated"}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +78,7 @@ def test_no_other_component_grants_the_gate_anything() -> None:
         (("--publish-nodes=off",), set()),
         (("--backstop=on", "--publish-usage=off"), {Feature.BACKSTOP}),
         (("--backstop=off", "--publish-usage=on"), {Feature.USAGE}),
+        (("--ask-url=https://tallygate-ask.tallygate-system.svc:443",), {Feature.ASK_ADDRESS}),
     ],
 )
 def test_arguments_of_the_gate_determine_the_features(arguments: tuple[str, ...], expected: set[Feature]) -> None:

@@ -11,7 +11,7 @@
 {{- if eq (include "tallygate.profile" .) "available" }}{{ $parts = append $parts "backstop-rbac" }}{{ end }}
 {{- if .Values.publishUsage }}{{ $parts = concat $parts (list "publish-usage-crd" "publish-usage-rbac" "view-rbac") }}{{ end }}
 {{- if (.Values.ask).enabled }}
-{{- $parts = concat $parts (list "ask-serviceaccount" "ask-rbac" "ask-address" "ask-service" "ask-deployment") }}
+{{- $parts = concat $parts (list "ask-serviceaccount" "ask-rbac" "ask-address" "ask-address-rbac" "ask-service" "ask-deployment") }}
 {{- if (.Values.networkPolicy).enabled }}{{ $parts = append $parts "ask-network" }}{{ end }}
 {{- end }}
 {{- if (.Values.networkPolicy).enabled }}{{ $parts = append $parts "network" }}{{ end }}

@@ -13,6 +13,7 @@ from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.model import PolicySet
 from tallygate.state.kubernetes import cap_ledger, cap_usage
 from tallygate.state.kubernetes.applied_objects import BACKSTOP_ROLE, USAGE_ROLE
+from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
 """The name of the Secret with the gate's certificate."""
@@ -36,19 +37,21 @@ class Feature(StrEnum):
     PUBLICATION = "--publish-nodes"
     BACKSTOP = "--backstop"
     USAGE = "--publish-usage"
+    ASK_ADDRESS = "--ask-url"
 
     @property
     def manifest_path(self) -> str:
         """The manifest that grants the permissions of the feature."""
-        return f"deploy/kustomize/components/{_COMPONENTS.get(self, 'cluster-access')}/rbac.yaml"
+        return f"deploy/kustomize/components/{_MANIFESTS.get(self, 'cluster-access/rbac.yaml')}"
 
 
-_COMPONENTS = {
-    Feature.CERTIFICATES: "self-signed",
-    Feature.AUDIT: "audit",
-    Feature.PUBLICATION: "publish-nodes",
-    Feature.BACKSTOP: "backstop",
-    Feature.USAGE: "publish-usage",
+_MANIFESTS = {
+    Feature.CERTIFICATES: "self-signed/rbac.yaml",
+    Feature.AUDIT: "audit/rbac.yaml",
+    Feature.PUBLICATION: "publish-nodes/rbac.yaml",
+    Feature.BACKSTOP: "backstop/rbac.yaml",
+    Feature.USAGE: "publish-usage/rbac.yaml",
+    Feature.ASK_ADDRESS: "ask/address-rbac.yaml",
 }
 
 
@@ -147,6 +150,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions("get", "rbac.authorization.k8s.io", "clusterroles", Feature.BACKSTOP, name=BACKSTOP_ROLE),
     *_create_permissions("list create patch delete", cap_ledger.GROUP, cap_usage.PLURAL, Feature.USAGE),
     *_create_permissions("get", "rbac.authorization.k8s.io", "clusterroles", Feature.USAGE, name=USAGE_ROLE),
+    *_create_namespaced_permissions("get patch", "", "configmaps", Feature.ASK_ADDRESS, name=ASK_NAME),
 )
 
 
@@ -171,7 +175,9 @@ def list_permissions(policies: PolicySet | None) -> tuple[Permission, ...]:
 def parse_features(arguments: tuple[str, ...]) -> frozenset[Feature]:
     """Return the features that these arguments enable. Events are on unless an argument turns them off."""
     options = dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
-    enabled = {feature for feature in (Feature.CERTIFICATES, Feature.AUDIT) if options.get(feature)}
+    enabled = {
+        feature for feature in (Feature.CERTIFICATES, Feature.AUDIT, Feature.ASK_ADDRESS) if options.get(feature)
+    }
     enabled |= {
         feature for feature in (Feature.PUBLICATION, Feature.BACKSTOP, Feature.USAGE) if options.get(feature) == "on"
     }
