@@ -82,11 +82,11 @@ class Browser:
 class Outline(HTMLParser):
     """The elements of a page with their attributes, and its text."""
 
-    def __init__(self, response: TestResponse) -> None:
+    def __init__(self, response: TestResponse | str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
-        self.feed(response.text)
+        self.feed(response if isinstance(response, str) else response.text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Collect an element; the text of a cell of a table begins after a blank."""

@@ -98,7 +98,7 @@ class Pages:
         self._gate_sources = page_parts.gate_sources
         self._request_log = page_parts.request_log
         self._style = (_FOLDER / "style.css").read_bytes()
-        self._environment = _create_environment(f"{PAGE_PATH}/style.css?v={sha256(self._style).hexdigest()[:16]}")
+        self._environment = create_environment(f"{PAGE_PATH}/style.css?v={sha256(self._style).hexdigest()[:16]}")
 
     def create_blueprint(self) -> Blueprint:
         """Return the blueprint of all addresses under `PAGE_PATH`, and of `/`."""
@@ -326,7 +326,8 @@ def add_pages(app: Flask, parts: AskParts, page_parts: PageParts) -> Flask:
     return app
 
 
-def _create_environment(style_path: str) -> Environment:
+def create_environment(style_path: str) -> Environment:
+    """Return the templates with what they call; `style_path` is the address of the style sheet."""
     environment = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"),
         autoescape=True,
