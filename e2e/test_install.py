@@ -23,7 +23,7 @@ from e2e.installation.uninstalling import uninstall
 from e2e.ports import Cluster, NotHereError, Site
 
 _OWN = "tallygate-system"
-_EXTRAS = ("serviceMonitor", "prometheusRule", "dashboard", "relay")
+_EXTRAS = ("serviceMonitor", "prometheusRule", "dashboard", "ask", "relay")
 _DIGEST = f"sha256:{'1' * 64}"
 _POD_VALUES = {
     "hostNetwork": True,
@@ -48,7 +48,18 @@ _POD_VALUES = {
     "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
     "extraArgs": ["--log-level=debug"],
 }
-_EVERYTHING = ("ha", "self-signed", "network", "flow-control", "monitoring", "dashboard", "audit", "token", "relay")
+_EVERYTHING = (
+    "ha",
+    "self-signed",
+    "network",
+    "flow-control",
+    "monitoring",
+    "dashboard",
+    "audit",
+    "token",
+    "ask",
+    "relay",
+)
 
 
 @pytest.fixture(scope="module")
