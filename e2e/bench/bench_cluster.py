@@ -22,12 +22,12 @@ from e2e.bench.servers import flask_port, floor_port
 from e2e.bench.variants import (
     BACKSTOP,
     CAP,
+    CONDITIONS,
     EVERY,
     FLOOR,
     FLOOR_HTTP2,
     FLOOR_KEPT,
     KEPT,
-    NEVER,
     OPEN,
     PHASES,
     QUOTA,
@@ -291,14 +291,14 @@ def _trivial(parent: Path, stack: ExitStack) -> Iterator[dict[str, Any]]:
 def _gates(bench: BenchCluster, stack: ExitStack) -> Iterator[dict[str, Any]]:
     """Run the gates, and yield their configurations."""
     for first, gate in bench.gates.items():
-        variants = (*_CAPS, UNCOUNTED, NEVER) if first is KEPT else (first,)
+        variants = (*_CAPS, UNCOUNTED, *CONDITIONS) if first is KEPT else (first,)
         issue(gate.certificates, parse_names([registrations.host(each) for each in variants]), datetime.now(UTC))
         stack.callback(gate.stop)
         gate.start()
         port = int(gate.reached.base.rpartition(":")[2])
         for variant in variants:
             authority = (gate.certificates / "ca.crt").read_bytes()
-            if variant is NEVER:
+            if variant in CONDITIONS:
                 yield from registrations.never(variant, port, authority, create_conditions())
             else:
                 conditions = create_conditions() if variant is UNCOUNTED else None

@@ -8,7 +8,7 @@ cluster has a loopback URL. The Services have type ExternalName, because cluster
 import base64
 from typing import Any
 
-from e2e.bench.variants import FLOOR_HTTP2, FLOOR_KEPT, PHASES, Variant
+from e2e.bench.variants import CONDITIONS, FLOOR_HTTP2, FLOOR_KEPT, PHASES, Variant
 from tallygate.admission.match_conditions import MatchConditions
 from tallygate.admission.webhook_configuration import ServiceTarget
 from tests.admission.plain_configurations import create_plain_configurations
@@ -61,11 +61,11 @@ def gate(
 
 
 def never(variant: Variant, port: int, authority: bytes, conditions: MatchConditions) -> list[dict[str, Any]]:
-    """Return the configurations of `gate`, whose webhooks have one condition that is false for every object."""
+    """Return the configurations of `gate`, whose webhooks have the condition of the variant alone."""
     configurations = gate(variant, port, authority, conditions)
     for configuration in configurations:
         for each in configuration["webhooks"]:
-            each["matchConditions"] = [{"name": "never", "expression": "false"}]
+            each["matchConditions"] = [{"name": "never", "expression": CONDITIONS[variant]}]
     return configurations
 
 

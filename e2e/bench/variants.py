@@ -36,6 +36,7 @@ CAP = Variant("cap", "tallygate, shipped rules and a cap in memory", is_register
 
 UNCOUNTED = Variant("uncounted", "tallygate, asked about what twenty policies concern", is_registered=True)
 NEVER = Variant("never", "the same webhooks with one condition that is false", is_registered=True)
+READING = Variant("reading", "the same webhooks with one condition that reads a field", is_registered=True)
 BACKSTOP = Variant("backstop", "twenty policies as compiled objects, no webhook", is_registered=False)
 
 VARIANTS = (NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, RULES, QUOTA, KEPT, CAP)
@@ -47,14 +48,24 @@ RESERVING = (NONE, QUOTA, KEPT, OPEN)
 COMPILED = (NONE, QUOTA, KEPT, BACKSTOP)
 """The variants that are compared with compiled objects; the gate has the policies that these are compiled from."""
 
-UNASKED = (NONE, UNCOUNTED, NEVER)
-"""The variants that are compared for pods that no policy concerns; the last one is the floor of any condition."""
+UNASKED = (NONE, UNCOUNTED, READING, NEVER)
+"""The variants that are compared for pods that no policy concerns.
 
-EVERY = (*VARIANTS, OPEN, UNCOUNTED, NEVER, BACKSTOP)
+The last two are floors: of any condition that reads the object, and of any condition.
+"""
+
+EVERY = (*VARIANTS, OPEN, UNCOUNTED, READING, NEVER, BACKSTOP)
 """All variants: each has a namespace, and all are registered at once."""
 
 REFUSING = (FLOOR, FLOOR_HTTP2, QUOTA, KEPT, CAP)
 """The variants that can reject: those that count, and those that reject in one namespace always."""
 
-PHASES: dict[Variant, tuple[str, ...]] = {FLASK: ("validating",), FLASK_TWICE: ("mutating", "validating"), NEVER: ()}
+CONDITIONS = {NEVER: "false", READING: "has(object.metadata.never)"}
+"""The conditions in place of those of the policies, which no object passes."""
+
+PHASES: dict[Variant, tuple[str, ...]] = {
+    FLASK: ("validating",),
+    FLASK_TWICE: ("mutating", "validating"),
+    **dict.fromkeys(CONDITIONS, ()),
+}
 """The phases in which a trivial webhook is called; a gate is called once for complete pods like these."""
