@@ -161,6 +161,20 @@ def test_it_may_read_the_authorities_of_users_by_the_role_of_kubernetes() -> Non
     assert [each["name"] for each in binding["subjects"]] == [ASK_NAME]
 
 
+def test_it_may_list_the_leases_of_the_gate_in_the_namespace_that_it_reads() -> None:
+    for objects in (compose_objects("ha", "ask"), render_chart(WITH_ASK, namespace="elsewhere")):
+        role, binding = (objects[kind, "tallygate-ask-leases"] for kind in ("Role", "RoleBinding"))
+        (rule,) = role["rules"]
+        assert (rule["apiGroups"], rule["resources"], rule["verbs"]) == (["coordination.k8s.io"], ["leases"], ["list"])
+        assert [each["name"] for each in binding["subjects"]] == [ASK_NAME]
+        (container,) = get_ask_pod(objects)["containers"]
+        (variable,) = container["env"]
+        assert variable["name"] == "TALLYGATE_NAMESPACE"
+        assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+        gate = objects["Deployment", "tallygate"]["metadata"]["namespace"]
+        assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {gate}
+
+
 def test_its_rights_are_those_of_its_watches() -> None:
     config = ClientConfig("https://127.0.0.1", object(), str)  # type: ignore[arg-type]  # never called
     watches = ClusterInformers(config, others=FORECAST_RESOURCES).list_statuses()
@@ -184,6 +198,8 @@ def test_every_user_may_read_the_address_and_the_gate_alone_may_write_it() -> No
     for (kind, name), each in objects.items():
         if kind == "RoleBinding" and name.startswith(ASK_NAME) and each["metadata"]["namespace"] == NAMESPACE:
             (rule,) = objects["Role", each["roleRef"]["name"]]["rules"]
+            if rule["resources"] == ["leases"]:
+                continue
             assert (rule["resources"], rule["resourceNames"]) == (["configmaps"], [ASK_NAME])
             (subject,) = each["subjects"]
             found[subject["name"]] = (subject["kind"], rule["verbs"])

@@ -12,6 +12,7 @@ from werkzeug.test import TestResponse, encode_multipart
 from tallygate.kube.informer import InformerStatus
 from tallygate.policy.parse import parse
 from tallygate.policy.store import PolicyStatus
+from tallygate.server.asking.gate_replicas import GateReplica
 from tallygate.server.interfaces import ReadinessStatus
 from tallygate.server.web.pages.gate_facts import GateSources
 from tallygate.server.web.pages.page_views import PageParts, add_pages
@@ -46,6 +47,10 @@ class Browser:
         sources = GateSources(
             get_policies=lambda: POLICY_SET.policies,
             get_status=lambda: PolicyStatus("d", 1, NOW, POLICY_SET.findings),
+            read_replicas=lambda: (
+                GateReplica("gate-1", is_leader=True, renewed=NOW),
+                GateReplica("gate-2", is_leader=False, renewed=None),
+            ),
             list_watches=list_watches,
             checks=[lambda: ReadinessStatus("watches", ready=True, detail={"pods": {"objects": 3, "stale": None}})],
             now=lambda: NOW,

@@ -188,7 +188,10 @@ def test_the_gate_shows_policies_with_their_place_and_stale_watches(admin: Brows
         ("shared-gpus", "policies/caps.yaml", 2),
     ]
     assert "nothing arrives for 60 s" in text
-    assert "kubectl get leases" in text
+    assert re.search(r"gate-1\s+yes\s+2", text)
+    assert re.search(r"gate-2\s+no\s", text)
+    assert [(each["identity"], each["leader"]) for each in content["replicas"]] == [("gate-1", True), ("gate-2", False)]
+    assert "kubectl get leases" not in text
     assert "watches" in text
 
 

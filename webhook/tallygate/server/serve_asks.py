@@ -17,6 +17,7 @@ from tallygate.kube.client import ClientConfig
 from tallygate.policy.model import PolicySet
 from tallygate.server.asking.access import AccessReviewer
 from tallygate.server.asking.answerer import Answerer
+from tallygate.server.asking.gate_replicas import ReplicaReader
 from tallygate.server.asking.identity import TokenAuthenticator
 from tallygate.server.asking.rate import create_user_limit
 from tallygate.server.asking.reported_refusals import RefusalReader
@@ -61,6 +62,7 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
     get_policies = policy_reloader.store.get_policies
     parts = _create_parts(client_config, asked_cluster, get_policies)
     sessions = _create_sessions(settings)
+    replica_reader = ReplicaReader(client_config, settings.namespace, time.monotonic)
 
     def create_app(
         request_log: RequestLog, checks: Sequence[ReadinessCheck], limits: RequestLimits, _: object
@@ -71,6 +73,7 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
         sources = GateSources(
             get_policies=get_policies,
             get_status=policy_reloader.store.get_status,
+            read_replicas=replica_reader.read,
             list_watches=asked_cluster.list_watches,
             checks=checks,
             now=lambda: datetime.now(UTC),

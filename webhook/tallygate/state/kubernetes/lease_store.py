@@ -18,7 +18,9 @@ CAPS_ANNOTATION = "tallygate.dev/caps"
 """The annotation in which a replica lists its active caps."""
 
 _LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
-_SELECTOR = ",".join(f"{name}={value}" for name, value in _LABELS.items())
+LEASE_SELECTOR = ",".join(f"{name}={value}" for name, value in _LABELS.items())
+"""The selector of the Leases of the gate's replicas, by their labels."""
+
 _TIMEOUT_SECONDS = 5.0
 _MAX_MESSAGE_BYTES = 500  # characters of a server's answer
 
@@ -27,13 +29,18 @@ _LIST_DECODER = msgspec.json.Decoder(coordination.LeaseList)
 _ENCODER = msgspec.json.Encoder()
 
 
+def create_leases_path(namespace: str) -> str:
+    """Return the path of the Leases of a namespace."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
 class KubernetesLeaseStore:
     """A `LeaseStore` in one namespace of a cluster; `now` returns the wall clock time, for people to read."""
 
     def __init__(self, client_config: ClientConfig, namespace: str, now: Callable[[], datetime]) -> None:
         self._client = ApiClient(client_config, OBJECT_LIMITS)
         self._now = now
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._path = create_leases_path(namespace)
 
     def list_leases(self) -> Sequence[Lease]:
         """Return the leases with the gate's labels, by a quorum read.
@@ -41,7 +48,7 @@ class KubernetesLeaseStore:
         Raises:
             RetryLaterError, StoreUnavailableError: if they cannot be read.
         """
-        return self._list({"labelSelector": _SELECTOR})
+        return self._list({"labelSelector": LEASE_SELECTOR})
 
     def read(self, name: str) -> Lease | None:
         """Return one lease by a quorum read, or None if it does not exist: a list, for which the gate has the right.

@@ -17,13 +17,17 @@ from tallygate.policy.lint_findings import LintFinding
 from tallygate.policy.lint_overrides import lint_ended_overrides
 from tallygate.policy.model import PolicySet, SourceLocation
 from tallygate.policy.store import PolicyStatus
+from tallygate.server.asking.gate_replicas import GateReplica
 from tallygate.server.interfaces import ReadinessCheck
 
+_REPLICAS_NOT_KNOWN: Final = (
+    "which replicas the gate has, and which of them leads, since this server may not list its Leases: "
+    "`kubectl get leases -n tallygate-system`"
+)
 NOT_KNOWN: Final = (
-    "which replicas the gate has, and which of them leads: `kubectl get leases -n tallygate-system`",
     "whether the API server asks the gate, and the rights and the certificate of the gate: `tallygate doctor`",
 )
-"""What this server does not know, and where it is."""
+"""What this server never knows, and where it is."""
 
 
 class PolicyRecord(msgspec.Struct, frozen=True):
@@ -64,8 +68,16 @@ class CheckRecord(msgspec.Struct, frozen=True):
     detail: Mapping[str, Any]
 
 
+class ReplicaRecord(msgspec.Struct, frozen=True):
+    """A replica of the gate, and the time at which it renewed its Lease."""
+
+    identity: str
+    leader: bool
+    renewed: str | None
+
+
 class AskGate(msgspec.Struct, frozen=True, rename="camel"):
-    """What this server knows; `notKnown` are sentences on what it does not know."""
+    """What this server knows; `notKnown` are sentences on what it does not know, and `replicas` then null."""
 
     api_version: Literal["tallygate.dev/v1"]
     kind: Literal["AskGate"]
@@ -74,6 +86,7 @@ class AskGate(msgspec.Struct, frozen=True, rename="camel"):
     loaded_at: str
     policies: Sequence[PolicyRecord]
     findings: Sequence[LintRecord]
+    replicas: Sequence[ReplicaRecord] | None
     watches: Sequence[WatchRecord]
     checks: Sequence[CheckRecord]
     not_known: Sequence[str]
@@ -86,6 +99,7 @@ class GateSources:
     Args:
         get_policies: returns the active policies.
         get_status: returns the status of the policy files.
+        read_replicas: returns the replicas of the gate, None if they are not known.
         list_watches: returns the status of each watch.
         checks: the readiness checks of this server.
         now: returns the time.
@@ -93,6 +107,7 @@ class GateSources:
 
     get_policies: Callable[[], PolicySet]
     get_status: Callable[[], PolicyStatus]
+    read_replicas: Callable[[], Sequence[GateReplica] | None]
     list_watches: Callable[[], Iterable[InformerStatus]]
     checks: Sequence[ReadinessCheck]
     now: Callable[[], datetime]
@@ -102,7 +117,7 @@ def describe_gate(sources: GateSources) -> AskGate:
     """Return what is known now."""
     policies, status, now = sources.get_policies(), sources.get_status(), sources.now()
     findings = sorted({*status.warnings, *lint_ended_overrides(policies, now)})
-    statuses = [check() for check in sources.checks]
+    statuses, replicas = [check() for check in sources.checks], sources.read_replicas()
     return AskGate(
         API_VERSION,
         "AskGate",
@@ -114,10 +129,16 @@ def describe_gate(sources: GateSources) -> AskGate:
             *(_convert_finding(finding, is_rejected=True) for finding in status.rejected_findings),
             *(_convert_finding(finding, is_rejected=False) for finding in findings),
         ],
+        None if replicas is None else list(map(_convert_replica, replicas)),
         [WatchRecord(each.name, each.objects, each.age, each.stale) for each in sources.list_watches()],
         [CheckRecord(each.name, each.ready, each.detail) for each in statuses],
-        NOT_KNOWN,
+        NOT_KNOWN if replicas is not None else (_REPLICAS_NOT_KNOWN, *NOT_KNOWN),
     )
+
+
+def _convert_replica(replica: GateReplica) -> ReplicaRecord:
+    renewed = None if replica.renewed is None else format_time(replica.renewed)
+    return ReplicaRecord(replica.identity, replica.is_leader, renewed)
 
 
 def _list_policies(policies: PolicySet) -> Iterator[PolicyRecord]:
