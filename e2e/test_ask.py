@@ -20,7 +20,7 @@ from e2e.api import Answer, Object, api
 from e2e.claims import GPU, GPUS, claim, exactly, publish_devices
 from e2e.counted_quotas import wait_for_count
 from e2e.extra_gates import run_ledger_gate
-from e2e.gates.asks import AskServer, ask, create_ask_token, create_asks_account, create_name
+from e2e.gates.asks import AskServer, ask, create_ask_token, create_name, provide_asks_account
 from e2e.namespaces import new_namespace
 from e2e.pods import make_deployment, pod
 from e2e.ports import Cluster, Site
@@ -90,7 +90,7 @@ def setting(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         own = stack.enter_context(new_namespace(site.cluster, "gate-"))
         stack.enter_context(publish_devices(site.cluster, site.node, 8))
         gate = stack.enter_context(run_ledger_gate(site, folder / "gate", {"asks.yaml": _POLICIES}, own))
-        kubeconfig = create_asks_account(site.cluster, folder)
+        kubeconfig = stack.enter_context(provide_asks_account(site.cluster, folder))
         asks = stack.enter_context(AskServer(folder / "asks", kubeconfig, gate.policies))
         tenants = tuple(stack.enter_context(tenant(site.cluster, folder, asks="yes")) for _ in range(_TENANTS))
         clients = []

@@ -18,7 +18,7 @@ import yaml
 
 from e2e.api import Object, api
 from e2e.command_output import run_tallygate
-from e2e.gates.asks import AskServer, create_asks_account
+from e2e.gates.asks import AskServer, provide_asks_account
 from e2e.local.cluster import LocalCluster
 from e2e.namespaces import new_namespace
 from e2e.pods import DONGLE, pod
@@ -81,7 +81,7 @@ def setting(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     policies.mkdir()
     put({**SHIPPED_FILES, "dongles.yaml": _POLICIES}, policies)
     with ExitStack() as stack:
-        kubeconfig = create_asks_account(site.cluster, folder)
+        kubeconfig = stack.enter_context(provide_asks_account(site.cluster, folder))
         asks = stack.enter_context(AskServer(folder / "asks", kubeconfig, policies, names=[_HOST]))
         someone = stack.enter_context(tenant(site.cluster, folder, commands="yes"))
         own = as_service_account(site.cluster, someone.namespace, "tenant", folder / "own.kubeconfig")

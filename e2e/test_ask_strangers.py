@@ -22,7 +22,7 @@ import yaml
 
 from e2e.api import Object, api
 from e2e.claims import GPU, claim, exactly, publish_devices, requesting_pod
-from e2e.gates.asks import AskServer, create_ask_token, create_asks_account
+from e2e.gates.asks import AskServer, create_ask_token, provide_asks_account
 from e2e.installation.rights import read_requests
 from e2e.local.cluster import LocalCluster
 from e2e.local.launches import audit_log
@@ -114,7 +114,7 @@ def setting(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         stack.enter_context(publish_devices(site.cluster, site.node, 2))
         someone = stack.enter_context(tenant(site.cluster, folder, strangers="yes"))
         _use_node(site, other)
-        kubeconfig = create_asks_account(site.cluster, folder)
+        kubeconfig = stack.enter_context(provide_asks_account(site.cluster, folder))
         asks = stack.enter_context(AskServer(folder / "asks", kubeconfig, policies))
         secrets = (other, "hoarder-of-dongles", "hoarded-devices", "owner-of-devices", site.node)
         yield Setting(site, asks, someone, other, secrets)

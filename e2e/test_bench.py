@@ -40,6 +40,7 @@ from e2e.bench.variants import (
     NONE,
     OPEN,
     QUOTA,
+    READING,
     REFUSING,
     RESERVING,
     RULES,
@@ -98,7 +99,7 @@ def test_only_tallygate_refuses_one_and_a_half_opaque_bananas(environment: Bench
     refused = {variant for variant, each in answers.items() if each.status == 422 and b"TG101" in each.body}
     stored = {variant for variant, each in answers.items() if each.status == 201}
     assert refused == {RULES, CAP, KEPT, OPEN, UNCOUNTED}
-    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, QUOTA, BACKSTOP, NEVER}
+    assert stored == {NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, QUOTA, BACKSTOP, READING, NEVER}
 
 
 def test_every_gate_has_an_in_flight_bound_under_which_caps_are_never_exceeded(environment: BenchCluster) -> None:
@@ -126,6 +127,7 @@ def test_a_gate_is_not_called_about_a_pod_that_no_policy_concerns(environment: B
         assert {variant: sample.calls.number for variant, sample in each.items()} == {
             NONE: 0,
             UNCOUNTED: 0,
+            READING: 0,
             NEVER: 0,
         }, load
     assert _create(environment, UNCOUNTED).status == 201

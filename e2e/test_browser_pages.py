@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Route
 from e2e.api import Object, api
 from e2e.browser import Scheme, Visit, open_visit, run_chromium
 from e2e.claims import publish_devices
-from e2e.gates.asks import AskServer, create_ask_token, create_asks_account
+from e2e.gates.asks import AskServer, create_ask_token, provide_asks_account
 from e2e.namespaces import create_named_namespaces
 from e2e.pods import DONGLE, make_deployment, pod
 from e2e.policy_files import SHIPPED_FILES, put
@@ -87,7 +87,7 @@ def setting(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         stack.enter_context(publish_devices(cluster, site.node, 4))
         Tenant(cluster, OWN, folder)
         stack.enter_context(_create_admin(cluster))
-        kubeconfig = create_asks_account(cluster, folder)
+        kubeconfig = stack.enter_context(provide_asks_account(cluster, folder))
         asks = AskServer(folder / "asks", kubeconfig, Path("policies"), arguments=["--page=on"])
         policies = folder / "asks" / "policies"  # the page about the gate shows the path as the server has it
         policies.mkdir()

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.command_output import run_kubectl, run_tallygate
 from e2e.extra_gates import require_gate_process, run_ledger_gate, run_watching_gate
-from e2e.gates.asks import AskServer, create_asks_account
+from e2e.gates.asks import AskServer, provide_asks_account
 from e2e.gates.process import GateProcess
 from e2e.namespaces import gates_namespace, until_it_takes_pods
 from e2e.node_resources import DONGLES, advertise
@@ -70,8 +70,10 @@ def _hide_moving(printed: str) -> str:
 def _run_asks(site: Site, folder: Path, gate: GateProcess) -> Iterator[Path]:
     """Run a server of asks that every user finds, and yield the kubeconfig of a tenant once it answers him."""
     someone = Tenant(site.cluster, _NAMESPACE, folder)
-    account = create_asks_account(site.cluster, folder)
-    with AskServer(folder / "asks", account, gate.policies) as asks:
+    with (
+        provide_asks_account(site.cluster, folder) as account,
+        AskServer(folder / "asks", account, gate.policies) as asks,
+    ):
         asks.publish(site.cluster)
         ask = ("usage", "--kubeconfig", str(someone.kubeconfig), "-n", _NAMESPACE)
         until("he is answered", lambda: run_tallygate(site.cluster, *ask).returncode == 0, _WITHIN, asks.log)

@@ -1,7 +1,8 @@
 """A server of asks as a process on this machine, with the rights of its ServiceAccount and nothing more."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
@@ -45,6 +46,20 @@ def create_asks_account(cluster: Cluster, folder: Path, seconds: int = 3600) -> 
     with Api(kubeconfig) as account:
         until("the API server knows its rights", lambda: account.ask("GET", "/api/v1/nodes").is_done, WITHIN)
     return kubeconfig
+
+
+@contextmanager
+def provide_asks_account(cluster: Cluster, folder: Path) -> Iterator[Path]:
+    """Yield a kubeconfig of the ServiceAccount of the server of asks; delete it with its rights and the address then.
+
+    Raises:
+        ClusterError: if the API server rejects something, or does not know its rights in time.
+    """
+    try:
+        yield create_asks_account(cluster, folder)
+    finally:
+        files = [f"--filename={COMPONENT / name}" for name in ("serviceaccount.yaml", "rbac.yaml", "address.yaml")]
+        run_kubectl(cluster, "delete", "--ignore-not-found", *files)
 
 
 def create_ask_token(cluster: Cluster, namespace: str, account: str, *audiences: str) -> str:
