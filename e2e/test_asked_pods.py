@@ -158,6 +158,29 @@ def test_a_cap_by_label_is_asked_about_where_the_label_is(site: Site, namespace:
         until("it is asked", lambda: _create(site, other, "x", {"cpu": "1m"}, dry_run=True)[0] == 500, _WITHIN)
 
 
+_WITHOUT_CONTAINERS: dict[str, tuple[str, Object]] = {
+    "Pod": ("v1", {"spec": {}}),
+    "Deployment": ("apps/v1", {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"spec": {}}}}),
+    "CronJob": ("batch/v1", {"spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": {"spec": {}}}}}}),
+    "PodTemplate": ("v1", {"template": {"spec": {}}}),
+}
+
+
+def test_an_object_without_containers_is_rejected_by_the_api_server_in_its_own_words(
+    site: Site, namespace: str, quiet_gate: GateProcess
+) -> None:
+    """Expect no condition that fails: it would reject the object with a text of the expression."""
+    quiet_gate.check()
+    ours = api(site.cluster.kubeconfig)
+    for kind, (version, body) in _WITHOUT_CONTAINERS.items():
+        manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "empty"}, **body}
+        answer = ours.ask("POST", ours.collection(manifest, namespace), manifest)
+        assert (answer.status, "containers: Required value" in answer.body) == (422, True), answer.body
+        assert "expression" not in answer.body
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "empty"}, "spec": {}}
+    assert "expression" not in ours.ask("POST", ours.collection(limits, namespace), limits).body
+
+
 def _count_calls(site: Site, name: str = "validate.tallygate.dev") -> int:
     """Return the calls of a webhook for new objects, failed ones too, as the API server counts them."""
     lines = api(site.cluster.kubeconfig).ask("GET", "/metrics").body.splitlines()

@@ -19,7 +19,7 @@ from tallygate.admission.webhook_configuration import (
 )
 from tallygate.policy.model import PolicySet
 from tests.admission.case import parse_policies
-from tests.admission.conditions import list_policy_conditions
+from tests.admission.conditions import evaluate_condition, list_policy_conditions
 from tests.admission.plain_configurations import create_plain_configurations
 
 SERVICE = ServiceTarget("gates", "gate", 8443)
@@ -323,6 +323,26 @@ def test_a_condition_of_the_policies_is_evaluated_after_that_of_the_webhook() ->
         assert list_own_conditions(webhook) == [own]
         (widened, *_) = widen_webhooks([webhook], [alone])
         assert widened.match_conditions == (own,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("Pod", {"spec": {"containers": None}}),
+        ("Deployment", {"spec": {"template": {"spec": {"containers": None}}}}),
+        ("CronJob", {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"containers": None}}}}}}),
+        ("LimitRange", {"spec": {"limits": None}}),
+    ],
+)
+def test_an_object_with_null_for_a_list_is_asked_about_and_fails_no_condition(
+    kind: str, content: dict[str, Any]
+) -> None:
+    """Evaluate it as an API server gives it to conditions: it has null where a list is missing that it always has."""
+    for configuration in create_plain_configurations(SERVICE, conditions=MatchConditions(parse_policies(DEVICES))):
+        (condition,) = configuration["webhooks"][0]["matchConditions"]
+        request = {"kind": {"kind": kind}, "namespace": "team-a", "operation": "CREATE"}
+        object_ = {"metadata": {"name": "x"}, **content}
+        assert evaluate_condition(condition["expression"], {**request, "object": object_})[0]
 
 
 def test_a_policy_that_implies_requests_registers_every_new_pod_in_the_mutating_phase() -> None:

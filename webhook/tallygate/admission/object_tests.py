@@ -41,8 +41,11 @@ _OF_LIMITS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _LISTS = ", ".join(
     f"c.?{name}.orValue({{}})" for name in ("resources.?requests", "resources.?limits", "overhead", "hard", *_OF_LIMITS)
 )
+# An API server has null where a list that it always writes is missing, and rejects such an object itself, in its own
+# words. A condition that fails would reject it before that, with the whole expression: so the object passes.
+_LACKS_LIST = " || ".join(f"t.?spec.?{name}.orValue([]) == null" for name in ("containers", "limits"))
 _NAMES_PASS = (
-    f"({' + '.join(f'{items}.size()' for items in _LISTS_OF_ITEMS)} > {_MAX_ITEMS}"
+    f"({_LACKS_LIST} || {' + '.join(f'{items}.size()' for items in _LISTS_OF_ITEMS)} > {_MAX_ITEMS}"
     f" || [{_ITEMS}].exists(l, l.exists(c, [{_LISTS}].exists(r, r.size() > {_MAX_NAMES}"
     f" || r.exists(n, n.size() > {_MAX_NAME_LENGTH} || %s)))))"
 )
@@ -70,7 +73,7 @@ _PLAIN_ANNOTATIONS = (
     f" && {{o}}.metadata.annotations.all(key, !({_IS_GPU_ANNOTATION}))))"
 )
 # Only the spec of a pod has containers; a PodTemplate has no spec.
-_IS_POD = "has({o}.spec) && has({o}.spec.containers)"
+_IS_POD = "has({o}.spec) && has({o}.spec.containers) && {o}.spec.containers != null"
 _HAS_NOTHING_ELSE = " && ".join(f"!has({{o}}.spec.{name})" for name in ("resources", "overhead", "resourceClaims"))
 
 

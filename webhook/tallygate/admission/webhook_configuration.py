@@ -141,6 +141,7 @@ _IS_COMPLETE = (
 )
 _MAY_BE_MUTATED = (
     "!has(object.spec) || !has(object.spec.containers)"  # it is no pod
+    " || object.spec.containers == null"  # the API server rejects it, in its own words
     " || has(object.spec.resources) || has(object.spec.overhead)"
     f" || !({_IS_COMPLETE.replace('%s', 'containers')}"
     f" && (!has(object.spec.initContainers) || ({_IS_COMPLETE.replace('%s', 'initContainers')})))"
