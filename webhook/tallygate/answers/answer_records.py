@@ -197,7 +197,7 @@ class DeviceShortfallRecord(msgspec.Struct, frozen=True):
 
 
 class DiagnosisRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """What a node lacks for the pod: the scheduler's reasons, and whether it `ever` fits after other pods left."""
+    """A node, and why the pod does not fit: the scheduler's reasons, and whether it `ever` does once others left."""
 
     node: str | None
     fits: bool

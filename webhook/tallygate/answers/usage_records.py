@@ -98,7 +98,7 @@ class UsageHolderRecord(msgspec.Struct, frozen=True):
 
 
 class NamespaceAmountsRecord(msgspec.Struct, frozen=True):
-    """What another namespace uses under a shared cap."""
+    """The amounts that another namespace uses under a shared cap."""
 
     namespace: str
     amounts: Mapping[str, int]

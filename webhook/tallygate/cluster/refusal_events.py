@@ -48,7 +48,7 @@ class Refusal(NamedTuple):
 
 
 class ReportedRefusals(NamedTuple):
-    """What controllers and the gate report about pods of a namespace that are not stored; None if it is not known.
+    """The reports of controllers and the gate about pods of a namespace that are not stored; None if not known.
 
     `rejected` are the pods that controllers lack since they could not create them, `refusals` the Events of the gate in
     the last hour. `unknown` says what could not be read.

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -11,7 +10,7 @@ from tallygate.answers.answer_records import AskAnswer
 from tallygate.answers.columns import escape_control
 from tallygate.cli import framework
 from tallygate.cli.ask.asked_objects import is_sent
-from tallygate.cli.ask.gate_address import CA_VARIABLE, URL_VARIABLE, create_gate_options
+from tallygate.cli.ask.gate_address import GateOptions, gate_options
 from tallygate.cli.ask.gate_answers import ask_gate
 from tallygate.cli.ask.gate_client import open_gate
 from tallygate.cli.connection import Connection
@@ -23,7 +22,6 @@ from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.manifests.findings import RunSummary, is_failure
 from tallygate.manifests.manifest_files import LoadedManifests, load_manifests
 from tallygate.manifests.manifest_objects import Manifest
-from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 
 
 @click.command(
@@ -39,20 +37,7 @@ from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 @files_options("[FILE|FOLDER|-]...", "Manifests, a folder of them at any depth, or - for stdin.")
 @framework.namespace_option("For objects without a namespace. Default: that of the kubeconfig's context, else default.")
 @framework.connection_options
-@click.option(
-    "--url",
-    metavar="URL",
-    help=f"The address of the gate's server of asks, https://HOST:PORT. Default: ${URL_VARIABLE}, else that of the "
-    f"ConfigMap {ASK_NAME} in the gate's namespace.",
-)
-@click.option(
-    "--ca",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help=f"With --url: the certificates, in PEM, of the authority that signs the gate's. Default: ${CA_VARIABLE}, else "
-    "those that this system trusts.",
-)
-@click.option("--gate-namespace", metavar="NAME", help="The gate's namespace. Default: tallygate-system.")
+@gate_options
 @exclude_option
 @framework.strict_option
 @framework.data_option
@@ -64,9 +49,7 @@ def ask(  # noqa: PLR0913 -- one argument for each option
     filenames: tuple[str, ...],
     namespace: str | None,
     connection: Connection,
-    url: str | None,
-    ca: Path | None,
-    gate_namespace: str | None,
+    address: GateOptions,
     exclude: tuple[str, ...],
     strict: bool,
     output: str,
@@ -96,7 +79,7 @@ def ask(  # noqa: PLR0913 -- one argument for each option
     if not asked:
         raise framework.UsageError(f"{', '.join(files)}: no Kubernetes object to ask about")
     default_namespace = connection.choose_namespace(namespace)
-    gate = open_gate(connection, create_gate_options(url, ca, gate_namespace))
+    gate = open_gate(connection, address)
     content, answer = ask_gate(gate, asked, default_namespace)
     findings = [finding.to_finding() for each in answer.objects for finding in each.findings]
     if output == framework.DATA_FORMATS[0]:

@@ -8,10 +8,12 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+import click
 import msgspec
 
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
@@ -76,6 +78,30 @@ def create_gate_options(url: str | None = None, ca: Path | None = None, namespac
         url, ca_name = os.environ.get(URL_VARIABLE) or None, os.environ.get(CA_VARIABLE)
         ca = Path(ca_name) if ca_name and url else None
     return GateOptions(url, ca, namespace or DEFAULT_NAMESPACE)
+
+
+def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where the server of asks is to a command, which gets them as `address`."""
+
+    @click.option(
+        "--url",
+        metavar="URL",
+        help=f"The address of the gate's server of asks, https://HOST:PORT. Default: ${URL_VARIABLE}, else that of the "
+        f"ConfigMap {ASK_NAME} in the gate's namespace.",
+    )
+    @click.option(
+        "--ca",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help=f"With --url: the certificates, in PEM, of the authority that signs the gate's. Default: ${CA_VARIABLE}, "
+        "else those that this system trusts.",
+    )
+    @click.option("--gate-namespace", metavar="NAME", help=f"The gate's namespace. Default: {DEFAULT_NAMESPACE}.")
+    @wraps(command)
+    def choose(*args: Any, url: str | None, ca: Path | None, gate_namespace: str | None, **options: Any) -> Any:
+        return command(*args, address=create_gate_options(url, ca, gate_namespace), **options)
+
+    return choose
 
 
 class _ConfigMapData(msgspec.Struct, frozen=True):

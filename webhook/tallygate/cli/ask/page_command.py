@@ -2,16 +2,14 @@
 
 import webbrowser
 from http import HTTPStatus
-from pathlib import Path
 
 import click
 
 from tallygate.cli import framework
-from tallygate.cli.ask.gate_address import CA_VARIABLE, URL_VARIABLE, create_gate_options
+from tallygate.cli.ask.gate_address import GateOptions, gate_options
 from tallygate.cli.ask.gate_client import GateClient, GateError, open_gate
-from tallygate.cli.ask.page_proxy import PAGE_PATH, PageServer
+from tallygate.cli.ask.page_proxy import PAGES_PATH, PageServer
 from tallygate.cli.connection import Connection
-from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 
 _MAX_PORT = 65535
 
@@ -24,25 +22,10 @@ _MAX_PORT = 65535
     ),
 )
 @framework.connection_options
-@click.option(
-    "--url",
-    metavar="URL",
-    help=f"The address of the gate's server of asks, https://HOST:PORT. Default: ${URL_VARIABLE}, else that of the "
-    f"ConfigMap {ASK_NAME} in the gate's namespace.",
-)
-@click.option(
-    "--ca",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help=f"With --url: the certificates, in PEM, of the authority that signs the gate's. Default: ${CA_VARIABLE}, else "
-    "those that this system trusts.",
-)
-@click.option("--gate-namespace", metavar="NAME", help="The gate's namespace. Default: tallygate-system.")
+@gate_options
 @click.option("--port", type=click.IntRange(0, _MAX_PORT), default=0, help="The port on loopback. Default: a free one.")
 @click.option("--open", "opens", is_flag=True, help="Open the address in the browser of this machine.")
-def page(  # noqa: PLR0913 -- one argument for each option
-    connection: Connection, url: str | None, ca: Path | None, gate_namespace: str | None, port: int, *, opens: bool
-) -> None:
+def page(connection: Connection, address: GateOptions, port: int, *, opens: bool) -> None:
     """Show the pages of the gate in a browser on this machine, as the user of the kubeconfig, until Ctrl-C.
 
     The command serves them on loopback, and asks the gate for each, with the credentials of the kubeconfig, as
@@ -53,18 +36,18 @@ def page(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 stopped by Ctrl-C, 2 a usage error, or the gate cannot be asked or has no pages.
     """
-    gate = open_gate(connection, create_gate_options(url, ca, gate_namespace))
+    gate = open_gate(connection, address)
     _check_pages(gate)
     try:
         server = PageServer(port, gate.forward)
     except OSError as error:
         raise framework.UsageError(f"--port {port}: {error.strerror or error}") from None
     with server:
-        address = server.proxy.start_url
-        click.echo(address)
+        start_url = server.proxy.start_url
+        click.echo(start_url)
         click.echo("open this address in a browser; it counts once. Ctrl-C ends it", err=True)
         if opens:
-            webbrowser.open(address)
+            webbrowser.open(start_url)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -77,7 +60,7 @@ def _check_pages(gate: GateClient) -> None:
     Raises:
         GateError: if it does not.
     """
-    status = gate.forward("GET", PAGE_PATH + "ask", {}).status
+    status = gate.forward("GET", f"{PAGES_PATH}ask", {}).status
     if status == HTTPStatus.NOT_FOUND:
         raise GateError(f"{gate.url} has no pages: its server of asks runs without --page on", status)
     if status == HTTPStatus.UNAUTHORIZED:

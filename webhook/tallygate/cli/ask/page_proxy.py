@@ -16,9 +16,13 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tallygate.cli.ask.gate_client import GateError, GateResponse
+from tallygate.server.web.pages.page_address import PAGE_PATH
 
 COOKIE: Final = "tallygate-page"
-PAGE_PATH: Final = "/page/"
+
+PAGES_PATH: Final = f"{PAGE_PATH}/"
+"""The path below which the pages are."""
+
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 
 _START_PATH: Final = "/start"
@@ -38,8 +42,8 @@ _FORBIDDEN: Final = "open the address that `tallygate page` has printed: it coun
 
 _START_PAGE: Final = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>tallygate</title>
-<meta http-equiv="refresh" content="0; url={PAGE_PATH}"></head>
-<body><p><a href="{PAGE_PATH}">Open the pages</a></p></body></html>
+<meta http-equiv="refresh" content="0; url={PAGES_PATH}"></head>
+<body><p><a href="{PAGES_PATH}">Open the pages</a></p></body></html>
 """.encode()
 """A page and no redirect: a redirect that began on another site has no cookie (SameSite)."""
 
@@ -92,8 +96,8 @@ class PageProxy:
         if not is_own:
             return _refuse(HTTPStatus.FORBIDDEN, _FORBIDDEN)
         if path.path == "/":
-            return GateResponse(HTTPStatus.SEE_OTHER, (("Location", PAGE_PATH),), b"")
-        if not path.path.startswith(PAGE_PATH):
+            return GateResponse(HTTPStatus.SEE_OTHER, (("Location", PAGES_PATH),), b"")
+        if not path.path.startswith(PAGES_PATH):
             return _refuse(HTTPStatus.NOT_FOUND, "there is no such page")
         return self._ask(request)
 
