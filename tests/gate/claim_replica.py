@@ -7,6 +7,7 @@ from typing import Any
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.cap_sources import CapSources
 from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.decisions import Decision
 from tallygate.gate.gate import Gate
@@ -56,7 +57,7 @@ class ClaimReplica(ReplicaFixture):
             view=ClusterView(
                 namespaces=self.namespaces,
                 usage_lister=self.usage_lister,
-                resources_by_class=lambda: self.resources_by_class,
+                cap_sources=lambda: CapSources(self.resources_by_class),
                 claim_templates=self.templates,
                 least_amounts=LeastAmounts(self._list_slices, self.selectors.get),
                 workload_reader=self.stored,

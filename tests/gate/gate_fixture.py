@@ -12,6 +12,7 @@ from msgspec import structs
 
 from tallygate.accounting.claim_charge import NO_CLASSES
 from tallygate.accounting.pod_defaults import NO_POD_DEFAULTS, PodDefaults
+from tallygate.admission.cap_sources import CapSources
 from tallygate.admission.request import Phase
 from tallygate.gate.decisions import Decision
 from tallygate.gate.gate import Gate
@@ -85,7 +86,7 @@ class GateFixture:
                 else None,
                 workload_reader=workloads,
                 claim_templates=claim_templates,
-                resources_by_class=lambda: resources_by_class,
+                cap_sources=lambda: CapSources(resources_by_class),
                 find_pod_defaults=lambda _: pod_defaults,
                 count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots) if snapshots else None,
                 is_advertised=partial(may_be_advertised, snapshots=snapshots) if snapshots else lambda _: True,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tallygate.admission.cap_sources import CapSources
 from tallygate.admission.request import ReviewError
 from tallygate.gate.gate import Gate
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
@@ -218,7 +219,7 @@ class _StaleReplica:
             view=ClusterView(
                 namespaces=FixedNamespaces({"team-a": {}}),
                 usage_lister=replica.usage_lister,
-                limit_annotations=lambda: annotations,
+                cap_sources=lambda: CapSources(annotations=annotations),
             ),
             ledgers=replica.ledgers,
             monotonic=lambda: replica.now,

@@ -4,9 +4,7 @@ import itertools
 import json
 from typing import Any
 
-from tallygate.accounting.claim_charge import NO_CLASSES
 from tallygate.admission.request import CREATE, AdmissionRequest, Phase
-from tallygate.policy.limit_annotations import NO_LIMIT_ANNOTATIONS
 from tallygate.review.active_policies import ActivePolicySet
 from tallygate.review.cap_charge import CapChargeResult, ChargeResult
 from tallygate.review.outcome import Outcome, describe_unlabelled
@@ -37,7 +35,7 @@ spec:
 
 def review_object(policies: str, object_: dict[str, Any], **terms: Any) -> Outcome:
     """Return the outcome of the creation of an object in namespace team-a, whose labels are unknown."""
-    policy_set = ActivePolicySet(parse_policies(policies), None, NO_CLASSES, NO_LIMIT_ANNOTATIONS)
+    policy_set = ActivePolicySet(parse_policies(policies), None)
     view = ClusterView(namespaces=UnknownNamespaces())
     group, _, _ = object_.get("apiVersion", "v1").rpartition("/")
     request = AdmissionRequest(

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.cap_sources import CapSources
 from tallygate.answers.usage_report import LedgerChoice
 from tallygate.cli.usage.verify import Drift, find_drift
 from tallygate.state.kubernetes.cap_ledger import encode_ledger
@@ -173,7 +174,7 @@ CLASS = {
     "metadata": {"name": "gpu.example.com", "uid": "class", "resourceVersion": "4"},
     "spec": {"extendedResourceName": GPU},
 }
-DEVICE_INDEX = CapIndex(INDEX_POLICIES, None, {"gpu.example.com": GPU})
+DEVICE_INDEX = CapIndex(INDEX_POLICIES, None, CapSources({"gpu.example.com": GPU}))
 (DEVICE_CAP,) = DEVICE_INDEX.list_caps()
 CLAIMS_REVISION = 100
 

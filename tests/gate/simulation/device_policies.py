@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tallygate.accounting.claim_charge import NO_CLASSES
 from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.cap_sources import CapSources
 from tallygate.policy.model import PolicySet
 from tests.accounting.claims import CLASS
 from tests.admission.case import parse_policies
@@ -62,7 +63,10 @@ class PolicyVersion(NamedTuple):
 
     def with_states(self) -> "PolicyVersion":
         """Return the version for each state of the class."""
-        states = {state: CapIndex(self.documents, None, resources) for state, resources in _RESOURCES_BY_STATE.items()}
+        states = {
+            state: CapIndex(self.documents, None, CapSources(resources))
+            for state, resources in _RESOURCES_BY_STATE.items()
+        }
         return self._replace(caps=states[MAPPED], caps_by_state=states)
 
 
@@ -88,7 +92,7 @@ class Policies(NamedTuple):
 def create_version(text: str, resources_by_class: Mapping[str, str] = NO_CLASSES) -> PolicyVersion:
     """Return the version of the policies in a text."""
     documents = parse_policies(text)
-    return PolicyVersion(documents, CapIndex(documents, None, resources_by_class))
+    return PolicyVersion(documents, CapIndex(documents, None, CapSources(resources_by_class)))
 
 
 def _index(cap_of_each: str, shared_cap: str, resources_by_class: Mapping[str, str]) -> Policies:

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from tallygate.admission.cap_index import CapIndex
+from tallygate.admission.cap_sources import CapSources
 from tallygate.admission.request import CREATE, UPDATE, Phase
 from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.gate.decisions import UndecidedError
@@ -48,7 +49,7 @@ class GateReplica(Replica):
                 namespaces=self.namespaces,
                 usage_lister=self._usage_lister,
                 workload_reader=self._store,
-                limit_annotations=self.namespaces.get_limit_annotations,
+                cap_sources=lambda: CapSources(annotations=self.namespaces.get_limit_annotations()),
             ),
             ledgers=self._ledgers,
             monotonic=self.clock,

@@ -223,5 +223,5 @@ def select_caps(policy: PolicyVersion, keys: frozenset[str]) -> CapIndex:
     selected = _selected.get((id(policy.documents), keys))
     if selected is None:
         caps = tuple(cap.definition for cap in policy.caps.list_caps() if cap.key in keys)
-        selected = _selected[id(policy.documents), keys] = CapIndex(replace(policy.documents, caps=caps), None, {})
+        selected = _selected[id(policy.documents), keys] = CapIndex(replace(policy.documents, caps=caps), None)
     return selected

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.cap_sources import CapSources
 from tallygate.kube.resource_codec import Replaced, WatchEvent
 from tallygate.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from tallygate.state.informers.claim_records import ClaimGroup, create_claim_codec
@@ -17,7 +18,7 @@ CLAIMS = create_claim_codec(ChargeGroupInterner(ClaimGroup))
 
 def device_cap(text: str) -> ActiveCap:
     """Return the only cap of the policies, in a cluster whose class has the extended resource of GPUs."""
-    (cap,) = CapIndex(parse_policies(text), None, {CLASS: GPU}).list_caps()
+    (cap,) = CapIndex(parse_policies(text), None, CapSources({CLASS: GPU})).list_caps()
     return cap
 
 

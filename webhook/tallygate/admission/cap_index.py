@@ -27,11 +27,12 @@ from tallygate.accounting.devices.device_meter import DeviceMeter, create_meter
 from tallygate.accounting.gpu_annotations import GpuAnnotation, select_gpu_annotations
 from tallygate.accounting.names import ALLOCATED_MARK, DERIVED_MARK, is_extended
 from tallygate.accounting.result_cache import Fingerprint, FingerprintCache
+from tallygate.admission.cap_sources import NO_CAP_SOURCES, CapSources
 from tallygate.admission.class_view import NO_POD_CLASSES, ClassView, PodClasses, UnseenClass
 from tallygate.admission.limit_schedule import CurrentLimits, LimitSchedule
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
-from tallygate.policy.limit_annotations import NO_LIMIT_ANNOTATIONS, LimitAnnotations, read_overrides
+from tallygate.policy.limit_annotations import read_overrides
 from tallygate.policy.matching import counts_claim, counts_pod, matches_namespace
 from tallygate.policy.model import LimitOverride, NamespaceCap, PodFilter, PolicySet
 
@@ -324,19 +325,14 @@ class MatchingCaps:
 class CapIndex:
     """An index of all caps of a policy set, with their limits at one time.
 
-    Without a time (`now`) these are the limits after the ends of all overrides. `resources_by_class` has the extended
-    resource of each DeviceClass of the cluster, empty if it has none. `annotations` set limits of namespaces.
+    Without a time (`now`) these are the limits after the ends of all overrides.
     """
 
-    def __init__(
-        self,
-        policies: PolicySet,
-        now: datetime | None,
-        resources_by_class: Mapping[str, str] = claim_charge.NO_CLASSES,
-        annotations: LimitAnnotations = NO_LIMIT_ANNOTATIONS,
-    ) -> None:
-        annotated = {cap.name: read_overrides(cap, annotations) if cap.annotation else {} for cap in policies.caps}
-        caps = (_create_active_cap(cap, now, resources_by_class, annotated[cap.name]) for cap in policies.caps)
+    def __init__(self, policies: PolicySet, now: datetime | None, sources: CapSources = NO_CAP_SOURCES) -> None:
+        annotated = {
+            cap.name: read_overrides(cap, sources.annotations) if cap.annotation else {} for cap in policies.caps
+        }
+        caps = (_create_active_cap(cap, now, sources.resources_by_class, annotated[cap.name]) for cap in policies.caps)
         self._caps = tuple(sorted(caps, key=lambda active_cap: active_cap.key))
         overrides = (override for cap in policies.caps for override in (*cap.overrides, *annotated[cap.name].values()))
         self._ends = sorted({override.until for override in overrides if override.until is not None})

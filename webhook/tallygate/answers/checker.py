@@ -14,7 +14,6 @@ from datetime import datetime
 
 import msgspec
 
-from tallygate.accounting.claim_charge import NO_CLASSES
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.accounting.problem import BUILT_IN_CHECK, Problem, Reason
@@ -150,17 +149,14 @@ class ObjectReviewer:
 
     def __init__(self, context: "CheckContext") -> None:
         policies, state = context.policies, context.state
-        classes = state.device_classes.get_resources_by_class()
-        annotations, caps = state.namespaces.get_limit_annotations(), state.index_caps(policies, context.now)
-        self._policy_set = ActivePolicySet(policies, context.now, classes, annotations, caps)
+        caps = state.index_caps(policies, context.now)
+        self._policy_set = ActivePolicySet(policies, context.now, state.get_cap_sources(), caps)
         self.planned = PlannedState(state, context.count)
         self._charges = PlannedCharges(
             self._policy_set, self.planned, context.count_daemon_pods, context.charged_namespaces
         )
         self._view = ClusterView(namespaces=state.namespaces, find_pod_defaults=state.find_pod_defaults)
-        self._rules_alone = ActivePolicySet(
-            replace(policies, caps=()), None, NO_CLASSES, limit_annotations.NO_LIMIT_ANNOTATIONS
-        )
+        self._rules_alone = ActivePolicySet(replace(policies, caps=()), None)
         self._fill_index = RuleIndex(_select_fill_rules(policies))
         self._why_by_policy: Mapping[tuple[str, str], str] = {
             **{("rule", rule.name): rule.reason for rule in policies.rules},

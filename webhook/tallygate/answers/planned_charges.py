@@ -74,7 +74,7 @@ class PlannedCharges:
             namespaces=state.namespaces,
             quotas=self._quotas,
             claim_templates=state.claim_templates,
-            resources_by_class=state.device_classes.get_resources_by_class,
+            cap_sources=state.get_cap_sources,
             least_amounts=LeastAmounts(
                 lambda: state.devices.list_slices() if planned.has_devices else None,
                 state.device_classes.find_selectors,

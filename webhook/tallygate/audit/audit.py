@@ -14,6 +14,7 @@ from tallygate.accounting.amounts import format_amount
 from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodDefaults
 from tallygate.accounting.problem import Problem, Reason
 from tallygate.admission.cap_index import ActiveCap
+from tallygate.admission.cap_sources import NO_CAP_SOURCES, CapSources
 from tallygate.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, ReviewTargets
 from tallygate.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from tallygate.admission.workload_resources import WorkloadResource
@@ -53,11 +54,10 @@ class AuditInput:
     """The stores of a cluster: its pods and namespaces, which are synced, and its nodes if they are known.
 
     `now` is the time by which overrides of limits end. `snapshots` are without the pods on nodes: a stored pod has its
-    node or is pending, which `tallygate predict` explains. `resources_by_class` has the extended resource of each class
-    of devices, empty if it has none. It `has_slices` unless devices may not be listed. `devices` has the published
-    devices, `limit_records` the annotations that gates admitted, None if they are unknown. `find_pod_defaults` returns
-    what built-in admission gives new pods of a namespace. `count_daemon_pods` counts the pods of DaemonSets by the
-    nodes, None if these are not known.
+    node or is pending, which `tallygate predict` explains. `cap_sources` are what caps depend on. It `has_slices`
+    unless devices may not be listed. `devices` has the published devices, `limit_records` the annotations that gates
+    admitted, None if they are unknown. `find_pod_defaults` returns what built-in admission gives new pods of a
+    namespace. `count_daemon_pods` counts the pods of DaemonSets by the nodes, None if these are not known.
     """
 
     pods: PodStore
@@ -65,7 +65,7 @@ class AuditInput:
     usage_lister: UsageLister
     now: datetime
     snapshots: SnapshotProvider | None = None
-    resources_by_class: Mapping[str, str] = field(default_factory=dict)
+    cap_sources: CapSources = NO_CAP_SOURCES
     has_slices: bool = True
     devices: DeviceLister | None = None
     limit_records: LimitRecords | None = None
@@ -101,9 +101,7 @@ class Audit:
         self._input = audit_input
         self._scope = scope
         self._throttle = throttle
-        policy_set = ActivePolicySet(
-            policies, audit_input.now, audit_input.resources_by_class, audit_input.namespaces.get_limit_annotations()
-        )
+        policy_set = ActivePolicySet(policies, audit_input.now, audit_input.cap_sources)
         view = ClusterView(
             namespaces=audit_input.namespaces,
             evaluate_node_rules=None

@@ -25,6 +25,7 @@ from tallygate.accounting.charge import PODS, compute_hard_limits
 from tallygate.accounting.claim_charge import NO_CLASSES, find_named_class
 from tallygate.accounting.derived_amounts import Product, WeightedSum
 from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.cap_sources import CapSources
 from tallygate.backstop.compiled_objects import NAME_PREFIX, CompiledObject, create_metadata
 from tallygate.backstop.gaps import Gap
 from tallygate.policy.globs import is_literal
@@ -84,7 +85,7 @@ def create_resource_quotas(
     Overrides that have ended at `now` give no limit; at no time (None) every override with an end has ended. Without
     the namespaces of the cluster there are quotas for those that a cap includes by name and without labels.
     """
-    index = CapIndex(policies, now, cluster.resources_by_class or NO_CLASSES)
+    index = CapIndex(policies, now, CapSources(cluster.resources_by_class or NO_CLASSES))
     served = frozenset(filter(None, (cluster.resources_by_class or NO_CLASSES).values()))
     compiled = {cap.definition.name: _compile_cap(cap, served) for cap in index.list_caps()}
     quotas = []

@@ -13,6 +13,7 @@ from tallygate.accounting.names import is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, iterate_unhealthy
 from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.cap_sources import NO_CAP_SOURCES, CapSources
 from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import CapLedgerList
 from tallygate.cluster.consumers import (
@@ -32,7 +33,7 @@ from tallygate.kube.resource_codec import ResourceCodec
 from tallygate.objects.devices import ResourceClaim
 from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPod
-from tallygate.policy.limit_annotations import LimitAnnotations, LimitRecords
+from tallygate.policy.limit_annotations import LimitRecords
 from tallygate.policy.model import PolicySet
 from tallygate.state.informers import named_stores, namespaced_stores
 from tallygate.state.informers.claim_records import ClaimGroup
@@ -103,7 +104,8 @@ class ClusterState:
             claims=self.claims,
             devices=self.devices,
         )
-        self._caps: tuple[PolicySet, int, CapIndex, LimitAnnotations] | None = None
+        self._cap_sources = NO_CAP_SOURCES
+        self._caps: tuple[PolicySet, CapSources, CapIndex] | None = None
         self.sources = ClaimSources(self.pods, self.claims, self.devices)
 
     def get_store(self, resource: str) -> Any:
@@ -165,17 +167,18 @@ class ClusterState:
 
         Their limits are those at the time `now`.
         """
-        generation, annotations = self.device_classes.generation, self.namespaces.get_limit_annotations()
-        if (
-            self._caps is None
-            or self._caps[0] is not policies
-            or self._caps[1] != generation
-            or self._caps[3] is not annotations
-            or not self._caps[2].is_current(now)
-        ):
-            caps = CapIndex(policies, now, self.device_classes.get_resources_by_class(), annotations)
-            self._caps = policies, generation, caps, annotations
-        return self._caps[2]
+        sources, kept = self.get_cap_sources(), self._caps
+        if kept is None or kept[0] is not policies or kept[1] is not sources or not kept[2].is_current(now):
+            kept = self._caps = policies, sources, CapIndex(policies, now, sources)
+        return kept[2]
+
+    def get_cap_sources(self) -> CapSources:
+        """Return what caps depend on besides their policies; the same object until it changes."""
+        resources_by_class = self.device_classes.get_resources_by_class()
+        annotations, kept = self.namespaces.get_limit_annotations(), self._cap_sources
+        if kept.resources_by_class is not resources_by_class or kept.annotations is not annotations:
+            kept = self._cap_sources = CapSources(resources_by_class, annotations)
+        return kept
 
     def list_caps(self, caps: CapIndex) -> list[ActiveCap]:
         """Return the caps that may have ledgers, by name: each group of a cap is one."""

@@ -64,9 +64,7 @@ class Gate:
         self._nonce = nonce
         self._top_consumers = top_consumers or TopConsumers(monotonic, view.usage_lister)
         self._surge_charger = SurgeCharger(view.owner_chains, view.usage_lister, nonce, unix_time)
-        self._active_policies = ActivePolicies(
-            policies, view.resources_by_class, unix_time, view.usage_lister, view.limit_annotations
-        )
+        self._active_policies = ActivePolicies(policies, view.cap_sources, unix_time, view.usage_lister)
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
         """Decide a review before `deadline` (seconds of the monotonic clock).

@@ -262,7 +262,7 @@ class PlannedLimits:
         exact = {request.exactly.device_class_name for request in requests if request.exactly is not None}
         alternatives = {other.device_class_name for request in requests for other in request.first_available or ()}
         known = {name for cap in caps for source in cap.device_sources.values() for name in source.classes}
-        return sorted((exact | alternatives) - known - self.view.resources_by_class().keys())
+        return sorted((exact | alternatives) - known - self.view.get_resources_by_class().keys())
 
     def _describe_uncompared(self, claim: ResourceClaim, caps: Iterable[ActiveCap]) -> Iterator[str]:
         """Yield a message for each cap with names under which a claim was not compared with the limit."""

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tallygate.accounting.claim_charge import NO_CLASSES
 from tallygate.accounting.devices.device_meter import DeviceFinder
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.accounting.pod_defaults import UNKNOWN_POD_DEFAULTS, PodDefaults
+from tallygate.admission.cap_sources import NO_CAP_SOURCES, CapSources
 from tallygate.admission.evaluate import NodeRuleEvaluator
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.usage_lister import UsageLister
-from tallygate.policy.limit_annotations import NO_LIMIT_ANNOTATIONS, LimitAnnotations
 from tallygate.review.applied_workload import DaemonPodCounter
 from tallygate.review.charged_requests import find_no_device
 from tallygate.review.claim_forecast import ClaimTemplateLister
@@ -27,9 +26,8 @@ class ClusterView:
     `usage_lister` shows the stored pods and claims. `quotas` lists the ResourceQuotas of namespaces and
     `claim_templates` the templates of claims. `evaluate_node_rules` evaluates the rules that compare pods with nodes.
     `workload_reader` reads the workload of a scale request, `owner_chains` the controllers of pods and workloads.
-    `resources_by_class` returns the extended resource of each DeviceClass, the same object until one changes;
-    `is_advertised` returns whether any node may advertise a resource. `least_amounts` has the least that claims can
-    get. `limit_annotations` returns the annotations that set limits, the same object until one changes.
+    `cap_sources` returns what caps depend on. `is_advertised` returns whether any node may advertise a resource.
+    `least_amounts` has the least that claims can get.
     `find_pod_defaults` returns what built-in admission gives new pods of a namespace. `count_daemon_pods` counts the
     pods of DaemonSets by the nodes.
     """
@@ -41,10 +39,9 @@ class ClusterView:
     evaluate_node_rules: NodeRuleEvaluator | None = None
     workload_reader: WorkloadReader | None = None
     owner_chains: OwnerChains | None = None
-    resources_by_class: Callable[[], Mapping[str, str]] = lambda: NO_CLASSES
+    cap_sources: Callable[[], CapSources] = lambda: NO_CAP_SOURCES
     least_amounts: LeastAmounts | None = None
     is_advertised: Callable[[str], bool] = lambda _: True
-    limit_annotations: Callable[[], LimitAnnotations] = lambda: NO_LIMIT_ANNOTATIONS
     find_pod_defaults: Callable[[str], PodDefaults] = lambda _: UNKNOWN_POD_DEFAULTS
     count_daemon_pods: DaemonPodCounter | None = None
 
@@ -58,7 +55,11 @@ class ClusterView:
         """The forecasts of ResourceQuotas, None where they are not listed."""
         if self.quotas is None:
             return None
-        return QuotaForecaster(self.quotas, self.resources_by_class, self.is_advertised)
+        return QuotaForecaster(self.quotas, self.get_resources_by_class, self.is_advertised)
+
+    def get_resources_by_class(self) -> Mapping[str, str]:
+        """Return the extended resource of each DeviceClass, the same object until one changes."""
+        return self.cap_sources().resources_by_class
 
     @property
     def find_device(self) -> DeviceFinder:
@@ -79,8 +80,7 @@ def view_state(state: ClusterState) -> ClusterView:
         namespaces=state.namespaces,
         usage_lister=state.usage_lister,
         claim_templates=state.claim_templates,
-        resources_by_class=state.device_classes.get_resources_by_class,
+        cap_sources=state.get_cap_sources,
         least_amounts=LeastAmounts(state.devices.list_slices, state.device_classes.find_selectors),
-        limit_annotations=state.namespaces.get_limit_annotations,
         find_pod_defaults=state.find_pod_defaults,
     )

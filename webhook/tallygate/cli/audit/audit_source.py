@@ -189,7 +189,6 @@ def _create_audit_input(
     state: ClusterState, snapshots: SnapshotProvider | None, nodes: SnapshotProvider | None
 ) -> AuditInput:
     """Return the input of an audit; `snapshots` are for rules, and DaemonSets are counted by the `nodes`."""
-    resources_by_class = state.device_classes.get_resources_by_class()
     devices = KnownDevices(
         lambda: state.device_classes.get_resources_by_class() if state.knows(CLASSES) else None,
         LeastAmounts(state.devices.list_slices, state.device_classes.find_selectors),
@@ -201,7 +200,7 @@ def _create_audit_input(
         state.usage_lister,
         datetime.now(UTC),
         snapshots,
-        resources_by_class,
+        state.get_cap_sources(),
         devices=devices,
         limit_records=state.limit_records,
         find_pod_defaults=state.find_pod_defaults,
