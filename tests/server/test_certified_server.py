@@ -197,6 +197,60 @@ def test_a_body_over_the_limit_is_refused_while_it_is_sent_and_a_long_header_is_
         assert ask(server, token=ANN).status_code == 200
 
 
+_START = b"POST /v1/ask HTTP/1.1\r\nHost: a\r\n"
+_MALFORMED = {
+    "no request line": (b"hello SECRET\r\n\r\n", 400),
+    "no host": (b"GET /SECRET HTTP/1.1\r\n\r\n", 400),
+    "a blank before a colon": (_START + b"X-SECRET : a\r\n\r\n", 400),
+    "two lengths": (_START + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+    "a length and chunks": (_START + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "chunks of 1.0": (_START.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "another encoding": (_START + b"Transfer-Encoding: gzip\r\n\r\n", 501),
+    "another version": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+    "a long header": (_START + b"X: " + b"SECRET" * 10_000, 431),
+    "a header without an end": (_START + b"X: " + b"SECRET" * 100_000, 431),
+}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskServer]:
+    """Run one server for all cases."""
+    with run_server(tmp_path_factory.mktemp("running")) as (server, _):
+        yield server
+
+
+@pytest.mark.parametrize("name", _MALFORMED)
+def test_what_is_no_request_gets_a_status_without_a_part_of_it_and_the_end_of_the_connection(
+    running: AskServer, name: str
+) -> None:
+    sent, status = _MALFORMED[name]
+    connection = connect(running)
+    with suppress(OSError):
+        connection.sendall(sent)
+    received = b""
+    while piece := connection.recv(1 << 16):
+        received += piece
+    connection.close()
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d" % status)
+    assert b"Connection: close" in head
+    assert b"nosniff" in head
+    assert len(body) < 100
+    assert b"SECRET" not in received
+
+
+def test_every_answer_of_the_api_is_data_that_nothing_keeps(running: AskServer) -> None:
+    with running.client(headers={"Authorization": f"Bearer {ANN}"}) as client:
+        answers = [client.post("/v1/ask", content=ASKED), client.post("/v1/ask", content=b"["), client.get("/v1/x")]
+        answers += [client.get("/healthz"), client.get("/v1/usage", headers={"Authorization": "Bearer x"})]
+    assert [answer.status_code for answer in answers] == [200, 400, 404, 200, 401]
+    for answer in answers:
+        assert answer.headers["Content-Type"] == "application/json"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert answer.headers["Cache-Control"] == "no-store"
+
+
 def test_a_chunked_body_and_one_after_a_100_are_read(tmp_path: Path) -> None:
     with run_server(tmp_path) as (server, _):
         with server.client(headers={"Authorization": f"Bearer {ANN}"}) as client:

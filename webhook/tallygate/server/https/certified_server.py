@@ -10,7 +10,9 @@ The loop waits for clients, and threads run the application:
 - at the limit of connections none is accepted; `ConnectionGuard` makes room, as before granian: it inspects the sockets
   of this process, whatever serves them. For it an answered connection is one with an answered ask, so that every other
   response closes its connection. There are no session tickets: they would look like an answer, and a resumed session
-  would have a certificate that is not verified again.
+  would have a certificate that is not verified again;
+- what is not HTTP/1.1 gets 400, or 431 for a longer header, with a sentence that has nothing of it, and the end of the
+  connection.
 """
 
 import asyncio
@@ -38,12 +40,20 @@ _MAX_HEADER_BYTES: Final = 32 * 1024  # a token has 16 KiB
 _PIECE_BYTES: Final = 64 * 1024
 _CLOSE_SECONDS: Final = 2.0
 _MAX_DISCARDED_BYTES: Final = 16 << 20
-"""The bytes of a body that are read after a response without it: so its sender reads the response before the end."""
+"""The bytes that are read after a response to a request that was not: so its sender reads the response before the end.
+"""
 
+_REFUSAL: Final = b"this is not a request of HTTP/1.1, or its header has more than 32 KiB\n"
+_REFUSAL_HEADERS: Final = (
+    ("Content-Type", "text/plain; charset=utf-8"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cache-Control", "no-store"),
+)
 _HANDSHAKE_SECONDS: Final = 0.5
 _RETRY_SECONDS: Final = 0.1
 _OK: Final = 200
 _BODILESS: Final = (204, 304)
+_HTTP_VERSIONS: Final = (b"1.0", b"1.1")
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _FRAMING: Final = frozenset({"connection", "content-length", "transfer-encoding", "keep-alive"})
 _BROKEN: Final = (OSError, TimeoutError, EOFError, h11.ProtocolError)
@@ -283,10 +293,23 @@ class _Connection:
         try:
             while await self._answer_next():
                 self._http.start_next_cycle()
+        except h11.RemoteProtocolError as error:
+            await self._refuse(error.error_status_hint)
         except _BROKEN:
             pass
         finally:
             await self._close(self._stream.writer)
+
+    async def _refuse(self, status: int) -> None:
+        """Answer what is not a request of HTTP with a status, unless an answer has begun, and end the connection."""
+        if self._http.our_state not in {h11.IDLE, h11.SEND_RESPONSE} or self._stream is None:
+            return
+        response = _Response(is_closing=True)
+        response.start(f"{status}", list(_REFUSAL_HEADERS))
+        response.body = _REFUSAL
+        with suppress(*_BROKEN):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._send(response, is_kept=False, is_head=False)
 
     async def _close(self, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -328,7 +351,10 @@ class _Connection:
         self._is_idle = self._is_first = False
         async with asyncio.timeout(settings.first_request_timeout):
             event = await self._read_event()
-        return event if isinstance(event, h11.Request) else None
+        if not isinstance(event, h11.Request):
+            return None
+        _check_framing(event)
+        return event
 
     async def _receive(self) -> None:
         if self._stream is None:
@@ -407,6 +433,22 @@ class _Connection:
             text = value.decode("latin-1")
             environ[key] = f"{environ[key]},{text}" if key in environ else text
         return environ
+
+
+def _check_framing(request: h11.Request) -> None:
+    """Check that every server before this one has seen the same end of a request (RFC 9112, 6.1 and 11.2).
+
+    A front proxy's connection has the requests of many users: what is a body for the proxy may be no request here.
+
+    Raises:
+        h11.RemoteProtocolError: if the version is not 1.0 or 1.1, or the length of the body is given in two ways.
+    """
+    names = {name for name, _ in request.headers}
+    is_chunked = b"transfer-encoding" in names
+    if request.http_version not in _HTTP_VERSIONS or (
+        is_chunked and (b"content-length" in names or request.http_version == b"1.0")
+    ):
+        raise h11.RemoteProtocolError("the end of the request is ambiguous")
 
 
 class _Body:

@@ -38,6 +38,12 @@ DEFAULT_NAMESPACE: Final = "default"
 """The namespace of objects that name none, where the request names none either."""
 
 _BODY_SECONDS: Final = 10.0
+_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",  # a browser may send the user's certificate to other sites' images
+    "Cache-Control": "no-store",
+}
+"""The headers of every response that does not say otherwise."""
 
 
 class AnswersAsks(Protocol):
@@ -121,6 +127,12 @@ def create_ask_app(
         http_error = error.http_error
         headers = http_error.create_headers(_BODY_SECONDS)
         return Response(http_error.body, http_error.code, headers, "application/json")
+
+    @app.after_request
+    def secure_answer(response: Response) -> Response:
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
 
     return app
 
