@@ -11,7 +11,7 @@ from e2e.local.build import kubernetes_version
 from e2e.scheduling.api import Object
 from e2e.scheduling.recorded_case import RecordedCase
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.scheduler_version import parse_minor, select_version
+from tallygate.accounting.kubernetes_versions.version import parse_minor, select_version
 from tests.accounting.scheduling.product_scheduler import (
     ProductAnswer,
     create_full_cluster,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
-from tallygate.accounting.cluster.scheduler_version import SchedulerVersion, parse_minor, select_version
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion, parse_minor, select_version
 from tests.accounting.scheduling.product_scheduler import (
     create_full_cluster,
     decide,
@@ -61,7 +61,7 @@ def _parts(case: Case) -> tuple[Objects, Objects, Objects, dict[str, Any]]:
     return case["nodes"] or [], case["pods"] or [], case.get("objects") or [], case["pod"]
 
 
-def _find_device_differences(case: Case, answer: ScheduleAnswer, version: SchedulerVersion) -> Iterator[str]:
+def _find_device_differences(case: Case, answer: ScheduleAnswer, version: KubernetesVersion) -> Iterator[str]:
     """Yield a sentence for each claim to which the product allocates other devices on the node of the case."""
     result = case["result"]
     if result.get("claims") and result["node"] in answer.nodes:

@@ -18,6 +18,7 @@ from e2e.scheduling.draw.device_slices import draw_slices
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import HOSTNAME, ZONE
 from tallygate.accounting.allocation.planned_requests import UndecidedAllocationError
+from tallygate.accounting.kubernetes_versions.version import parse_minor, select_version
 from tests.accounting.allocation.recorded_cases import answer, select_answer
 from tests.oracle.record_allocations import DEFAULT_FEATURES
 
@@ -104,7 +105,7 @@ def _find_differences(version: str, cases: list[Case], counts: Counter[str]) -> 
         if not {"results", "error"} & set(case["answer"]):
             continue
         try:
-            found = answer(case, since_37=version != "1.36")
+            found = answer(case, select_version(parse_minor(version)))
         except UndecidedAllocationError:
             counts["not judged"] += 1
             continue

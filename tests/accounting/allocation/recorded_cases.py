@@ -14,6 +14,7 @@ from tallygate.accounting.allocation.planned_requests import AllocationError
 from tallygate.accounting.allocation.published_devices import read_slice
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.scheduling.plugins.dynamic_resources import ClusterNode
 from tallygate.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
@@ -36,14 +37,14 @@ def read_cases(name: str) -> Iterator[Case]:
         yield json.loads(line)
 
 
-def answer(case: Case, *, since_37: bool) -> dict[str, Any]:
+def answer(case: Case, version: KubernetesVersion) -> dict[str, Any]:
     """Return the product's answer in the form of the case: results, or the text of an error."""
     classes = {each["metadata"]["name"]: _decode(each, DeviceClass) for each in case["classes"]}
     slices = [read_slice(_decode(each, ResourceSlice)) for each in case["slices"]]
     claims = [_decode(each, ResourceClaim) for each in case["claims"]]
     cluster = Cluster()
     cluster.put_node(_decode(case["node"], SchedulingNode))
-    allocator = Allocator(slices, classes, _read_state(case["allocated"]), AllocatorRules(since_37=since_37))
+    allocator = Allocator(slices, classes, _read_state(case["allocated"]), AllocatorRules(version))
     try:
         allocations = allocator.allocate(ClusterNode(cluster, 0), claims)
     except AllocationError as error:

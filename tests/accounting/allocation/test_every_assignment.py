@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.accounting.kubernetes_versions.version import select_version
 from tests.accounting.allocation.recorded_cases import answer
 
 Json = dict[str, Any]
@@ -160,4 +161,4 @@ def _meets_constraints(claim: Json, assignment: Assignment) -> bool:
 def test_devices_are_found_if_any_assignment_is_valid(case: Json) -> None:
     devices = case["slices"][0]["spec"]["devices"]
     is_possible = any(_is_valid(case, devices, each) for each in _list_assignments(case, devices))
-    assert ("results" in answer(case, since_37=True)) == is_possible
+    assert ("results" in answer(case, select_version(37))) == is_possible

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tallygate.accounting.kubernetes_versions.version import MODELLED_VERSIONS, KubernetesVersion
 from tests.accounting.allocation.recorded_cases import answer
 
 DRIVER = "gpu.example.com"
@@ -15,7 +16,7 @@ def _create_slice(node: str, generation: int, count: int) -> dict[str, Any]:
     return {"metadata": {"name": f"slice-{node}"}, "spec": spec}
 
 
-def _allocate(slices: list[dict[str, Any]], mode: dict[str, Any], *, since_37: bool) -> dict[str, Any]:
+def _allocate(slices: list[dict[str, Any]], mode: dict[str, Any], version: KubernetesVersion) -> dict[str, Any]:
     """Return the devices of a claim on node a, or the error."""
     exactly = {"deviceClassName": "any", **mode}
     claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
@@ -26,7 +27,7 @@ def _allocate(slices: list[dict[str, Any]], mode: dict[str, Any], *, since_37: b
         "node": {"metadata": {"name": "a"}},
         "claims": [claim],
     }
-    found = answer(case, since_37=since_37)
+    found = answer(case, version)
     if "results" not in found:
         return found
     return {"devices": [each["device"] for each in found["results"][0]["devices"].get("results", [])]}
@@ -36,7 +37,7 @@ ONE = {"allocationMode": "ExactCount", "count": 1}
 ALL = {"allocationMode": "All"}
 
 
-@pytest.mark.parametrize("since_37", [False, True])
+@pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
 @pytest.mark.parametrize("mode", [ONE, ALL], ids=["one", "all"])
 @pytest.mark.parametrize(
     ("slices", "is_usable"),
@@ -47,13 +48,13 @@ ALL = {"allocationMode": "All"}
     ],
 )
 def test_no_device_is_allocated_from_a_pool_that_is_being_replaced_on_other_nodes(
-    slices: list[tuple[str, int, int]], mode: dict[str, Any], *, is_usable: bool, since_37: bool
+    slices: list[tuple[str, int, int]], mode: dict[str, Any], version: KubernetesVersion, *, is_usable: bool
 ) -> None:
-    found = _allocate([_create_slice(*each) for each in slices], mode, since_37=since_37)
+    found = _allocate([_create_slice(*each) for each in slices], mode, version)
     assert found == ({"devices": ["of-a"]} if is_usable else {})
 
 
-@pytest.mark.parametrize("since_37", [False, True])
+@pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
@@ -69,6 +70,6 @@ def test_no_device_is_allocated_from_a_pool_that_is_being_replaced_on_other_node
     ],
 )
 def test_no_device_is_allocated_from_a_pool_that_lacks_a_slice(
-    mode: dict[str, Any], expected: dict[str, Any], *, since_37: bool
+    mode: dict[str, Any], expected: dict[str, Any], version: KubernetesVersion
 ) -> None:
-    assert _allocate([_create_slice("a", 1, 2)], mode, since_37=since_37) == expected
+    assert _allocate([_create_slice("a", 1, 2)], mode, version) == expected

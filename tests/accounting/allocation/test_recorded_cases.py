@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tallygate.accounting.kubernetes_versions.version import select_version
 from tests.accounting.allocation.recorded_cases import Case, answer, read_cases, select_answer
 
 _WRAPPED = {
@@ -32,16 +33,16 @@ def _list_cases(version: str) -> list[Any]:
 
 @pytest.mark.parametrize("case", _list_cases("1.36"))
 def test_the_answer_is_that_of_1_36(case: Case) -> None:
-    assert answer(case, since_37=False) == _expect(case)
+    assert answer(case, select_version(36)) == _expect(case)
 
 
 @pytest.mark.parametrize("case", _list_cases("1.37"))
 def test_the_answer_is_that_of_1_37(case: Case) -> None:
-    assert answer(case, since_37=True) == _expect(case)
+    assert answer(case, select_version(37)) == _expect(case)
 
 
 @pytest.mark.parametrize("name", sorted(_WRAPPED))
 def test_nothing_is_allocated_for_an_amount_that_1_36_wraps_around(name: str) -> None:
-    found = answer(_CASES["1.36"][name], since_37=False)
+    found = answer(_CASES["1.36"][name], select_version(36))
     allocated = [result for each in found.get("results", ()) for result in each["devices"]["results"]]
     assert all(int(each["consumedCapacity"]["capacity-0"]) > 0 for each in allocated)

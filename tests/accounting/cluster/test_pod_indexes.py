@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tallygate.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex
 from tallygate.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
-from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION
 from tallygate.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
 from tests.accounting.scheduling.clusters import decode_pod, pod
 
@@ -31,7 +31,7 @@ _NAMED = st.builds(lambda named, more: named | more, st.frozensets(_NAMESPACES),
 _TERMS = st.builds(AffinityTerm, st.sampled_from(["zone", "host"]), _SELECTORS, _NAMED, _SELECTORS)
 _GROUPS = st.builds(
     lambda namespace, labels: SchedulingGroup(
-        decode_pod({"metadata": {"namespace": namespace, "labels": labels}}), NEWEST_VERSION
+        decode_pod({"metadata": {"namespace": namespace, "labels": labels}}), DEFAULT_VERSION
     ),
     _NAMESPACES,
     _LABELS,
@@ -102,4 +102,4 @@ def test_a_term_with_many_values_needs_little_memory() -> None:
 def test_a_group_without_a_namespace_is_in_the_default_namespace() -> None:
     written = pod("p")
     del written["metadata"]["namespace"]
-    assert SchedulingGroup(decode_pod(written), NEWEST_VERSION).namespace == "default"
+    assert SchedulingGroup(decode_pod(written), DEFAULT_VERSION).namespace == "default"

@@ -7,7 +7,7 @@ import msgspec
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.pod_info import create_pod_info
-from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION, KubernetesVersion
 from tallygate.objects.scheduling import SchedulingNode, SchedulingPod
 
 
@@ -24,7 +24,7 @@ def decode_pod(written: Mapping[str, Any]) -> SchedulingPod:
 def create_cluster(
     nodes: Iterable[Mapping[str, Any]],
     pods: Iterable[Mapping[str, Any]] = (),
-    version: SchedulerVersion = NEWEST_VERSION,
+    version: KubernetesVersion = DEFAULT_VERSION,
 ) -> Cluster:
     """Create a cluster of the nodes, and of the pods that are bound to a node or have a nominated node."""
     cluster = Cluster(version)

@@ -13,8 +13,8 @@ from tallygate.accounting.allocation.allocations import ChosenDevice
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.cluster.ingest import ingest
-from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
 from tallygate.accounting.cluster.storage_index import StorageIndex
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION, KubernetesVersion
 from tallygate.accounting.scheduling.filters import run_filters
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.node_choice import find_choices
@@ -68,7 +68,7 @@ def decide(
     pods: Iterable[Json],
     others: Iterable[Json],
     pod: Json,
-    version: SchedulerVersion = NEWEST_VERSION,
+    version: KubernetesVersion = DEFAULT_VERSION,
 ) -> ProductAnswer:
     """Return the product's answer for a new pod, given the nodes, the other pods and all other objects.
 
@@ -176,7 +176,7 @@ def _bare_namespaces(pods: Iterable[Json], others: Iterable[Json]) -> list[Json]
 
 
 def create_full_cluster(
-    nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json], version: SchedulerVersion = NEWEST_VERSION
+    nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json], version: KubernetesVersion = DEFAULT_VERSION
 ) -> Cluster:
     """Create a cluster with a complete storage index and all other objects."""
     cluster = create_cluster(nodes, pods, version)

@@ -54,7 +54,7 @@ def test_columns_decide_as_the_search_does(number: int) -> None:
     except ClaimNotReadyError:
         return
     assume(of_pod.to_allocate)
-    columns = devices.get_columns(cluster.scheduler_version, cluster.device_classes.by_name)
+    columns = devices.get_columns(cluster.version, cluster.device_classes.by_name)
     found = columns.find_nodes(of_pod.to_allocate)
     if found is None:
         return

@@ -7,7 +7,7 @@ import pytest
 
 from tallygate.accounting.allocation import attempt_work
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion, select_version
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION, KubernetesVersion, select_version
 from tallygate.accounting.scheduling.device_shortfalls import find_device_shortfalls
 from tallygate.accounting.scheduling.filters import run_filters
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
@@ -34,7 +34,7 @@ _LARGE = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) 
 _NOT_HELPFUL = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 
 
-def _create(*objects: dict[str, Any], version: SchedulerVersion = NEWEST_VERSION) -> Cluster:
+def _create(*objects: dict[str, Any], version: KubernetesVersion = DEFAULT_VERSION) -> Cluster:
     classes = [] if any(each["kind"] == "DeviceClass" for each in objects) else [device_class()]
     return create_full_cluster(_NODES, [], [*classes, *_SLICES, *objects], version)
 

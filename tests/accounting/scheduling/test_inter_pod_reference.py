@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tallygate.accounting.cluster.cluster import Cluster, fork
 from tallygate.accounting.cluster.pod_info import PodInfo, create_pod_info
-from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION
 from tallygate.accounting.scheduling.filters import Filter
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins import inter_pod_constraints
@@ -67,7 +67,7 @@ class _ReferencePlugin:
         others = draws.namespace_objects(drawn.namespaces)
         self._plugin, self._cycle = (
             plugin,
-            Cycle(create_reference_cluster(drawn.nodes, drawn.pods, others), minor=NEWEST_VERSION.minor),
+            Cycle(create_reference_cluster(drawn.nodes, drawn.pods, others), minor=DEFAULT_VERSION.minor),
         )
         self._pod = ReferencePodInfo(apply_admission(pod, others), on_node=False)
         _, status = plugin.pre_filter(self._cycle, self._pod)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis.strategies import sampled_from
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.scheduler_version import MODELLED_VERSIONS, SchedulerVersion
+from tallygate.accounting.kubernetes_versions.version import MODELLED_VERSIONS, KubernetesVersion
 from tests.accounting.scheduling import preemption_generators as draws
 from tests.accounting.scheduling.clusters import decode_pod
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, decide, mask_placement
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 @settings(max_examples=examples(150))
 @given(draws.nodes(), draws.existing_pods(), draws.budgets(), draws.incoming_pods(), sampled_from(MODELLED_VERSIONS))
 def test_preemption_agrees_with_the_reference(
-    nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json, version: SchedulerVersion
+    nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json, version: KubernetesVersion
 ) -> None:
     reference, product = (
         schedule(nodes, pods, budgets, pod, version.minor),

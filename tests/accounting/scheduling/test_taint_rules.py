@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion, select_version
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION, KubernetesVersion, select_version
 from tallygate.accounting.scheduling.device_shortfalls import find_device_shortfalls
 from tallygate.accounting.scheduling.filters import run_filters
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
@@ -40,7 +40,7 @@ _OBJECTS: Sequence[Json] = (
 _POD = pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
 
 
-def _create(*objects: Json, version: SchedulerVersion = NEWEST_VERSION) -> Cluster:
+def _create(*objects: Json, version: KubernetesVersion = DEFAULT_VERSION) -> Cluster:
     return create_full_cluster([node("a"), node("b")], [], [*_OBJECTS, *objects], version)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis.strategies import sampled_from
 
-from tallygate.accounting.cluster.scheduler_version import MODELLED_VERSIONS, SchedulerVersion
+from tallygate.accounting.kubernetes_versions.version import MODELLED_VERSIONS, KubernetesVersion
 from tests.accounting.scheduling import storage_generators as draws
 from tests.accounting.scheduling.product_scheduler import decide, mask_placement
 from tests.accounting.scheduling.reference.scheduler import schedule
@@ -23,7 +23,7 @@ Json = dict[str, Any]
     sampled_from(MODELLED_VERSIONS),
 )
 def test_a_pod_with_volumes_gets_the_answer_of_the_reference(
-    nodes: list[Json], pods: list[Json], others: list[Json], pod: Json, version: SchedulerVersion
+    nodes: list[Json], pods: list[Json], others: list[Json], pod: Json, version: KubernetesVersion
 ) -> None:
     reference, product = schedule(nodes, pods, others, pod, version.minor), decide(nodes, pods, others, pod, version)
     assert (product.nodes, product.nominated) == (reference.nodes, reference.nominated)

@@ -61,7 +61,7 @@ def test_the_watched_devices_of_a_recorded_cluster_give_the_verdict_of_predict(
     with watches.open_cluster() as cluster:
         assert cluster.devices is not None, watches.device_cache.problem
         raw = {**case["pod"], "metadata": {**case["pod"]["metadata"], "uid": None}}
-        expected = create_full_cluster(nodes, pods, others, cluster.scheduler_version)
+        expected = create_full_cluster(nodes, pods, others, cluster.version)
         cluster.storage, cluster.namespaces = expected.storage, expected.namespaces
         cluster.priority_classes, cluster.budgets = expected.priority_classes, expected.budgets
         assert describe(cluster, raw) == describe(expected, raw), (file, number)

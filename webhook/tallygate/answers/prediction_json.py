@@ -41,7 +41,7 @@ def convert_capacities(
 
 def _version_to_dict(cluster: Cluster) -> dict[str, Any]:
     """Return the version whose rules apply, and the version that the cluster reports."""
-    return {"scheduler": {"rules": str(cluster.scheduler_version), "cluster": cluster.git_version}}
+    return {"scheduler": {"rules": str(cluster.version), "cluster": cluster.git_version}}
 
 
 def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[str, Any]:

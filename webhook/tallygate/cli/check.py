@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.admission.rule_index import RuleIndex
 from tallygate.answers.checker import CheckContext, ManifestChecker
 from tallygate.answers.node_check import create_daemon_counter, create_node_check
@@ -134,7 +135,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
 def _list_missing_rules(policies: PolicySet, state: ClusterState) -> Iterator[str]:
     """Yield a note if a snapshot does not have the rules that taint devices, and what fits now depends on them."""
     asks_now = any(rule.checks.schedulable is Schedulable.NOT_NOW for rule in policies.rules)
-    applies_rules = state.columns is not None and state.columns.scheduler_version.applies_taint_rules
+    applies_rules = state.columns is not None and state.columns.version.has(Switch.APPLIES_TAINT_RULES)
     if asks_now and applies_rules and state.knows(SLICES):
         yield from state.list_effects((TAINT_RULES,))
 

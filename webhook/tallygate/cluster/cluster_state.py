@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.names import is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, iterate_unhealthy
 from tallygate.accounting.pod_defaults import PodDefaults
@@ -149,7 +150,7 @@ class ClusterState:
 
     def describe_device_problems(self) -> str:
         """Return why it is not known which devices pods get, as far as kinds of objects are not known."""
-        applies_rules = self.columns is not None and self.columns.scheduler_version.applies_taint_rules
+        applies_rules = self.columns is not None and self.columns.version.has(Switch.APPLIES_TAINT_RULES)
         rules = (kinds.TAINT_RULES,) if applies_rules else ()
         forbidden = [
             name

@@ -36,7 +36,7 @@ def may_reach_incomplete_pool(pod: IncomingPod, cluster: Cluster) -> bool:
     devices = cluster.devices
     if devices is None or not needs_devices(pod, cluster):
         return False
-    slices = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name).slices
+    slices = devices.get_allocator(cluster.version, cluster.device_classes.by_name).slices
     names = slices.find_incomplete_nodes()
     if not names:
         return names is None
@@ -72,7 +72,7 @@ def describe_missing_devices(pod: IncomingPod, cluster: Cluster, diagnosis: Diag
 def _inspect(pod: IncomingPod, cluster: Cluster, nodes: list[int]) -> Iterator[tuple[int, tuple[DeviceShortfall, ...]]]:
     """Yield the shortfalls of nodes, without those that reach very many devices."""
     assert cluster.devices is not None  # noqa: S101  # the caller has asked
-    slices = cluster.devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name).slices
+    slices = cluster.devices.get_allocator(cluster.version, cluster.device_classes.by_name).slices
     inspector = DeviceInspector(pod, cluster, only_own=True) if nodes else None
     for index in nodes:
         pools = slices.gather_pools(ClusterNode(cluster, index))

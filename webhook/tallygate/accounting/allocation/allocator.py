@@ -4,7 +4,7 @@ Claims, their requests and the devices of a request are allocated one after the 
 in order, and the first solution is chosen; without one, the search goes back and tries the next device. The order of
 devices within one request does not matter, so each set of them is tried once.
 
-Rules of 1.36 and of 1.37; where 1.36 depends on the order of a map of Go, the rule of 1.37 applies.
+Where 1.36 depends on the order of a map of Go, the rule of 1.37 applies.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from tallygate.accounting.allocation.published_devices import AllocatableDevice,
 from tallygate.accounting.devices.consumed_capacity import Amounts, CapacityRequestError, ConsumptionRules, sum_amounts
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.accounting.devices.slice_devices import Work
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.objects.devices import DeviceClass, ResourceClaim
 
 _NO_AMOUNTS: Amounts = {}
@@ -35,18 +37,17 @@ _STEP = 2
 
 
 class AllocatorRules(NamedTuple):
-    """The rules in which versions differ; `since_37` is True for those of 1.37.
+    """The version whose rules apply. If it `ignores_taints`, an allocator tolerates the taints of all devices."""
 
-    If it `ignores_taints`, an allocator tolerates the taints of all devices.
-    """
-
-    since_37: bool
+    version: KubernetesVersion
     ignores_taints: bool = False
 
     def create_consumption_rules(self) -> ConsumptionRules:
         """Return the rules for capacities that several claims share."""
-        # DRAFractionalCapacityRange needs --min-compatibility-version=1.37.
-        return ConsumptionRules(has_fractions=False, rejects_unreadable=self.since_37)
+        return ConsumptionRules(
+            has_fractions=self.version.has(Switch.ROUNDS_FRACTIONS_OF_CAPACITY),
+            rejects_unreadable=self.version.has(Switch.REJECTS_UNREADABLE_CAPACITY),
+        )
 
 
 class Allocator:
@@ -64,13 +65,13 @@ class Allocator:
         rules: AllocatorRules,
         work: AttemptWork | None = None,
     ) -> None:
-        self.slices = SliceIndex(slices, since_37=rules.since_37)
+        self.slices = SliceIndex(slices, rules.version)
         self.state = state
         self._classes = classes
         self.rules = rules
         self.consumption = rules.create_consumption_rules()
         self.work = work or AttemptWork()
-        self.selectors = planned_requests.Selectors(self.work, since_37=rules.since_37)
+        self.selectors = planned_requests.Selectors(self.work, rules.version)
 
     def create_idle(self) -> Allocator:
         """Return an allocator of the same slices for which no claim has devices, and no device has a taint.
@@ -144,14 +145,15 @@ class Allocator:
         ]
 
     def _has_room(self, device: AllocatableDevice, requested: Amounts) -> bool:
-        allocated = _NO_AMOUNTS if self.rules.since_37 else self.state.consumed.get(device.id, _NO_AMOUNTS)
+        needs_every = self.rules.version.has(Switch.NEEDS_EVERY_DEVICE_OF_ALL)
+        allocated = _NO_AMOUNTS if needs_every else self.state.consumed.get(device.id, _NO_AMOUNTS)
         return self.consumption.fits(device.content.capacities, requested, allocated)
 
     def _create_constraints(self, claim: ResourceClaim) -> list[Constraint]:
         devices = claim.spec.devices if claim.spec else None
         constraints = []
         for index, written_constraint in enumerate((devices.constraints if devices else None) or ()):
-            constraint = create_constraint(written_constraint, keeps_every_value=self.rules.since_37)
+            constraint = create_constraint(written_constraint, self.rules.version)
             if constraint is None:
                 reason = "empty constraint (unsupported constraint type?)"
                 raise planned_requests.AllocationError(
@@ -212,7 +214,7 @@ class _Search:
         self._planner = planner
         self._consumption = rules.create_consumption_rules()
         self._state = state
-        self._since_37 = rules.since_37
+        self._counts_shares = rules.version.has(Switch.COUNTS_SHARES_WITHOUT_CAPACITY)
         self._candidates: list[planned_requests.Candidate] = [
             (pool, resource_slice, device)
             for pool in pools
@@ -220,7 +222,7 @@ class _Search:
             for resource_slice in pool.slices
             for device in resource_slice.devices
         ]
-        self._counters = CounterUse(state.has, by_pool_name=not rules.since_37)
+        self._counters = CounterUse(state.has, rules.version)
         self._allocating: dict[DeviceId, set[int]] = {}
         self._work = Work(0)
         self._consumed: dict[DeviceId, list[Amounts]] = {}
@@ -386,7 +388,7 @@ class _Search:
 
     def _is_in_use(self, device: DeviceId) -> bool:
         """Return whether a part of a shared device is in use, so that its counters are consumed already."""
-        is_shared = self._since_37 and device in self._state.shared
+        is_shared = self._counts_shares and device in self._state.shared
         return is_shared or device in self._state.consumed or device in self._consumed
 
     def _check_room(

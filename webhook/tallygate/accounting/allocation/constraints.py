@@ -11,6 +11,8 @@ from typing import Protocol
 
 from tallygate.accounting.allocation.published_devices import AllocatableDevice
 from tallygate.accounting.devices.device_values import AttributeValue
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.objects.devices import DeviceConstraint
 
 
@@ -26,16 +28,13 @@ class Constraint(Protocol):
         ...
 
 
-def create_constraint(constraint: DeviceConstraint, *, keeps_every_value: bool) -> Constraint | None:
-    """Return a constraint without devices; None if its kind is unknown.
-
-    With `keeps_every_value`, distinct values are compared among all devices of a request (v1.37), not with the last.
-    """
+def create_constraint(constraint: DeviceConstraint, version: KubernetesVersion) -> Constraint | None:
+    """Return a constraint without devices; None if its kind is unknown."""
     names = frozenset(constraint.requests or ())
     if constraint.match_attribute is not None:
         return _SameValue(names, constraint.match_attribute)
     if constraint.distinct_attribute is not None:
-        create = _DistinctValues if keeps_every_value else _DistinctValuesByRequest
+        create = _DistinctValues if version.has(Switch.COMPARES_EVERY_DISTINCT_VALUE) else _DistinctValuesByRequest
         return create(names, constraint.distinct_attribute)
     return None
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from tallygate.accounting.allocation.pools import Pool, PoolId, list_devices
 from tallygate.accounting.allocation.published_devices import AllocatableDevice
 from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity import Quantity
 
 _ZERO = Quantity.from_int(0)
@@ -18,14 +20,13 @@ Counter = tuple[str, str]
 class CounterUse:
     """The counters of all pools during one search on one node.
 
-    `is_allocated` returns whether a device belongs to a claim already, whole or in part. kube-scheduler 1.36 confuses
-    the pools of two drivers if they have one name (`by_pool_name`): the pool that is asked first defines the counters
-    of both.
+    `is_allocated` returns whether a device belongs to a claim already, whole or in part. Before the switch
+    SEPARATES_COUNTERS_OF_DRIVERS, of two pools of one name the one that is asked first defines the counters of both.
     """
 
-    def __init__(self, is_allocated: Callable[[DeviceId], bool], *, by_pool_name: bool) -> None:
+    def __init__(self, is_allocated: Callable[[DeviceId], bool], version: KubernetesVersion) -> None:
         self._is_allocated = is_allocated
-        self._by_pool_name = by_pool_name
+        self._has_drivers = version.has(Switch.SEPARATES_COUNTERS_OF_DRIVERS)
         self._available: dict[PoolId, dict[Counter, Quantity]] = {}
         self._consumed: dict[PoolId, dict[Counter, Quantity]] = {}
 
@@ -47,7 +48,7 @@ class CounterUse:
         _add(self._consumed[self._get_key(pool)], device, sign=-1)
 
     def _get_key(self, pool: Pool) -> PoolId:
-        return PoolId("", pool.id.pool) if self._by_pool_name else pool.id
+        return pool.id if self._has_drivers else PoolId("", pool.id.pool)
 
     def _compute_available(self, pool: Pool) -> dict[Counter, Quantity]:
         """Return what allocated devices leave; an overdrawn counter is negative."""

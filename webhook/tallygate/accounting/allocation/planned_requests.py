@@ -17,6 +17,8 @@ from tallygate.accounting.cel.syntax import ExpressionError
 from tallygate.accounting.devices.consumed_capacity import Amounts, CapacityRequestError
 from tallygate.accounting.devices.expression import CompiledSelector, UndecidedMatchError, compile_selector
 from tallygate.accounting.devices.slice_devices import EVALUATION, Work, WorkLimitError
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.errors import TallygateError
@@ -68,12 +70,13 @@ TOO_MUCH_WORK: Final = "the search for devices takes more work than is allowed"
 class Selectors:
     """The compiled selectors, and their results by device; for one thread at a time.
 
-    Since 1.37 errors name the device and give a hint about missing keys, and expressions accept attributes with lists,
-    which are no attributes before. `work` is what the present attempt may still do.
+    `work` is what the present attempt may still do.
     """
 
-    def __init__(self, work: Work, *, since_37: bool) -> None:
-        self.since_37 = since_37
+    def __init__(self, work: Work, version: KubernetesVersion) -> None:
+        self.version = version
+        self._reads_lists = version.has(Switch.READS_LIST_ATTRIBUTES)
+        self._names_device = version.has(Switch.NAMES_DEVICE_IN_ERRORS)
         self.work = work
         self._matchers: dict[str, _Matcher] = {}
         self._time = 0
@@ -92,15 +95,15 @@ class Selectors:
                 problem = f"compilation failed: {_format_compile_error(text, matcher.error)}"
                 message = f"{owner}: selector #{index}: CEL compile error: {problem}"
                 raise (UndecidedAllocationError if matcher.error.is_unsupported else AllocationError)(message)
-            if device.content.list_attribute and not self.since_37:
+            if device.content.list_attribute and not self._reads_lists:
                 problem = f"attribute {device.content.list_attribute}: unsupported attribute value"
                 raise AllocationError(f"{owner}: selector #{index}: CEL runtime error: {problem}")
             try:
                 if not matcher.matches(device.content, self.work):
                     return False
             except UndecidedMatchError as error:
-                on_device = f" on device {device.id}" if self.since_37 else ""
-                hint = _MISSING_KEY_HINT if self.since_37 and _MISSING_KEY in str(error) else ""
+                on_device = f" on device {device.id}" if self._names_device else ""
+                hint = _MISSING_KEY_HINT if self._names_device and _MISSING_KEY in str(error) else ""
                 message = f"{owner}: selector #{index}{on_device}: CEL runtime error: {error}{hint}"
                 raise (UndecidedAllocationError if error.is_unsupported else AllocationError)(message) from None
         return True
@@ -259,7 +262,7 @@ class RequestPlanner:
             alternatives = tuple(self._plan_alternatives(claim, request))
             planned.append(alternatives)
             count = min(alternative.number for alternative in alternatives)
-            if self._selectors.since_37 and least + count > MAX_RESULTS:
+            if self._selectors.version.has(Switch.LIMITS_DEVICES_BY_REQUEST) and least + count > MAX_RESULTS:
                 limit = f"exceeds the claim limit of {MAX_RESULTS}, with {least} already accounted for"
                 raise AllocationError(
                     f"claim {format_name(claim)}, request {request.name}: adding {count} devices {limit}"

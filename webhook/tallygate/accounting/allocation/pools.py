@@ -18,6 +18,8 @@ from tallygate.accounting.allocation.published_devices import (
     CounterSets,
     NodeChoice,
 )
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity import Quantity
 from tallygate.objects.meta import NodeSelector
 
@@ -76,14 +78,11 @@ class Pool(NamedTuple):
 
 
 class SliceIndex:
-    """The slices of a cluster, by the nodes that they are for, and by pool.
+    """The slices of a cluster, by the nodes that they are for, and by pool."""
 
-    Since 1.37, slices of counters have nodes like any other, and slices whose devices can be combined with some others
-    only are not read, so that their pool is incomplete (DRADeviceCompatibilityGroups is off by default).
-    """
-
-    def __init__(self, slices: Iterable[AllocatableSlice], *, since_37: bool) -> None:
-        self._since_37 = since_37
+    def __init__(self, slices: Iterable[AllocatableSlice], version: KubernetesVersion) -> None:
+        self._places_counters = version.has(Switch.PLACES_COUNTER_SLICES)
+        self._leaves_out_groups = version.has(Switch.LEAVES_OUT_COMPATIBILITY_GROUPS)
         self._by_node: dict[str, list[AllocatableSlice]] = defaultdict(list)
         self._shared: list[AllocatableSlice] = []
         self._by_pool: dict[PoolId, list[AllocatableSlice]] = defaultdict(list)
@@ -125,7 +124,7 @@ class SliceIndex:
 
     def _list_beside(self, published: AllocatableSlice) -> list[AllocatableSlice]:
         """Return the slices of the same node, or those for several nodes."""
-        is_of_node = published.nodes.name and (self._since_37 or not published.counter_sets)
+        is_of_node = published.nodes.name and (self._places_counters or not published.counter_sets)
         return self._by_node[published.nodes.name] if is_of_node else self._shared
 
     @property
@@ -154,10 +153,10 @@ class SliceIndex:
         return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.id))
 
     def _is_read(self, published: AllocatableSlice) -> bool:
-        return not (self._since_37 and published.has_groups)
+        return not (self._leaves_out_groups and published.has_groups)
 
     def _is_relevant(self, published: AllocatableSlice, node: TargetNode) -> bool:
-        if published.counter_sets and not self._since_37:
+        if published.counter_sets and not self._places_counters:
             return True
         nodes = published.nodes
         if nodes.name or nodes.is_all or nodes.selector is not None:
@@ -188,7 +187,7 @@ class SliceIndex:
         devices = tuple(resource_slice for resource_slice in near if not resource_slice.counter_sets)
         other = far
         counting = [resource_slice for resource_slice in near if resource_slice.counter_sets]
-        if self._since_37:
+        if self._places_counters:
             counting += [resource_slice for resource_slice in far if resource_slice.counter_sets]
             other = tuple(resource_slice for resource_slice in far if not resource_slice.counter_sets)
         reason = _find_duplicate_device(devices)

@@ -19,8 +19,13 @@ from tallygate.accounting.cluster.node_columns import NodeColumns, PriorityUsage
 from tallygate.accounting.cluster.node_pools import NodePools
 from tallygate.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
 from tallygate.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
-from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion, parse_minor, select_version
 from tallygate.accounting.cluster.storage_index import StorageIndex
+from tallygate.accounting.kubernetes_versions.version import (
+    DEFAULT_VERSION,
+    KubernetesVersion,
+    parse_minor,
+    select_version,
+)
 from tallygate.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.accounting.pod_defaults import LimitRangeIndex, PodDefaults, create_pod_defaults
 from tallygate.objects.devices import DeviceClass
@@ -91,16 +96,16 @@ class Cluster:
     devices are not; `devices_problem` is then the reason, if it is known. `limit_ranges` and `runtime_classes` stay
     None while these kinds are not known. `pools` has the pools of the nodes that `ingest` put in. `fork_changes` has
     the pods that a fork removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`).
-    `scheduler_version` is the version of the scheduler whose rules apply, `git_version` the version that the cluster
+    `version` is the version of the scheduler whose rules apply, `git_version` the version that the cluster
     reports, as `v1.37.2`, or None. `now` is the time of this state, None if it is not known.
     """
 
-    def __init__(self, scheduler_version: SchedulerVersion = NEWEST_VERSION) -> None:
-        self.scheduler_version = scheduler_version
+    def __init__(self, version: KubernetesVersion = DEFAULT_VERSION) -> None:
+        self.version = version
         self.git_version: str | None = None
         self.nodes = NodeColumns()
         self.pools = NodePools()
-        self.groups = SchedulingGroupInterner(scheduler_version)
+        self.groups = SchedulingGroupInterner(version)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
         self.limit_ranges: LimitRangeIndex | None = None
@@ -141,8 +146,8 @@ class Cluster:
     def set_version(self, git_version: str) -> None:
         """Set the version that the cluster reports, and select the rules of its scheduler; put pods in afterwards."""
         self.git_version = git_version
-        self.scheduler_version = select_version(parse_minor(git_version))
-        self.groups = SchedulingGroupInterner(self.scheduler_version)
+        self.version = select_version(parse_minor(git_version))
+        self.groups = SchedulingGroupInterner(self.version)
 
     def put_node(self, node: SchedulingNode) -> None:
         """Add a node, or replace its previous version.

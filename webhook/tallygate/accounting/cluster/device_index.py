@@ -11,8 +11,9 @@ from tallygate.accounting.allocation.attempt_work import AttemptWork
 from tallygate.accounting.allocation.published_devices import AllocatableSlice, read_slice
 from tallygate.accounting.allocation.taint_rules import TaintRules, selects_slice
 from tallygate.accounting.cluster.device_columns import DeviceColumns
-from tallygate.accounting.cluster.scheduler_version import SchedulerVersion
 from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity import Quantity
 from tallygate.objects import devices
 from tallygate.objects.meta import ObjectMeta
@@ -83,8 +84,8 @@ class DeviceIndex:
         self._tainted: dict[str, AllocatableSlice] = {}
         self._taint_rules = TaintRules()
         self._state = AllocatedState()
-        self._allocators: dict[SchedulerVersion, tuple[Allocator, Allocator]] = {}
-        self._columns: dict[SchedulerVersion, DeviceColumns] = {}
+        self._allocators: dict[KubernetesVersion, tuple[Allocator, Allocator]] = {}
+        self._columns: dict[KubernetesVersion, DeviceColumns] = {}
 
     def put(self, device_object: DeviceObject) -> None:
         """Add an object, or replace its previous version.
@@ -125,13 +126,13 @@ class DeviceIndex:
         if published is not None:
             self._slices[name], self._tainted[name] = published, self._taint_rules.apply(published)
         for version in self._allocators:
-            if version.applies_taint_rules:
+            if version.has(Switch.APPLIES_TAINT_RULES):
                 self._swap_slice(version, tainted_before, self._tainted.get(name))
             else:
                 self._swap_slice(version, before, published)
 
     def _swap_slice(
-        self, version: SchedulerVersion, before: AllocatableSlice | None, after: AllocatableSlice | None
+        self, version: KubernetesVersion, before: AllocatableSlice | None, after: AllocatableSlice | None
     ) -> None:
         """Put a slice in the place of another one for the allocator of a version."""
         allocator, _ = self._allocators[version]
@@ -168,7 +169,7 @@ class DeviceIndex:
         published, before = self._slices.get(name), self._tainted.get(name)
         if published is not None:
             after = self._tainted[name] = self._taint_rules.apply(published)
-            for version in (allocator for allocator in self._allocators if allocator.applies_taint_rules):
+            for version in (allocator for allocator in self._allocators if allocator.has(Switch.APPLIES_TAINT_RULES)):
                 self._swap_slice(version, before, after)
 
     def list_taint_rules(self) -> list[devices.DeviceTaintRule]:
@@ -232,7 +233,7 @@ class DeviceIndex:
         )
 
     def get_allocator(
-        self, version: SchedulerVersion, classes: Mapping[str, devices.DeviceClass], *, is_idle: bool = False
+        self, version: KubernetesVersion, classes: Mapping[str, devices.DeviceClass], *, is_idle: bool = False
     ) -> Allocator:
         """Return the allocator of a version over the slices and the classes of the cluster.
 
@@ -240,13 +241,13 @@ class DeviceIndex:
         """
         allocators = self._allocators.get(version)
         if allocators is None:
-            rules = AllocatorRules(since_37=version.allocates_as_37)
-            slices = self._tainted if version.applies_taint_rules else self._slices
+            rules = AllocatorRules(version)
+            slices = self._tainted if version.has(Switch.APPLIES_TAINT_RULES) else self._slices
             allocator = Allocator(slices.values(), classes, self._state, rules, self.work)
             allocators = self._allocators[version] = allocator, allocator.create_idle()
         return allocators[is_idle]
 
-    def get_columns(self, version: SchedulerVersion, classes: Mapping[str, devices.DeviceClass]) -> DeviceColumns:
+    def get_columns(self, version: KubernetesVersion, classes: Mapping[str, devices.DeviceClass]) -> DeviceColumns:
         columns = self._columns.get(version)
         if columns is None:
             columns = self._columns[version] = DeviceColumns(self.get_allocator(version, classes))

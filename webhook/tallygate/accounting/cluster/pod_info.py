@@ -19,7 +19,8 @@ import msgspec
 
 from tallygate.accounting.amounts import Amounts, share_amounts
 from tallygate.accounting.charge import has_ended
-from tallygate.accounting.cluster.scheduler_version import SchedulerVersion
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.node_fit import compute_scheduler_requests_on_node
 from tallygate.accounting.pod_requests import compute_non_zero_requests
 from tallygate.accounting.resized_requests import compute_resized_amounts
@@ -145,11 +146,11 @@ class SchedulingGroup:
         "terminating_counts",
     )
 
-    def __init__(self, pod: scheduling.SchedulingPod, version: SchedulerVersion) -> None:
+    def __init__(self, pod: scheduling.SchedulingPod, version: KubernetesVersion) -> None:
         meta, spec = pod.metadata or ObjectMeta(), pod.spec or scheduling.SchedulingPodSpec()
         requests, non_zero_requests = (
             compute_resized_amounts(pod)
-            if version.sums_resizes and pod.status is not None
+            if version.has(Switch.SUMS_RESIZES) and pod.status is not None
             else (compute_scheduler_requests_on_node(pod), compute_non_zero_requests(pod))
         )
         self.namespace = meta.namespace or "default"
@@ -173,7 +174,7 @@ class SchedulingGroupInterner:
     The version decides the requests of a pod that is being resized.
     """
 
-    def __init__(self, version: SchedulerVersion) -> None:
+    def __init__(self, version: KubernetesVersion) -> None:
         self._version = version
         self._groups: WeakValueDictionary[bytes, SchedulingGroup] = WeakValueDictionary()
 

@@ -71,14 +71,14 @@ class PublishedCapacity(CapacityValue, frozen=True, rename="camel"):
 
 
 class CapacityRequestError(TallygateError):
-    """A request that ends the allocation on every node (v1.37)."""
+    """A request that ends the allocation on every node."""
 
 
 class ConsumptionRules:
     """The rules of one version.
 
-    `has_fractions` is the feature DRAFractionalCapacityRange of 1.37, which is off by default; since 1.37 a request
-    whose amount int64 cannot represent ends the allocation (`rejects_unreadable`).
+    With `has_fractions` ranges of valid amounts may have fractions, in thousandths. With `rejects_unreadable` a request
+    whose amount int64 cannot represent ends the allocation.
     """
 
     def __init__(self, *, has_fractions: bool, rejects_unreadable: bool) -> None:

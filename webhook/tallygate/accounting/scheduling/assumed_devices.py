@@ -47,10 +47,10 @@ def may_fail(pod: IncomingPod, cluster: Cluster) -> bool:
     claims = list(of_pod.to_allocate)
     if of_pod.classes:
         claims.append(create_special_claim(pod.namespace, pod.spec, of_pod.classes))
-    columns = devices.get_columns(cluster.scheduler_version, cluster.device_classes.by_name)
+    columns = devices.get_columns(cluster.version, cluster.device_classes.by_name)
     if columns.find_nodes(claims) is not None:
         return False  # it has evaluated all selectors on all devices
-    allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
+    allocator = devices.get_allocator(cluster.version, cluster.device_classes.by_name)
     try:
         planned = [(claim, each) for claim in claims for group in allocator.plan(claim) for each in group]
         for device in list_devices(allocator.slices.list_slices()):

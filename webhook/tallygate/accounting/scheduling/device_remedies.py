@@ -18,6 +18,7 @@ from tallygate.accounting.allocation.planned_requests import MAX_RESULTS, format
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import NodeIndices
 from tallygate.accounting.cluster.device_index import DeviceIndex
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.scheduling.filters import run_filters
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins.resource_claims import find_claim, find_hold_reason, get_allocation
@@ -72,7 +73,7 @@ def try_deletions(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Ite
     """
     devices = cluster.devices
     if devices is not None and not find_hold_reason(pod, cluster):
-        rules = _list_rule_deletions(devices) if cluster.scheduler_version.applies_taint_rules else ()
+        rules = _list_rule_deletions(devices) if cluster.version.has(Switch.APPLIES_TAINT_RULES) else ()
         yield from _try_each(pod, cluster, devices, nodes, (*_list_deletions(devices), *rules))
 
 

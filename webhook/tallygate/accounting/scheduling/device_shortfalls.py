@@ -15,6 +15,7 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.device_index import DeviceIndex, list_taken
 from tallygate.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.accounting.devices.device_meter import DeviceId
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins.dynamic_resources import ClusterNode, list_claims_on_node
 from tallygate.accounting.scheduling.plugins.resource_claims import find_devices_of_pod, find_hold_reason, needs_devices
@@ -191,12 +192,13 @@ class _InspectedNode:
     """One node with the pools that it can reach."""
 
     def __init__(self, devices: DeviceIndex, cluster: Cluster, node_index: int, holders: _Holders) -> None:
-        self._allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
+        version = cluster.version
+        self._allocator = devices.get_allocator(version, cluster.device_classes.by_name)
         devices.work.begin_attempt()
         self._node = ClusterNode(cluster, node_index)
         self._pools = self._allocator.slices.gather_pools(self._node)
-        self._counters = CounterUse(self._allocator.state.has, by_pool_name=False)
-        self._needs_exhausted = self._allocator.rules.since_37  # 1.36 leaves such devices out of a request for all
+        self._counters = CounterUse(self._allocator.state.has, version)
+        self._needs_exhausted = version.has(Switch.NEEDS_EVERY_DEVICE_OF_ALL)
         self._holders = holders
 
     def plan(self, claim: ResourceClaim) -> Sequence[Sequence[PlannedRequest]]:

@@ -117,7 +117,7 @@ class _NodeTrial:
         cluster, devices = self._cluster, self._cluster.devices
         if devices is None or not needs_devices(self._pod, cluster):
             return [], set()
-        allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
+        allocator = devices.get_allocator(cluster.version, cluster.device_classes.by_name)
         pools = allocator.slices.gather_pools(ClusterNode(cluster, self._node_index))
         slices = [resource_slice for pool in pools for resource_slice in (*pool.slices, *pool.other_slices)]
         own = [

@@ -21,6 +21,7 @@ import numpy as np
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
 from tallygate.accounting.scheduling.filters import INTER_POD_PLUGINS, select_feasible
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
@@ -156,7 +157,7 @@ def _bind(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, nodes: NodeI
 
 def _format_post_filter_message(preemption: PreemptionResult, cluster: Cluster, device_message: str) -> str:
     """Return the text that preemption adds to the fit error; before 1.37 it is empty if preemption has victims."""
-    if preemption.selected is not None and cluster.scheduler_version.reports_preemption:
+    if preemption.selected is not None and cluster.version.has(Switch.REPORTS_PREEMPTION):
         node = cluster.nodes.get_name(preemption.selected.node_index)
         victim_count = len(preemption.selected.victims)
         return f"preemption: found a potential placement for pod on node {node}, preempting {victim_count} victims"

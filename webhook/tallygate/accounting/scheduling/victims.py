@@ -17,7 +17,8 @@ import numpy as np
 
 from tallygate.accounting.cluster.cluster import Cluster, ClusterFork, fork
 from tallygate.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
-from tallygate.accounting.cluster.scheduler_version import SchedulerVersion
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.scheduling.filters import run_filters_with_nominated_pods
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins.node_resources_fit import find_shortfalls
@@ -91,7 +92,7 @@ def select_victims_on_node(pod: IncomingPod, cluster: Cluster, node_index: int) 
                 if diagnosis.error
                 else NoCandidate(diagnosis.reasons(node_index))
             )
-        sorted_pods = sort_by_importance(lower_priority_pods, cluster.scheduler_version)
+        sorted_pods = sort_by_importance(lower_priority_pods, cluster.version)
         return _reprieve_pods(pod, cluster, node_index, forked, sorted_pods)
 
 
@@ -99,7 +100,7 @@ def _reprieve_pods(
     pod: IncomingPod, cluster: Cluster, node_index: int, forked: ClusterFork, lower_priority_pods: Sequence[PodInfo]
 ) -> PreemptionCandidate | NoCandidate:
     """Restore every pod that can stay: first pods whose eviction violates a budget, each group by importance."""
-    version = cluster.scheduler_version
+    version = cluster.version
     violating, non_violating = split_by_budget(lower_priority_pods, cluster.budgets, version)
     victims = [victim for victim in violating if not _reprieve_pod(victim, pod, cluster, node_index, forked)]
     violation_count = len(victims)
@@ -113,7 +114,7 @@ def _reprieve_pods(
 
 
 def split_by_budget(
-    pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget], version: SchedulerVersion
+    pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget], version: KubernetesVersion
 ) -> tuple[list[PodInfo], list[PodInfo]]:
     """Split pods into those whose eviction, one after the other, violates a budget, and the others, in order.
 
@@ -122,7 +123,7 @@ def split_by_budget(
     of budgets is random.
     """
     states = [_BudgetState(budget) for budget in budgets]
-    if version.counts_one_violated_budget:
+    if version.has(Switch.COUNTS_ONE_VIOLATED_BUDGET):
         violating = [any(budget.record_disruption(pod) for budget in states) for pod in pods]
     else:
         violating = [sum([budget.record_disruption(pod) for budget in states]) > 0 for pod in pods]
@@ -153,9 +154,9 @@ def _uses_resources_only(candidate: PodInfo, pod: IncomingPod, cluster: Cluster,
     return needs_resources_only and not candidate.group.anti_affinity and node_index not in cluster.get_nominated_pods()
 
 
-def sort_by_importance(pods: Iterable[PodInfo], version: SchedulerVersion) -> list[PodInfo]:
+def sort_by_importance(pods: Iterable[PodInfo], version: KubernetesVersion) -> list[PodInfo]:
     """Sort pods by priority, highest first; pods of one priority by start time, earliest first."""
-    if version.fixes_start_times:
+    if version.has(Switch.FIXES_START_TIMES):
         return sorted(pods, key=lambda pod: (-pod.group.priority, _get_start_time(pod)))
     return [pod for _, pod in sorted(enumerate(pods), key=_rank_pod)]
 

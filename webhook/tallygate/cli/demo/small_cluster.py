@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
-from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION
 
 _Object = dict[str, Any]
 
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer a list, a watch, or the version."""
         url = urlsplit(self.path)
         if url.path == "/version":
-            self._send(200, {"gitVersion": f"v{NEWEST_VERSION}.0"})
+            self._send(200, {"gitVersion": f"v{DEFAULT_VERSION}.0"})
         elif url.path == "/apis":
             self._send(200, {"kind": "APIGroupDiscoveryList", "items": []})
         elif url.path not in self.lists:

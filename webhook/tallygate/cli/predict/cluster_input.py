@@ -17,7 +17,8 @@ import click
 import msgspec
 
 from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.scheduler_version import NEWEST_VERSION, parse_minor
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import DEFAULT_VERSION, parse_minor
 from tallygate.accounting.node_shape import DEFAULT_MAX_PODS, HOSTNAME
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.answers.pods_to_place import PodsInFiles, PodsToPlace, create_pods_in_files
@@ -88,16 +89,16 @@ def _list_omissions(state: ClusterState, source: ClusterSource) -> Iterator[str]
     cluster = state.require_columns()
     if source.snapshot is None and cluster.git_version is None:
         server = source.connection.load().server
-        yield f"{server} does not report its version: the rules of kube-scheduler {NEWEST_VERSION} apply"
+        yield f"{server} does not report its version: the rules of kube-scheduler {DEFAULT_VERSION} apply"
     for resource, problem in state.problems.items():
         if problem.reason is UnknownReason.FORBIDDEN:
             yield state.describe_problem(resource)
     if source.snapshot is not None:
-        if cluster.scheduler_version.applies_taint_rules and state.knows(SLICES):
+        if cluster.version.has(Switch.APPLIES_TAINT_RULES) and state.knows(SLICES):
             yield from state.list_effects((TAINT_RULES,))
         if not len(cluster.nodes):
             yield "the snapshot has no nodes"
-    version = cluster.scheduler_version
+    version = cluster.version
     if cluster.git_version is not None and parse_minor(cluster.git_version) != version.minor:
         yield (
             f"the cluster runs Kubernetes {cluster.git_version}, and the rules of kube-scheduler {version} apply here: "

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tallygate.accounting.cluster.device_index import DeviceIndex
 from tallygate.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.pod_defaults import PodDefaults
 from tallygate.backstop.resource_quotas import ObservedCluster
 from tallygate.cluster import kinds
@@ -364,7 +365,7 @@ class InformerSnapshotProvider:
 
     def _find_device_staleness(self) -> str:
         """Return why the objects about devices are stale; empty if they are not."""
-        has_rules = self._scheduler_cache.scheduler_version.applies_taint_rules
+        has_rules = self._scheduler_cache.version.has(Switch.APPLIES_TAINT_RULES)
         resources = (*_DEVICE_RESOURCES, DEVICE_TAINT_RULE_CODEC.name) if has_rules else _DEVICE_RESOURCES
         known = {status.name: status for status in self._list_statuses(resources)}
         missing = [name for name in resources if name not in known]

@@ -132,7 +132,7 @@ class DeviceCache:
     def _apply_batch(
         self, cluster: Cluster, index: DeviceIndex, slices: Collection[str], claims: Collection[ClaimName]
     ) -> None:
-        columns = index.get_columns(cluster.scheduler_version, cluster.device_classes.by_name)
+        columns = index.get_columns(cluster.version, cluster.device_classes.by_name)
         for name in slices:
             self._problems.pop(name, None)
             record = self._devices.find(name)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.pod_info import PodInfo, create_pod_info
-from tallygate.accounting.cluster.scheduler_version import SchedulerVersion
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.complexity import estimate_anti_affinity
 from tallygate.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
@@ -63,9 +63,9 @@ class SchedulerCache:
         self._follow(node_claim_store, lambda record: pools.put_node_claim(record.content), pools.remove_node_claim)
 
     @property
-    def scheduler_version(self) -> SchedulerVersion:
+    def version(self) -> KubernetesVersion:
         """The version of the scheduler whose rules apply."""
-        return self._cluster.scheduler_version
+        return self._cluster.version
 
     def set_version(self, git_version: str) -> None:
         """Select the rules of the scheduler of this version. Call it before any pod is put in."""

@@ -29,6 +29,7 @@ from tallygate.accounting.allocation.planned_requests import (
 )
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, PreFilterStatus, mark_unresolvable
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins import resource_claims
@@ -139,7 +140,7 @@ def allocate_on_node(
         return ()
     assert cluster.devices is not None  # noqa: S101  # the callers have asked
     classes = cluster.device_classes.by_name
-    allocator = cluster.devices.get_allocator(cluster.scheduler_version, classes, is_idle=is_idle)
+    allocator = cluster.devices.get_allocator(cluster.version, classes, is_idle=is_idle)
     try:
         allocations = allocator.allocate(ClusterNode(cluster, node_index), claims)
     except NodeAllocationError as error:
@@ -214,7 +215,7 @@ def _count_devices(
     """Return the positions of the nodes without enough devices, and of those that a search must decide."""
     assert cluster.devices is not None  # noqa: S101  # the callers have asked
     classes = cluster.device_classes.by_name
-    columns = cluster.devices.get_columns(cluster.scheduler_version, classes)
+    columns = cluster.devices.get_columns(cluster.version, classes)
     found = columns.find_nodes(claims, is_idle=is_idle)
     if found is None:
         return [], range(len(nodes))
@@ -245,7 +246,8 @@ class ClusterNode:
 
 def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> str:
     """Return the message of the post-filter for a pod that fits no node: it may free the devices of an idle claim."""
-    is_reported, devices, nodes = cluster.scheduler_version.reports_claims, cluster.devices, diagnosis.nodes
+    is_reported = not cluster.version.has(Switch.OMITS_CLAIM_NOTE)
+    devices, nodes = cluster.devices, diagnosis.nodes
     nothing = "no new claims to deallocate" if is_reported else ""
     if devices is None or diagnosis.pre_filter_status is not None or not resource_claims.needs_devices(pod, cluster):
         return nothing

@@ -20,6 +20,7 @@ from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import ABSENT, Mask, NodeIndices
 from tallygate.accounting.cluster.node_columns import NodeColumns
 from tallygate.accounting.cluster.pod_info import AffinityTerm
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable, mark_unschedulable
 from tallygate.accounting.scheduling.incoming_pod import HardSpreadConstraint, IncomingPod
 from tallygate.accounting.scheduling.plugins.node_eligibility import mask_untolerated_taints, match_pod
@@ -78,7 +79,7 @@ def resolve_namespaces(term: AffinityTerm, cluster: Cluster) -> frozenset[str] |
     term's own in place, and AffinityTerm.Matches then gets nil for the namespace labels.
     """
     selector = term.namespace_selector
-    is_dropped = cluster.scheduler_version.drops_namespace_selectors
+    is_dropped = cluster.version.has(Switch.DROPS_NAMESPACE_SELECTORS)
     if selector.is_empty if is_dropped else selector.matches(_NO_LABELS):
         return None
     if selector == MATCH_NOTHING:

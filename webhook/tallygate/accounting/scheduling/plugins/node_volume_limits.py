@@ -19,6 +19,7 @@ import numpy as np
 from tallygate.accounting.cluster.cluster import Cluster
 from tallygate.accounting.cluster.columns import NodeIndices
 from tallygate.accounting.cluster.storage_index import StorageIndex, get_claim_class
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable, mark_unschedulable
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.plugins import pod_claims
@@ -82,7 +83,7 @@ def _find_missing_drivers(
 
     A node without a CSINode has not migrated in-tree volumes to a driver, so that these need none there.
     """
-    if not cluster.scheduler_version.requires_installed_driver:
+    if not cluster.version.has(Switch.REQUIRES_INSTALLED_DRIVER):
         return {}
     all_handles, csi_handles = (
         _find_volume_handles(pod.spec.volumes or (), pod.name, pod.namespace, storage, is_migrated=is_migrated)

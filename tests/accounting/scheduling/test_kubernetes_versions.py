@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tallygate.accounting.cluster.scheduler_version import (
+from tallygate.accounting.kubernetes_versions.version import (
+    DEFAULT_VERSION,
     MODELLED_VERSIONS,
-    NEWEST_VERSION,
-    SchedulerVersion,
+    KubernetesVersion,
     parse_minor,
     select_version,
 )
@@ -50,9 +50,9 @@ def test_the_minor_version_is_read_from_the_version_that_a_cluster_reports(git_v
 
 
 @pytest.mark.parametrize(
-    ("minor", "expected"), [(None, NEWEST_VERSION), (20, MODELLED_VERSIONS[0]), (36, V1_36), (37, V1_37), (99, V1_37)]
+    ("minor", "expected"), [(None, DEFAULT_VERSION), (20, MODELLED_VERSIONS[0]), (36, V1_36), (37, V1_37), (99, V1_37)]
 )
-def test_the_nearest_modelled_version_applies(minor: int | None, expected: SchedulerVersion) -> None:
+def test_the_nearest_modelled_version_applies(minor: int | None, expected: KubernetesVersion) -> None:
     assert select_version(minor) == expected
 
 
@@ -61,7 +61,7 @@ def _create_pod(name: str, **status: Any) -> Json:
 
 
 def _preempt(
-    pods: list[Json], budgets: list[Json], version: SchedulerVersion
+    pods: list[Json], budgets: list[Json], version: KubernetesVersion
 ) -> tuple[PreemptionCandidate, ScheduleResult]:
     """Return the preemption for a pod of one cpu on a node of two."""
     new = decode_pod(pod("new", requests={"cpu": "1"}, priority=100))
@@ -77,14 +77,14 @@ def _preempt(
     ids=str,
 )
 def test_the_message_names_the_node_on_which_a_pod_preempts_from_1_37_on(
-    version: SchedulerVersion, preemption: str
+    version: KubernetesVersion, preemption: str
 ) -> None:
     _, result = _preempt([_create_pod("a"), _create_pod("b")], [], version)
     assert result.message == f"0/1 nodes are available: 1 Insufficient cpu.{preemption}"
 
 
 @pytest.mark.parametrize(("version", "claims"), [(V1_36, "no new claims to deallocate, "), (V1_37, "")], ids=str)
-def test_the_message_has_no_note_on_claims_from_1_37_on(version: SchedulerVersion, claims: str) -> None:
+def test_the_message_has_no_note_on_claims_from_1_37_on(version: KubernetesVersion, claims: str) -> None:
     answer = decide([node("n0", cpu="0")], [], [], pod("new", requests={"cpu": "1"}), version)
     preemption = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     assert answer.message == f"0/1 nodes are available: 1 Insufficient cpu. {claims}{preemption}"
@@ -92,7 +92,7 @@ def test_the_message_has_no_note_on_claims_from_1_37_on(version: SchedulerVersio
 
 @pytest.mark.parametrize(("version", "victim"), [(V1_36, "first"), (V1_37, "second")], ids=str)
 def test_of_pods_that_have_not_started_the_first_counts_as_older_from_1_37_on(
-    version: SchedulerVersion, victim: str
+    version: KubernetesVersion, victim: str
 ) -> None:
     selected, _ = _preempt([_create_pod("first"), _create_pod("second")], [], version)
     assert [each.name for each in selected.victims] == [victim]
@@ -110,7 +110,7 @@ def _budget(name: str, apps: list[str], allowed: int) -> Json:
 
 @pytest.mark.parametrize(("version", "violation_count"), [(V1_36, 1), (V1_37, 0)], ids=str)
 def test_a_pod_that_violates_a_budget_counts_under_no_further_one_from_1_37_on(
-    version: SchedulerVersion, violation_count: int
+    version: KubernetesVersion, violation_count: int
 ) -> None:
     """In 1.36 the older pod, which violates the first budget, also uses up the second one."""
     pods = [
@@ -133,7 +133,7 @@ def test_a_pod_that_violates_a_budget_counts_under_no_further_one_from_1_37_on(
 )
 @pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
 def test_a_node_needs_the_driver_of_a_volume_from_1_37_on(
-    version: SchedulerVersion, others: list[Json], message: str
+    version: KubernetesVersion, others: list[Json], message: str
 ) -> None:
     answer = decide([NODE], [], [*csi_claim("data", "v"), *others], pod_with_claims("data"), version)
     assert answer.message.startswith(message if version is V1_37 else "")
@@ -173,7 +173,7 @@ def test_an_in_tree_volume_needs_its_driver_on_nodes_that_have_migrated(
 )
 @pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
 def test_a_negative_namespace_selector_matches_by_the_labels_of_namespaces_from_1_37_on(
-    version: SchedulerVersion, selector: Json, nodes: set[str]
+    version: KubernetesVersion, selector: Json, nodes: set[str]
 ) -> None:
     """Avoid nodes with pods of other namespaces: in 1.36 a negative selector matches every namespace."""
     term = {"labelSelector": {}, "topologyKey": "host", "namespaceSelector": selector}

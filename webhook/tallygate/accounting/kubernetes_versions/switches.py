@@ -1,0 +1,155 @@
+"""The table of switches: the rules of Kubernetes that differ by version, each with the version since which it applies.
+
+A rule says what the later version does. Files without a repository are those of kubernetes/kubernetes; `structured`,
+`resourceslice` and `deviceclass` are folders of k8s.io/dynamic-resource-allocation, `plugins`, `framework` and
+`preemption` those of pkg/scheduler.
+"""
+
+from enum import Enum, StrEnum
+from typing import NamedTuple
+
+
+class Area(StrEnum):
+    """The part of Kubernetes that a rule belongs to."""
+
+    ALLOCATOR = "allocator"
+    MESSAGES = "messages"
+    SCHEDULER = "scheduler"
+    VALIDATION = "validation"
+
+
+class SwitchFacts(NamedTuple):
+    """A rule: the minor version since which it applies, its area, what it changes, and where it was read.
+
+    `gate` is the feature gate that turns it on by default, empty without one.
+    """
+
+    since: int
+    area: Area
+    effect: str
+    source: str
+    gate: str = ""
+
+
+class Switch(Enum):
+    """The rules, by the version since which they apply."""
+
+    OMITS_CLAIM_NOTE = SwitchFacts(
+        37,
+        Area.MESSAGES,
+        "the message of a pod that cannot run has no `no new claims to deallocate, ` before `preemption:`",
+        "PostFilter in plugins/dynamicresources/dynamicresources.go",
+    )
+    REPORTS_PREEMPTION = SwitchFacts(
+        37,
+        Area.MESSAGES,
+        "the message of a pod that preempts names the node and the number of victims",
+        "Preempt in preemption/preemption.go",
+    )
+    NAMES_DEVICE_IN_ERRORS = SwitchFacts(
+        37,
+        Area.MESSAGES,
+        "the error of an expression names the device, and has a hint about missing keys",
+        "selectorsMatch in structured/internal/incubating/allocator_incubating.go",
+    )
+    LIMITS_DEVICES_BY_REQUEST = SwitchFacts(
+        37,
+        Area.MESSAGES,
+        "the error of a claim for too many devices names the request that exceeds the limit",
+        "Allocate in structured/internal/incubating/allocator_incubating.go",
+    )
+    REQUIRES_INSTALLED_DRIVER = SwitchFacts(
+        37,
+        Area.SCHEDULER,
+        "a node needs the CSI drivers of a pod's volumes that have `preventPodSchedulingIfMissing`",
+        "plugins/nodevolumelimits/csi.go; KEP-5030",
+        gate="VolumeLimitScaling",
+    )
+    DROPS_NAMESPACE_SELECTORS = SwitchFacts(
+        37,
+        Area.SCHEDULER,
+        "a namespace selector of the incoming pod stands for the namespaces that it matches, and for nothing else",
+        "mergeAffinityTermNamespacesIfNotEmpty in plugins/interpodaffinity/plugin.go",
+    )
+    COUNTS_ONE_VIOLATED_BUDGET = SwitchFacts(
+        37,
+        Area.SCHEDULER,
+        "a victim counts under no further disruption budget after one that it violates",
+        "FilterVictimsWithPDBViolation in preemption/util.go",
+    )
+    FIXES_START_TIMES = SwitchFacts(
+        37,
+        Area.SCHEDULER,
+        "a victim that has not started has one start time during an attempt",
+        "NewVictim in preemption/types.go",
+    )
+    SUMS_RESIZES = SwitchFacts(
+        37,
+        Area.SCHEDULER,
+        "a pod that is being resized counts with the largest of three sums: requested, allocated and actual amounts",
+        "AggregateContainerRequests in component-helpers resource/helpers.go",
+    )
+    APPLIES_TAINT_RULES = SwitchFacts(
+        37,
+        Area.ALLOCATOR,
+        "devices have the taints of DeviceTaintRules, too",
+        "resourceslice/tracker/tracker.go; KEP-5055",
+        gate="DRADeviceTaintRules",
+    )
+    READS_LIST_ATTRIBUTES = SwitchFacts(
+        37,
+        Area.ALLOCATOR,
+        "an attribute with a list is no error for the expressions about its device",
+        "cel/compile.go in k8s.io/dynamic-resource-allocation",
+    )
+    REJECTS_UNREADABLE_CAPACITY = SwitchFacts(
+        37,
+        Area.ALLOCATOR,
+        "a request for capacity that int64 cannot represent ends the allocation on every node",
+        "calculateConsumedCapacity in structured/internal/incubating/consumable_capacity.go",
+    )
+    COMPARES_EVERY_DISTINCT_VALUE = SwitchFacts(
+        37,
+        Area.ALLOCATOR,
+        "`distinctAttribute` compares a device with all devices of a request, and not only with the last one",
+        "structured/internal/incubating/constraint.go",
+    )
+    SEPARATES_COUNTERS_OF_DRIVERS = SwitchFacts(
+        37,
+        Area.ALLOCATOR,
+        "pools of one name that belong to two drivers have their own shared counters",
+        "checkAvailableCounters in structured/internal/incubating/allocator_incubating.go",
+    )
+    PLACES_COUNTER_SLICES = SwitchFacts(
+        37,
+        Area.ALLOCATOR,
+        "slices of shared counters have nodes like any other slice",
+        "GatherPools in structured/internal/incubating/pools_incubating.go",
+    )
+    LEAVES_OUT_COMPATIBILITY_GROUPS = SwitchFacts(
+        37,
+        Area.ALLOCATOR,
+        "slices with `compatibilityGroups` are not read, so that their pool is incomplete (the gate "
+        "DRADeviceCompatibilityGroups is off)",
+        "GatherPools in structured/internal/incubating/pools_incubating.go",
+    )
+    NEEDS_EVERY_DEVICE_OF_ALL = SwitchFacts(
+        37,
+        Area.ALLOCATOR,
+        "a request for all devices also needs those whose capacity other claims have used up, and fails then",
+        "validateDeviceRequest in structured/internal/incubating/allocator_incubating.go",
+    )
+    COUNTS_SHARES_WITHOUT_CAPACITY = SwitchFacts(
+        37,
+        Area.ALLOCATOR,
+        "a share without an amount of capacity counts as one: a further share does not consume counters again",
+        "deviceCapacityInUse in structured/internal/incubating/allocator_incubating.go",
+    )
+    ROUNDS_FRACTIONS_OF_CAPACITY = SwitchFacts(
+        38,
+        Area.ALLOCATOR,
+        "ranges of valid amounts of capacity may have fractions, and amounts are rounded in thousandths. 1.37 has the "
+        "gate, too, which needs `--min-compatibility-version=1.37` there",
+        "roundUpRange in structured/internal/stable/consumable_capacity.go; KEP-5075",
+        gate="DRAFractionalCapacityRange",
+    )
