@@ -123,3 +123,22 @@ def test_the_consumers_of_the_fullest_ledgers_alone_are_named() -> None:
 @pytest.mark.parametrize("cluster", [[create_node("a", "4")], []])
 def test_claims_are_unknown_without_their_list(cluster: list[Object]) -> None:
     assert see_caps(cluster)["idleClaims"] is None
+
+
+def test_the_amounts_of_pods_without_a_node_are_summed() -> None:
+    waits = create_stored_pod("waits", "team-a", "", {GPU: "2"})
+    ended = create_stored_pod("ended", "team-a", "", {GPU: "2"}) | {"status": {"phase": "Failed"}}
+    runs = create_stored_pod("runs", "team-a", "a", {GPU: "1"})
+    namespace = {"kind": "Namespace", "metadata": {"name": "team-a"}}
+    content = see_caps([create_node("a", "4"), namespace, waits, ended, runs])
+    waiting = {item["resource"]: (item["used"], item["waiting"]) for item in content["items"]}
+    assert waiting == {GPU: (3, 2), "example.com/licence": (0, 0)}
+
+
+def test_a_limit_is_exceeded_since_the_present_pods_exceed_it() -> None:
+    pods = [create_stored_pod(f"p{hour}", "team-a", "a", {GPU: "1"}) for hour in range(3)]
+    for hour, pod in enumerate(pods):
+        pod["metadata"]["creationTimestamp"] = f"2026-01-01T0{3 - hour}:00:00Z"
+    namespace = {"kind": "Namespace", "metadata": {"name": "team-a"}}
+    times = {item["resource"]: item["exceededSince"] for item in see_caps([namespace, *pods])["items"]}
+    assert times == {GPU: "2026-01-01T03:00:00Z", "example.com/licence": None}

@@ -3,6 +3,7 @@
 Consumers and claims of all namespaces have names here, so that only someone who may list all pods gets it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -49,13 +50,15 @@ class IdleClaim:
 class CapOverview:
     """The caps of a cluster.
 
-    `consumers` are the top consumers of each explained line, by its ledger and resource. `capacities` are what all
+    `consumers` are the top consumers of each explained line, by its ledger and resource, and `waiting` is the amount of
+    it that pods without a node have. `capacities` are what all
     nodes have of each resource of a total, without those that no node advertises. `idle` are the idle claims with the
     most devices, `idle_count` is the number of all; None while claims for devices are not known.
     """
 
     report: UsageReport
     consumers: Mapping[tuple[_LedgerId, str], tuple[Consumer, ...]]
+    waiting: Mapping[tuple[_LedgerId, str], int]
     totals: tuple[UsageTotal, ...]
     capacities: Mapping[str, int]
     idle: tuple[IdleClaim, ...] | None
@@ -71,17 +74,21 @@ def describe_caps(state: ClusterState, caps: CapIndex, check_time: Callable[[], 
     first = list(dict.fromkeys(map(_identify, lines)))[:MAX_EXPLAINED]
     by_id = {_identify(ledger.lines[0]): ledger for ledger in ledgers if ledger.lines}
     consumers: dict[tuple[_LedgerId, str], tuple[Consumer, ...]] = {}
+    waiting: dict[tuple[_LedgerId, str], int] = {}
     owners = PodOwners()
     for ledger_id in first:
         check_time()
         for name, top in _list_top(state, by_id[ledger_id], owners):
             consumers[ledger_id, name] = top
+        waiting_amounts = _sum_waiting(state, by_id[ledger_id])
+        waiting |= {(ledger_id, line.name): waiting_amounts[line.name] for line in by_id[ledger_id].lines}
     totals = tuple(sum_lines(report.lines))
     names = {total.name for total in totals}
     idle = _list_idle(state)
     return CapOverview(
         UsageReport(lines, report.notes, report.unhealthy),
         consumers,
+        waiting,
         totals,
         dict(_list_capacities(state, names)),
         None if idle is None else tuple(idle[:MAX_IDLE]),
@@ -103,6 +110,15 @@ def _list_top(
     sums = sum_consumers(cap, consumers, owners, state.pods.list_pod_names)
     for line in ledger.lines:
         yield line.name, sums.list_top(line.name)
+
+
+def _sum_waiting(state: ClusterState, ledger: LedgerUsage) -> Counter[str]:
+    """Return what the pods of a ledger that have no node count: amounts that others could use meanwhile."""
+    cap, _, members = ledger.chosen
+    sums = Counter[str]()
+    for _, amounts in state.pods.list_amounts(cap, members, waiting_only=True):
+        sums.update(amounts or {})
+    return sums
 
 
 def _list_capacities(state: ClusterState, names: Iterable[str]) -> Iterator[tuple[str, int]]:
@@ -131,7 +147,10 @@ def convert_caps(overview: CapOverview, as_of: datetime) -> Dict:
         "asOf": format_time(as_of),
         "items": [
             LINES.to_dict(line)
-            | {"consumers": _convert_consumers(overview.consumers.get((_identify(line), line.name)))}
+            | {
+                "consumers": _convert_consumers(overview.consumers.get((_identify(line), line.name))),
+                "waiting": overview.waiting.get((_identify(line), line.name)),
+            }
             for line in overview.report.lines
         ],
         "totals": [

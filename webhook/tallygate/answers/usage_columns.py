@@ -6,7 +6,7 @@ from typing import Any
 
 from tallygate.accounting.amounts import format_amount, is_milli
 from tallygate.answers.columns import UNKNOWN, Column, Columns
-from tallygate.answers.usage_report import ExceededLimit, SurgeUsage, UsageLine, UsageTotal, format_time
+from tallygate.answers.usage_report import SurgeUsage, UsageLine, UsageTotal, format_time
 
 
 def format_scope(namespace: str, members: int | None, group: str = "") -> str:
@@ -20,9 +20,10 @@ def format_scope(namespace: str, members: int | None, group: str = "") -> str:
 def format_notes(line: UsageLine) -> str:
     """Return the remarks on a line, what exceeds a limit, a surge, and what is terminating, as one text."""
     notes = list(line.remarks)
-    if line.exceeded_limit is not ExceededLimit.NONE:
-        limit = (line.hard if line.exceeded_limit is ExceededLimit.HARD else line.soft) or 0
-        notes.append(f"{format_amount(line.name, (line.charged or 0) - limit)} over {line.exceeded_limit}")
+    if line.exceeded_limit:
+        excess = format_amount(line.name, (line.charged or 0) - line.exceeded_amount)
+        since = f" since {format_time(line.exceeded_since)} or earlier" if line.exceeded_since is not None else ""
+        notes.append(f"{excess} over {line.exceeded_limit}{since}")
     if line.surge is not None and (surge := line.surge.describe(line.name)):
         notes.append(surge)
     if line.terminating:
@@ -82,6 +83,7 @@ LINES = Columns[UsageLine](
     Column("", "terminating"),
     Column("COUNTED", "countedAt", lambda line: _convert_time(line.counted_at)),
     Column("", "exceeded", lambda line: line.exceeded_limit.value or None),
+    Column("", "exceededSince", lambda line: _convert_time(line.exceeded_since)),
     Column("", "initializing", attrgetter("is_initializing")),
     Column("", "surge", lambda line: None if line.surge is None else _convert_surge(line.surge)),
     Column("", "remarks", lambda line: list(line.remarks)),

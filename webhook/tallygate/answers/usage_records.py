@@ -28,7 +28,8 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
     """One resource of one ledger of a cap: an item of `tallygate usage -o json`.
 
     `namespace` is null for a cap that `namespaces` share, and `group` is the label and value of a group. `hardUntil` is
-    the end of a raise or another override, and `hardAfterwards` the limit from then on. What is not known is null.
+    the end of a raise or another override, and `hardAfterwards` the limit from then on. `exceeded` is the limit that is
+    exceeded since `exceededSince` or earlier. What is not known is null.
     """
 
     cap: str
@@ -47,6 +48,7 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
     terminating: int
     counted_at: datetime | None
     exceeded: Literal["soft", "hard"] | None
+    exceeded_since: datetime | None
     initializing: bool
     surge: SurgeRecord | None
     remarks: Sequence[str]
@@ -72,6 +74,7 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
             remarks=tuple(self.remarks),
             group=self.group or "",
             surge=None if surge is None else SurgeUsage(surge.amount, surge.since, surge.until),
+            exceeded_since=self.exceeded_since,
         )
 
 

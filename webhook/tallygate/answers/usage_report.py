@@ -16,6 +16,7 @@ from tallygate.accounting.amounts import format_amount
 from tallygate.accounting.names import LIMITS_PREFIX, is_extended
 from tallygate.accounting.node_fit import UnhealthyDevices, format_unhealthy
 from tallygate.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
+from tallygate.answers.exceeded_times import AmountHistory
 from tallygate.cluster.cap_ledger_list import CapLedgerRecord
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.consumers import CountedClaim, CountedUsage, describe_uncertain
@@ -183,7 +184,8 @@ class UsageLine(ResourceUsage):
     `namespace` is empty for a shared ledger; `members` is the number of its member namespaces, None if it is unknown.
     `group` is the label and value of a group, or only the value if no policies are given. `terminating` is the part of
     `used` that belongs to pods and claims that are being deleted, `counted_at` the time of the last recount from newer
-    pods or claims. `surge` is what pods of a controller that rolls may use above `hard`.
+    pods or claims. `surge` is what pods of a controller that rolls may use above `hard`. A limit is exceeded since
+    `exceeded_since` or earlier; None if nothing shows it.
     """
 
     cap: str
@@ -195,6 +197,7 @@ class UsageLine(ResourceUsage):
     remarks: tuple[str, ...] = ()
     group: str = ""
     surge: SurgeUsage | None = None
+    exceeded_since: datetime | None = None
 
     @property
     def exceeded_limit(self) -> ExceededLimit:
@@ -203,6 +206,12 @@ class UsageLine(ResourceUsage):
         if self.hard is not None and charged > self.hard:
             return ExceededLimit.HARD
         return ExceededLimit.SOFT if self.soft is not None and charged > self.soft else ExceededLimit.NONE
+
+    @property
+    def exceeded_amount(self) -> int:
+        """The limit that the charged amount exceeds, 0 if it exceeds none."""
+        exceeded = self.exceeded_limit
+        return (self.hard if exceeded is ExceededLimit.HARD else self.soft if exceeded else 0) or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +261,7 @@ def compute_usage_of_caps(
         UsageChoiceError: if the chosen cap does not exist.
     """
     chosen_ledgers = list(choice.list_ledgers(cluster, caps))
-    ledgers = tuple(LedgerUsage(each, tuple(_list_lines(cluster, each, shows))) for each in chosen_ledgers)
+    ledgers = tuple(LedgerUsage(each, _create_lines(cluster, each, shows)) for each in chosen_ledgers)
     lines = tuple(line for each in ledgers for line in each.lines)
     notes = list(_list_notes_on_ledgers(cluster, caps, choice, shows))
     notes += list_ungrouped_namespaces(cluster, caps, choice)
@@ -449,6 +458,25 @@ def list_invalid_annotations(cluster: ClusterState, caps: CapIndex, choice: Ledg
             for invalid in find_invalid(cap.definition, annotations):
                 if choice.namespace in (None, invalid.namespace):
                     yield str(invalid)
+
+
+def _create_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) -> tuple[UsageLine, ...]:
+    """Return the lines of a ledger, with the times since which limits are exceeded."""
+    lines = tuple(_list_lines(cluster, chosen, shows))
+    if not any(line.exceeded_limit for line in lines):
+        return lines
+    active_cap, key, members = chosen
+    history = AmountHistory(cluster, active_cap, members, cluster.find_ledger(key))
+    return tuple(replace(line, exceeded_since=_find_exceeded_since(line, history)) for line in lines)
+
+
+def _find_exceeded_since(line: UsageLine, history: AmountHistory) -> datetime | None:
+    """Return the earliest time that is known: of the present pods and claims, or that at which a surge began."""
+    if not line.exceeded_limit:
+        return None
+    surge = line.surge.since if line.surge is not None else None
+    known = (history.find_exceeded(line.name, line.exceeded_amount), surge)
+    return min((time for time in known if time is not None), default=None)
 
 
 def _list_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) -> Iterator[UsageLine]:

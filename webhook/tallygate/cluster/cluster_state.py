@@ -4,7 +4,7 @@ A watch, a list, a snapshot or a scenario fills it; readers do not know which of
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -32,7 +32,6 @@ from tallygate.cluster.rejected_pods import RejectedPodList
 from tallygate.cluster.usage_lister import UsageLister, get_ledger_key
 from tallygate.kube.resource_codec import ResourceCodec
 from tallygate.objects.devices import ResourceClaim
-from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPod
 from tallygate.policy.limit_annotations import LimitRecords
 from tallygate.policy.model import PolicySet
@@ -59,7 +58,6 @@ class ClusterState:
 
     `monotonic` is in seconds; in a state that is read once no time passes. `synced_at`, `request_progress` and
     `pods_synced_at` are as for a `UsageLister`. `problems` has by resource why its objects are not known.
-    `creation_times` are those of the pods and claims that a builder put in, by UID, in seconds since 1970;
     `claim_owners` are the claims that templates made, by the UID of their pod. `read_at` is the time of the read, None
     if it is unknown. `limit_records` are the annotations that gates admitted, None if they are unknown. `columns` are
     the nodes and all that scheduling depends on, None unless a builder was asked for them; `pending_pods` are then the
@@ -91,7 +89,6 @@ class ClusterState:
         self.pending_pods: dict[tuple[str, str], SchedulingPod] = {}
         self.pod_templates: PodTemplates | None = None
         self.problems: dict[str, kinds.KindProblem] = {}
-        self.creation_times: dict[str, float] = {}
         self.claim_owners: dict[str, list[tuple[str, str]]] = {}
         self._labels_by_group: WeakKeyDictionary[ChargeGroup, Mapping[str, str]] = WeakKeyDictionary()
         self.read_at: float | None = None
@@ -296,12 +293,6 @@ class ClusterState:
             metadata = pod.group.to_pod().metadata
             labels = self._labels_by_group[pod.group] = (metadata.labels if metadata else None) or {}
         return labels
-
-    def record_creation(self, uid: str, metadata: ObjectMeta | None) -> None:
-        """Keep the creation time of a pod or claim."""
-        created = metadata.creation_timestamp if metadata else None
-        if created:
-            self.creation_times[uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
 
 
 def _sort_caps(caps: Iterable[ActiveCap]) -> list[ActiveCap]:

@@ -18,7 +18,6 @@ from tallygate.objects.meta import ObjectMeta
 from tallygate.objects.scheduling import SchedulingPod
 from tallygate.state.informers.claim_records import ClaimRecord
 from tallygate.state.informers.named_stores import NamespaceRecord
-from tallygate.state.informers.pod_records import PodRecord
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import decode_record
 
@@ -218,8 +217,6 @@ class StateBuilder:
         meta: ObjectMeta = getattr(item, "metadata", None) or ObjectMeta()
         if kind in kinds.KINDS:
             record: ResourceRecord = self.state.get_codec(kinds.KINDS[kind].resource).create_record(item)
-            if isinstance(record, PodRecord):  # a claim, too
-                self.state.record_creation(record.uid, meta)
             if isinstance(record, ClaimRecord):
                 self._record_owner(record, meta)
             return record

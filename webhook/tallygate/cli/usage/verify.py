@@ -199,11 +199,12 @@ def _sum_consumers(
     """Return the pods and claims that the ledger has counted, or may have."""
     counted, created_before = _CountedAmounts(), _get_creation_limit(cluster, ledger_record)
     for consumer in cluster.list_consumers(chosen.active_cap, chosen.members, ledger, by_pod=True):
-        is_old = cluster.creation_times.get(consumer.uid, created_before) < created_before
         match consumer.origin:
             case StoredConsumer() as pod:
+                is_old = 0 < pod.created < created_before
                 _add_pod(counted, pod, consumer.amounts, ledger, is_old=is_old)
             case CountedClaim() as claim:
+                is_old = 0 < claim.claim.created < created_before
                 _add_claim(counted, claim, chosen.active_cap, ledger, is_old=is_old)
     return counted
 

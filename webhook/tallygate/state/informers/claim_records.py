@@ -24,7 +24,7 @@ from tallygate.objects.devices import (
     ResourceClaimStatus,
 )
 from tallygate.objects.meta import NodeSelector, ObjectMeta, OwnerReference
-from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord
+from tallygate.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord, read_creation
 
 _PODS = "pods"
 _SOME_TIME = "0001-01-01T00:00:00Z"
@@ -125,6 +125,7 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
         devices=tuple(_share_names(device) for device in list_allocated_devices(claim)),
         node_selector="" if selector is None else intern(_ENCODER.encode(selector).decode()),
         reserved_for=tuple(consumer.name for consumer in reserved_for),
+        created=read_creation(meta),
         is_timestamped=bool(allocation and allocation.allocation_timestamp),
     )
 

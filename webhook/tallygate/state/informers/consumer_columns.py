@@ -20,7 +20,7 @@ _NO_INDEXES: Mapping[str, int] = MappingProxyType({})
 
 
 class StoredConsumer(NamedTuple):
-    """One pod of the columns."""
+    """One pod of the columns; `created` is its creation time in seconds since 1970, 0 if it is missing."""
 
     uid: str
     namespace: str
@@ -30,6 +30,7 @@ class StoredConsumer(NamedTuple):
     has_ended: bool
     is_terminating: bool
     group: ChargeGroup
+    created: int = 0
 
 
 class ConsumerColumns:
@@ -50,6 +51,7 @@ class ConsumerColumns:
         self._node: list[str] = []
         self._group: list[ChargeGroup] = []
         self._revision = array("q")
+        self._created = array("q")
         self._flags = bytearray()
 
     def __len__(self) -> int:
@@ -68,6 +70,7 @@ class ConsumerColumns:
         self._node[index] = record.node
         self._group[index] = record.group
         self._revision[index] = record.revision
+        self._created[index] = record.created
         self._flags[index] = _ENDED * record.has_ended | _TERMINATING * record.is_terminating
         if is_charge_changed:
             self._add_to_count(index, 1)
@@ -98,6 +101,11 @@ class ConsumerColumns:
         """Return the pods of a namespace, in no order."""
         return map(self._read, self._indexes_by_namespace.get(namespace, ()))
 
+    def list_waiting(self, namespace: str) -> Iterator[StoredConsumer]:
+        """Return the pods of a namespace that have no node and have not ended, in no order."""
+        nodes, flags, indexes = self._node, self._flags, self._indexes_by_namespace.get(namespace, ())
+        return map(self._read, [index for index in indexes if not nodes[index] and not flags[index] & _ENDED])
+
     def list_namespaces(self) -> list[str]:
         return [name for name, indexes in self._indexes_by_namespace.items() if indexes]
 
@@ -126,6 +134,11 @@ class ConsumerColumns:
         for namespace in namespaces:
             counts.update(self._group_counts.get(namespace, _NO_COUNTS))
         return counts
+
+    def count_groups_by_creation(self, namespaces: Iterable[str]) -> Counter[tuple[int, ChargeGroup]]:
+        """Count the pods of these namespaces that have not ended, by time of creation and charge group."""
+        created, groups = self._created, self._group
+        return Counter([(created[index], groups[index]) for index in self._list_running(namespaces)])
 
     def count_groups_by_state(self, namespace: str) -> Iterator[tuple[ChargeGroup, bool, int]]:
         """Yield charge group, whether terminating, and number of pods of a namespace, without ended pods.
@@ -182,6 +195,7 @@ class ConsumerColumns:
             self._node.append("")
             self._group.append(_NO_GROUP)
             self._revision.append(0)
+            self._created.append(0)
             self._flags.append(0)
         self._index_by_uid[record.uid] = index
         self._indexes_by_name.setdefault(namespace, {})[self._name[index]] = index
@@ -217,4 +231,5 @@ class ConsumerColumns:
             bool(flags & _ENDED),
             bool(flags & _TERMINATING),
             self._group[index],
+            self._created[index],
         )

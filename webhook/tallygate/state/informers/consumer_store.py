@@ -345,9 +345,11 @@ class ConsumerStore:
             return self._charges_cache.get_charges(cap)
 
     def list_amounts(
-        self, cap: ChargeableCap, namespaces: Iterable[str]
+        self, cap: ChargeableCap, namespaces: Iterable[str], *, waiting_only: bool = False
     ) -> Iterator[tuple[StoredConsumer, Amounts | None]]:
         """Yield the consumers of these namespaces, each with the amounts that it uses under a cap until it has ended.
+
+        With `waiting_only` those are left out that have a node or have ended.
 
         Raises:
             NotSyncedError: if there was no complete list yet.
@@ -355,9 +357,29 @@ class ConsumerStore:
         with self._lock:
             self._require_revision()
             charges = self._charges_cache.get_charges(cap)
-            consumers = [consumer for namespace in namespaces for consumer in self._columns.list_all(namespace)]
+            list_pods = self._columns.list_waiting if waiting_only else self._columns.list_all
+            consumers = [consumer for namespace in namespaces for consumer in list_pods(namespace)]
         amounts_by_group = {group: charges.get_amounts(group) for group in {consumer.group for consumer in consumers}}
         return ((consumer, amounts_by_group[consumer.group]) for consumer in consumers)
+
+    def list_amounts_by_creation(
+        self, cap: ChargeableCap, namespaces: Iterable[str]
+    ) -> Iterator[tuple[int, Amounts, int]]:
+        """Yield times of creation, in seconds since 1970, amounts under a cap, and the number of consumers with both.
+
+        Those of an unknown time, and those that count nothing, are left out.
+
+        Raises:
+            NotSyncedError: if there was no complete list yet.
+        """
+        with self._lock:
+            self._require_revision()
+            charges = self._charges_cache.get_charges(cap)
+            counts = self._columns.count_groups_by_creation(namespaces)
+        amounts_by_group = {group: charges.get_amounts(group) for group in {group for _, group in counts}}
+        for (created, group), number in counts.items():
+            if created and (amounts := amounts_by_group[group]):
+                yield created, amounts, number
 
     def list_charge_groups(self, namespaces: Iterable[str]) -> list[ChargeGroup]:
         with self._lock:

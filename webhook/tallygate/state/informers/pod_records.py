@@ -7,6 +7,7 @@ the other fields of one pod.
 
 import hashlib
 import zlib
+from datetime import UTC, datetime
 from sys import intern
 from weakref import WeakValueDictionary
 
@@ -72,7 +73,8 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
     """One pod: `group` is its charge group; `is_terminating` is true while the pod is being deleted.
 
     A pod that `has_ended` has no charge; a terminating pod still has one. `claim_name` is the name of the claim that
-    kube-scheduler made for the pod's extended resources, or empty.
+    kube-scheduler made for the pod's extended resources, or empty. `created` is the time of creation in seconds since
+    1970, 0 if it is missing.
     """
 
     uid: str
@@ -84,6 +86,7 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
     is_terminating: bool
     group: ChargeGroup
     claim_name: str = ""
+    created: int = 0
 
 
 def create_pod_codec(interner: ChargeGroupInterner) -> ResourceCodec[core.Pod, PodRecord]:
@@ -110,7 +113,18 @@ def create_pod_record(pod: core.Pod, interner: ChargeGroupInterner) -> PodRecord
         meta.deletion_timestamp is not None,
         interner.intern(_ENCODER.encode(_create_group_pod(meta, spec, pod.status))),
         _get_claim_name(pod.status),
+        read_creation(meta),
     )
+
+
+def read_creation(meta: ObjectMeta) -> int:
+    """Return the creation time of an object in seconds since 1970, 0 if it is missing.
+
+    Raises:
+        ValueError: if it is no time.
+    """
+    created = meta.creation_timestamp
+    return int(datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()) if created else 0
 
 
 def _get_claim_name(status: core.PodStatus | None) -> str:

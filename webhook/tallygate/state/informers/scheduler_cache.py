@@ -129,6 +129,7 @@ class SchedulerCache:
             record.is_terminating,
             record.group,
             record.claim_name,
+            record.created,
             pod_info,
             templates.create(pod) if templates is not None else None,
         )
