@@ -206,6 +206,31 @@ def test_axe_finds_nothing(setting: Setting, who: str, scheme: Scheme) -> None:
     assert found == {name: [] for name in found}
 
 
+def test_the_gate_is_inspected_with_the_rights_of_the_component(setting: Setting) -> None:
+    """Expect no check that lacks a right of this server, and a page with the checks that is as usable as the others."""
+    found: list[Object] = []
+
+    def is_inspected() -> bool:
+        found[:] = [client.get(_PAGES["gate"], params={"o": "json"}).json()["inspection"]]
+        return found[0] is not None
+
+    with setting.asks.open_client(setting.tokens["admin"]) as client:
+        until("the gate is inspected", is_inspected, _WITHIN)
+    (inspection,) = found
+    results = {each["check"]: each["result"] for each in inspection["checks"]}
+    assert {"PASS", "NOT RUN"} <= set(results.values())
+    assert results["opaque-names"] == "NOT RUN"
+    assert [each for each in inspection["checks"] if "403" in each["reason"] or "forbidden" in each["reason"]] == []
+    own = inspection["certificates"][1]
+    assert own["daysLeft"] >= 0
+    with open_visit(setting.browser, setting.asks.url, width=360, bypasses_policy=True) as visit:
+        visit.sign_in(setting.tokens["admin"])
+        visit.open(_PAGES["gate"])
+        assert visit.page.get_by_role("heading", name="Checks of the gate").is_visible()
+        assert visit.measure_overflow() <= 0
+        assert visit.list_findings() == []
+
+
 def _ask(setting: Setting, visit: Visit, dongles: int) -> None:
     """Ask about a Deployment as text."""
     visit.open(f"/page/ask?namespace={OWN}")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.cli.serve.ask_command import serve_ask
 from tallygate.cluster.kinds import CREATOR_RESOURCES, KINDS
 from tallygate.kube.client import ClientConfig
@@ -120,7 +121,13 @@ def test_its_service_and_its_network_policy_select_its_pods_and_the_gates_do_not
     policy = objects["NetworkPolicy", ASK_NAME]["spec"]
     assert policy["podSelector"]["matchLabels"] == labels
     assert [each["ports"][0]["port"] for each in policy["ingress"]] == ["https"]
-    assert policy["egress"] == objects["NetworkPolicy", "tallygate"]["spec"]["egress"]
+    gate = objects["NetworkPolicy", "tallygate"]["spec"]
+    to_api_server, to_gate = policy["egress"]
+    assert [to_api_server] == gate["egress"]
+    assert to_gate["to"] == [{"podSelector": gate["podSelector"]}]
+    assert [each["port"] for each in to_gate["ports"]] == ["https", "monitor"]
+    assert {"podSelector": policy["podSelector"]} in gate["ingress"][1]["from"]
+    assert [each["port"] for each in gate["ingress"][1]["ports"]] == ["monitor"]
     assert not objects["Service", "tallygate"]["spec"]["selector"].items() <= labels.items()
 
 
@@ -142,13 +149,20 @@ def test_it_may_only_read_what_answers_need_and_create_reviews_that_are_never_st
         (["authorization.k8s.io"], ["subjectaccessreviews"]),
     ]
     read = {
-        (group, name, *each["verbs"]) for each in rules[2:] for group in each["apiGroups"] for name in each["resources"]
+        (group, name, *each["verbs"], *each.get("resourceNames", ()))
+        for each in rules[2:]
+        for group in each["apiGroups"]
+        for name in each["resources"]
     }
+    mutating, validating = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
     watched = [(kind.version.rpartition("/")[0], kind.resource) for kind in KINDS.values()]
     live = [(version.rpartition("/")[0], resource) for version, resource, _ in CREATOR_RESOURCES]
     assert read == {
         *((*resource, "list", "watch") for resource in (*watched, (cap_ledger.GROUP, cap_ledger.PLURAL))),
         *((*resource, "list") for resource in live),
+        *(("admissionregistration.k8s.io", name, "get", CONFIGURATION_NAME) for name in (mutating, validating)),
+        ("admissionregistration.k8s.io", mutating, "list"),
+        ("apiextensions.k8s.io", "customresourcedefinitions", "get", f"{cap_ledger.PLURAL}.{cap_ledger.GROUP}"),
     }
 
 
@@ -161,11 +175,16 @@ def test_it_may_read_the_authorities_of_users_by_the_role_of_kubernetes() -> Non
     assert [each["name"] for each in binding["subjects"]] == [ASK_NAME]
 
 
-def test_it_may_list_the_leases_of_the_gate_in_the_namespace_that_it_reads() -> None:
+def test_it_may_read_what_the_checks_of_the_gate_need_in_the_namespace_that_it_reads() -> None:
     for objects in (compose_objects("ha", "ask"), render_chart(WITH_ASK, namespace="elsewhere")):
-        role, binding = (objects[kind, "tallygate-ask-leases"] for kind in ("Role", "RoleBinding"))
-        (rule,) = role["rules"]
-        assert (rule["apiGroups"], rule["resources"], rule["verbs"]) == (["coordination.k8s.io"], ["leases"], ["list"])
+        role, binding = (objects[kind, "tallygate-ask-gate"] for kind in ("Role", "RoleBinding"))
+        assert {(*rule["apiGroups"], *rule["resources"], *rule["verbs"]) for rule in role["rules"]} == {
+            ("coordination.k8s.io", "leases", "get", "list"),
+            ("apps", "deployments", "get"),
+            ("", "serviceaccounts", "get"),
+            ("policy", "poddisruptionbudgets", "list"),
+            ("networking.k8s.io", "networkpolicies", "list"),
+        }
         assert [each["name"] for each in binding["subjects"]] == [ASK_NAME]
         (container,) = get_ask_pod(objects)["containers"]
         (variable,) = container["env"]
@@ -197,9 +216,9 @@ def test_every_user_may_read_the_address_and_the_gate_alone_may_write_it() -> No
     found: dict[str, Any] = {}
     for (kind, name), each in objects.items():
         if kind == "RoleBinding" and name.startswith(ASK_NAME) and each["metadata"]["namespace"] == NAMESPACE:
-            (rule,) = objects["Role", each["roleRef"]["name"]]["rules"]
-            if rule["resources"] == ["leases"]:
+            if each["roleRef"]["name"] == "tallygate-ask-gate":
                 continue
+            (rule,) = objects["Role", each["roleRef"]["name"]]["rules"]
             assert (rule["resources"], rule["resourceNames"]) == (["configmaps"], [ASK_NAME])
             (subject,) = each["subjects"]
             found[subject["name"]] = (subject["kind"], rule["verbs"])

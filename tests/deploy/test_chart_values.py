@@ -198,7 +198,10 @@ def test_a_network_policy_has_the_peers_and_the_ports_of_the_values() -> None:
     chart = render_chart({f"networkPolicy.{name}": each for name, each in values.items()})
     reviews, metrics = chart["NetworkPolicy", "tallygate"]["spec"]["ingress"]
     assert (reviews["from"], reviews["ports"]) == ([api_servers], [{"port": "https", "protocol": "TCP"}])
-    assert (metrics["from"], metrics["ports"]) == ([prometheus], [{"port": "monitor", "protocol": "TCP"}])
+    asks = {
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "ask"}}
+    }
+    assert (metrics["from"], metrics["ports"]) == ([prometheus, asks], [{"port": "monitor", "protocol": "TCP"}])
     (egress,) = chart["NetworkPolicy", "tallygate"]["spec"]["egress"]
     assert egress == {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 16443, "protocol": "TCP"}]}
 

@@ -159,6 +159,7 @@ class GateCluster:
         ca = create_ca(now)
         trusted = ca.certificate.public_bytes(Encoding.PEM)
         chain = create_serving_certificate(ca, create_service_names("tallygate", "tallygate-system"), now)
+        self.chain, self.authority = chain, trusted
         self.ends = chain.certificate.not_valid_after_utc.timestamp()
         self.mutating, self.validating = create_plain_configurations(ServiceTarget(), ca_bundle=trusted)
         spec = {"containers": [_GATE], "volumes": _VOLUMES}
@@ -217,12 +218,12 @@ class GateCluster:
     def _answer(self, method: str, path: str) -> Response:
         if method == "POST" and path == "/api/v1/namespaces/default/pods":
             return Response(201, b"{}")
-        if path.endswith("9090/proxy/readyz"):
+        if path.endswith("/readyz"):
             watched = {"ready": True, "pods": {"revision": 7}, "namespaces": {"revision": 7}}
             names = ("policies", "serving", "certificate", "ledgers", "leader-election")
             checks = {name: {"ready": True} for name in names} | {"watches": watched}
             return object_response({"status": "ready", "checks": checks})
-        if path.endswith("9090/proxy/metrics"):
+        if path.endswith("/metrics"):
             lines = (
                 f"tallygate_certificate_not_after_timestamp_seconds {self.ends}",
                 'tallygate_watch_age_seconds{resource="pods"} 1.5',

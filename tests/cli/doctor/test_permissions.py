@@ -52,7 +52,7 @@ def test_no_other_component_grants_the_gate_anything() -> None:
         for document in yaml.safe_load_all(path.read_text())
         if document and document["kind"] in {*_GRANTING, "ClusterRoleBinding", "RoleBinding"}
     }
-    of_asks = {f"tallygate-ask{end}" for end in ("", "-authentication", "-leases", "-reader")}
+    of_asks = {f"tallygate-ask{end}" for end in ("", "-authentication", "-gate", "-reader")}
     assert found == {"tallygate-view", *of_asks}, "no component binds it, or one binds it to others"
     subjects = {
         subject["name"]

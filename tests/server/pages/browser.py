@@ -12,6 +12,7 @@ from werkzeug.test import TestResponse, encode_multipart
 from tallygate.kube.informer import InformerStatus
 from tallygate.policy.parse import parse
 from tallygate.policy.store import PolicyStatus
+from tallygate.server.asking.gate_inspection import Inspection
 from tallygate.server.asking.gate_replicas import GateReplica
 from tallygate.server.interfaces import ReadinessStatus
 from tallygate.server.web.pages.gate_facts import GateSources
@@ -37,11 +38,13 @@ def list_watches() -> list[InformerStatus]:
 class Browser:
     """A browser with one page of a server of asks open; it sends forms as such a page does.
 
-    `review_clock` is the clock by which the server keeps answers of the API server.
+    `review_clock` is the clock by which the server keeps answers of the API server, `inspection` what it has found of
+    the gate.
     """
 
     def __init__(self, harness: AskHarness, keys: tuple[bytes, ...] = ()) -> None:
         self.harness = harness
+        self.inspection: Inspection | None = None
         self.review_clock = harness.clock
         self.sessions = Sessions(keys, harness.clock.now)
         sources = GateSources(
@@ -53,6 +56,7 @@ class Browser:
             ),
             list_watches=list_watches,
             checks=[lambda: ReadinessStatus("watches", ready=True, detail={"pods": {"objects": 3, "stale": None}})],
+            get_inspection=lambda: self.inspection,
             now=lambda: NOW,
         )
         parts = PageParts(sessions=self.sessions, gate_sources=sources, request_log=harness.request_log)

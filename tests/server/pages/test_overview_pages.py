@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tallygate.cluster.refusal_events import Refusal, ReportedRefusals
 from tallygate.cluster.rejected_pods import RejectedPods
 from tallygate.errors import TallygateError
+from tallygate.server.asking.gate_inspection import CertificateRecord, GateCheckRecord, Inspection
 from tests.answers.asked_clusters import NOW
 from tests.answers.test_answer_json import FIRST, MARK, NODE_MARK, SECOND, other
 from tests.server.pages.browser import Browser, Outline
@@ -193,6 +195,72 @@ def test_the_gate_shows_policies_with_their_place_and_stale_watches(admin: Brows
     assert [(each["identity"], each["leader"]) for each in content["replicas"]] == [("gate-1", True), ("gate-2", False)]
     assert "kubectl get leases" not in text
     assert "watches" in text
+
+
+INSPECTION = Inspection(
+    NOW - timedelta(seconds=42),
+    (
+        CertificateRecord(
+            "the gate, g.svc", ("g.svc",), "CN=ca", "2026-01-05T10:00:00Z", 4, trusted=True, problem=None
+        ),
+        CertificateRecord("serve-ask, a.svc", (), None, None, None, trusted=None, problem="no file <b>"),
+        CertificateRecord(
+            "another", ("n",), "CN=x", "2025-12-31T10:00:00Z", -1, trusted=False, problem="it has expired"
+        ),
+    ),
+    (
+        GateCheckRecord("registered", "Both are there", "PASS", "both are there", ()),
+        GateCheckRecord("quotas", "No quota", "WARN", f"{MARK} limits the same", ("kubectl get <x>",)),
+        GateCheckRecord("opaque-names", "No name", "NOT RUN", "needs a pass over all pods", ()),
+    ),
+)
+_INSPECTED = (
+    "list mutatingwebhookconfigurations",
+    "list validatingwebhookconfigurations",
+    "list resourcequotas",
+)
+
+
+@pytest.fixture
+def inspector(admin: Browser, monkeypatch: pytest.MonkeyPatch) -> Browser:
+    """Return a browser of an admin who may read what the checks of the gate are about, which were run."""
+    for right in _INSPECTED:
+        monkeypatch.setitem(RIGHTS, right, {""})
+    admin.inspection = INSPECTION
+    return admin
+
+
+def test_certificates_and_checks_of_the_gate_have_their_age_and_what_was_not_run(inspector: Browser) -> None:
+    content, text = read_json(inspector, "gate"), " ".join(show(inspector, "gate").text.split())
+    assert content["inspection"]["age"] == 42.0
+    assert [each["trusted"] for each in content["inspection"]["certificates"]] == [True, None, False]
+    assert [each["result"] for each in content["inspection"]["checks"]] == ["PASS", "WARN", "NOT RUN"]
+    assert "the gate, g.svc ✓ by the published CAs g.svc CN=ca 2026-01-05T10:00:00Z, 4 days left" in text
+    assert "serve-ask, a.svc … not known: no file <b>" in text
+    assert "another ✕ not trusted: it has expired n CN=x 2025-12-31T10:00:00Z, has ended" in text
+    assert "42 s ago" in text
+    assert f"! WARN {MARK} limits the samekubectl get <x>" in text
+    assert "not run here needs a pass over all pods" in text
+    assert "`tallygate doctor` makes them with your own rights" in text
+
+
+@pytest.mark.parametrize("right", _INSPECTED)
+def test_checks_of_the_gate_are_shown_to_those_who_may_read_what_they_quote(
+    inspector: Browser, monkeypatch: pytest.MonkeyPatch, right: str
+) -> None:
+    monkeypatch.setitem(RIGHTS, right, set())
+    content = read_json(inspector, "gate")
+    assert content["inspection"] is None
+    assert "who may list the configurations of webhooks" in "".join(content["notKnown"])
+    assert MARK not in show(inspector, "gate").text
+
+
+def test_a_page_before_the_first_inspection_says_that_it_is_made(inspector: Browser) -> None:
+    inspector.inspection = None
+    assert read_json(inspector, "gate")["inspection"] is None
+    text = show(inspector, "gate").text
+    assert "they are being read" in text
+    assert "PASS" not in text
 
 
 def test_an_error_of_a_stored_object_is_logged_and_not_shown(tenant: Browser) -> None:

@@ -5,7 +5,8 @@ It is not the gate's process: its threads would delay reviews, and strangers sen
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from tallygate.kube.client import ClientConfig
 from tallygate.policy.model import PolicySet
 from tallygate.server.asking.access import AccessReviewer
 from tallygate.server.asking.answerer import Answerer
+from tallygate.server.asking.gate_inspection import GateInspector, Inspect, InspectionRequest
 from tallygate.server.asking.gate_replicas import ReplicaReader
 from tallygate.server.asking.identity import TokenAuthenticator
 from tallygate.server.asking.rate import create_user_limit
@@ -41,10 +43,10 @@ from tallygate.server.web.request_log import RequestLog
 from tallygate.server.worker import Worker
 
 
-def serve_asks(settings: Settings) -> int:
+def serve_asks(settings: Settings, inspect: Inspect) -> int:
     """Answer asks until SIGTERM or SIGINT; return the exit code: 0, or 1 if requests were aborted.
 
-    Call it in the main thread, where signals arrive.
+    Call it in the main thread, where signals arrive. `inspect` inspects the gate, for its page alone.
 
     Raises:
         tallygate.errors.TallygateError: if the server cannot start; the text says why, and what would help.
@@ -52,10 +54,10 @@ def serve_asks(settings: Settings) -> int:
     if settings.cluster == "none":
         raise ServeError("asks are answered from a cluster: name it by --cluster")
     with start_telemetry(settings.log_level) as telemetry:
-        return _run(settings, telemetry)
+        return _run(settings, telemetry, inspect)
 
 
-def _run(settings: Settings, telemetry: Telemetry) -> int:
+def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
     client_config = load_client_config(settings)
     policy_reloader = PolicyReloader(settings.policies, telemetry)
     asked_cluster = AskedCluster(client_config)
@@ -63,6 +65,12 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
     parts = _create_parts(client_config, asked_cluster, get_policies)
     sessions = _create_sessions(settings)
     replica_reader = ReplicaReader(client_config, settings.namespace, time.monotonic)
+    authorities = _read_user_authorities(settings, client_config, telemetry)
+    place = client_config, settings.namespace, settings.tls_cert
+    inspector = GateInspector(
+        lambda: inspect(InspectionRequest(*place, get_policies(), asked_cluster.open_state)), telemetry.log, _now
+    )
+    workers = (*authorities.workers, inspector.worker) if sessions is not None else authorities.workers
 
     def create_app(
         request_log: RequestLog, checks: Sequence[ReadinessCheck], limits: RequestLimits, _: object
@@ -76,33 +84,46 @@ def _run(settings: Settings, telemetry: Telemetry) -> int:
             read_replicas=replica_reader.read,
             list_watches=asked_cluster.list_watches,
             checks=checks,
-            now=lambda: datetime.now(UTC),
+            get_inspection=inspector.get,
+            now=_now,
         )
         return add_pages(app, parts, PageParts(sessions=sessions, gate_sources=sources, request_log=request_log))
 
-    authorities = _read_user_authorities(settings, client_config, telemetry)
     lifecycle = Lifecycle(
         create_app,
         settings,
         telemetry,
-        [policy_reloader.check, asked_cluster.check, *(worker.check for worker in authorities.workers)],
+        [policy_reloader.check, asked_cluster.check, *(worker.check for worker in workers)],
         create_server=CertifiedServer,
         read_client_ca=authorities.read_bundle,
     )
     forward_library_logs(telemetry.log)
     policy_reloader.store.start()
     asked_cluster.start()
-    for worker in authorities.workers:
-        worker.start()
-    gc.collect()
-    gc.freeze()  # as the gate does: all objects of the start stay
     try:
-        return lifecycle.run()
+        with _run_workers(workers):
+            gc.collect()
+            gc.freeze()  # as the gate does: all objects of the start stay
+            return lifecycle.run()
     finally:
-        for worker in authorities.workers:
-            worker.stop()
         asked_cluster.stop()
         policy_reloader.store.stop()
+
+
+@contextmanager
+def _run_workers(workers: Sequence[Worker]) -> Iterator[None]:
+    """Run the workers during the block."""
+    for worker in workers:
+        worker.start()
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _create_parts(

@@ -42,7 +42,8 @@
 {{- else if eq $object.kind "NetworkPolicy" }}
 {{- $reviews := first $object.spec.ingress }}
 {{- with $values.networkPolicy.reviewsFrom }}{{ $_ := set $reviews "from" . }}{{ end }}
-{{- $_ := set (last $object.spec.ingress) "from" $values.networkPolicy.metricsFrom }}
+{{- $metrics := last $object.spec.ingress }}
+{{- $_ := set $metrics "from" (concat $values.networkPolicy.metricsFrom (rest $metrics.from)) }}
 {{- include "tallygate.setEgress" . }}
 {{- else if eq $object.kind "ResourceQuota" }}
 {{- $_ := set (first $object.spec.scopeSelector.matchExpressions) "values" (list $values.priorityClassName) }}

@@ -77,10 +77,11 @@ class _ObjectCondition(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _GatePodStatus(msgspec.Struct, rename="camel", frozen=True):
-    """The phase and the conditions of a pod of the gate."""
+    """The phase, the conditions and the address of a pod of the gate."""
 
     phase: str = ""
     conditions: tuple[_ObjectCondition, ...] = ()
+    pod_ip: str = msgspec.field(name="podIP", default="")
 
 
 class GatePod(msgspec.Struct, rename="camel", frozen=True):
@@ -99,6 +100,11 @@ class GatePod(msgspec.Struct, rename="camel", frozen=True):
     def is_ready(self) -> bool:
         """Whether the pod has the condition Ready, so that its Service sends it requests."""
         return any(condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions)
+
+    def find_port(self, name: str, default: int) -> int:
+        """Return the number of a named port of a container."""
+        ports = (port for container in self.spec.containers for port in container.ports)
+        return next((port.container_port for port in ports if port.name == name), default)
 
 
 class _GatePodTemplate(msgspec.Struct, rename="camel", frozen=True):

@@ -5,8 +5,8 @@ bundle is trusted, and so is a certificate that a trusted certificate has signed
 `cryptography.x509.verification` is too strict: it rejects CAs with an Ed25519, P-224 or short RSA key, which Go
 accepts.
 
-`fetch_served_certificate` connects from this machine to a gate that is called by URL. OpenSSL verifies the whole chain
-of the connection, which may differ from the chain that the gate sends to the API server.
+`fetch_served_certificate` connects from this machine to a gate. OpenSSL verifies the whole chain of the connection,
+which may differ from the chain that a gate that is called by URL sends to the API server.
 """
 
 import socket
@@ -49,9 +49,16 @@ def load_certificates(pem: bytes) -> list[x509.Certificate]:
 
 
 def find_distrust(
-    chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], host: str, now: datetime
+    chain: Sequence[x509.Certificate],
+    trusted: Sequence[x509.Certificate],
+    host: str,
+    now: datetime,
+    source: str = "caBundle",
 ) -> str:
-    """Return why a client with the CAs `trusted` rejects this chain for `host`; an empty string if it accepts it."""
+    """Return why a client with the CAs `trusted` rejects this chain for `host`; an empty string if it accepts it.
+
+    `source` is where the CAs are from.
+    """
     serving_certificate = chain[0]
     if not now <= serving_certificate.not_valid_after_utc:
         return f"the certificate has expired on {serving_certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
@@ -61,7 +68,7 @@ def find_distrust(
         return f"the certificate is not for {host}"
     if not _is_for_servers(serving_certificate):
         return "the certificate is not for servers: its extended key usage lacks serverAuth"
-    return "" if _is_trusted(chain, trusted, now) else "no authority in caBundle has signed the certificate"
+    return "" if _is_trusted(chain, trusted, now) else f"no authority in {source} has signed the certificate"
 
 
 def _is_trusted(chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime) -> bool:
@@ -134,22 +141,26 @@ def _matches_host(pattern: str, host: str) -> bool:
     return host.lower().partition(".")[2] == pattern[2:].lower()
 
 
-def fetch_served_certificate(url: str, bundles: Iterable[bytes]) -> ServedCertificate | Unavailable:
+def fetch_served_certificate(
+    url: str, bundles: Iterable[bytes], address: tuple[str, int] | None = None
+) -> ServedCertificate | Unavailable:
     """Return the certificate served at a URL and the trust failure for each CA bundle.
 
-    An empty bundle stands for the system's CAs.
+    An empty bundle stands for the system's CAs. The address is that of the URL, unless another host and port is given.
     """
     parts = urlsplit(url)
     try:
-        address = (parts.hostname or "", parts.port or 443)
-        certificate = ssl.get_server_certificate(address, timeout=_CONNECT_SECONDS).encode()
-        return ServedCertificate(certificate, {bundle: _find_trust_failure(address, bundle) for bundle in bundles})
+        host = parts.hostname or ""
+        reached = address or (host, parts.port or 443)
+        certificate = ssl.get_server_certificate(reached, timeout=_CONNECT_SECONDS).encode()
+        failures = {bundle: _find_trust_failure(reached, host, bundle) for bundle in bundles}
+        return ServedCertificate(certificate, failures)
     except (OSError, ValueError) as error:
         return Unavailable(f"{parts.netloc} cannot be reached from here: {error}"[:_MAX_MESSAGE_CHARACTERS])
 
 
-def _find_trust_failure(address: tuple[str, int], bundle: bytes) -> str:
-    """Return why a client with this CA bundle rejects the connection; an empty string if it accepts it.
+def _find_trust_failure(address: tuple[str, int], host: str, bundle: bytes) -> str:
+    """Return why a client of `host` with this CA bundle rejects the connection; an empty string if it accepts it.
 
     Raises:
         OSError: if no connection can be made.
@@ -162,7 +173,7 @@ def _find_trust_failure(address: tuple[str, int], bundle: bytes) -> str:
     try:
         with (
             socket.create_connection(address, _CONNECT_SECONDS) as raw_socket,
-            context.wrap_socket(raw_socket, server_hostname=address[0]),
+            context.wrap_socket(raw_socket, server_hostname=host),
         ):
             return ""
     except ssl.SSLCertVerificationError as error:

@@ -44,10 +44,10 @@ _STYLES = {
 
 def run_checks(facts: GateFacts) -> list[CheckReport]:
     """Run every check and return the reports in the order of `CHECKS`."""
-    return [CheckReport(check.name, check.title, _collapse_whitespace(check.run(facts))) for check in CHECKS]
+    return [CheckReport(check.name, check.title, collapse_whitespace(check.run(facts))) for check in CHECKS]
 
 
-def _collapse_whitespace(result: CheckResult) -> CheckResult:
+def collapse_whitespace(result: CheckResult) -> CheckResult:
     """Collapse the whitespace of a reason, which may contain text from the cluster."""
     return replace(result, reason=" ".join(result.reason.split()))
 

@@ -58,13 +58,18 @@ class _Status(msgspec.Struct, frozen=True):
 class DoctorClient:
     """A client of one server: the API server, or the monitor port of a replica."""
 
-    def __init__(self, client_config: ClientConfig) -> None:
-        self._client = ApiClient(client_config, _LIMITS, "tallygate-doctor")
+    def __init__(self, client_config: ClientConfig, limits: ResponseLimits | None = None) -> None:
+        self._limits = limits or _LIMITS
+        self._client = ApiClient(client_config, self._limits, "tallygate-doctor")
 
     @property
     def server(self) -> str:
         """The URL of the server."""
         return self._client.server
+
+    def close(self) -> None:
+        """Break a request in progress; later ones fail."""
+        self._client.close()
 
     def check_reachable(self) -> ApiResponse:
         """Return the response to `/version`, which needs no permission.
@@ -120,7 +125,7 @@ class DoctorClient:
         if error.reason is ApiErrorReason.UNAUTHORIZED:
             return str(error)
         if error.reason is ApiErrorReason.TOO_LARGE:
-            return f"{urlsplit(self.server).path}{path} answers with more than {_LIMITS.max_bytes} bytes"
+            return f"{urlsplit(self.server).path}{path} answers with more than {self._limits.max_bytes} bytes"
         return f"{urlsplit(self.server).netloc} does not answer: {error.detail}"
 
 

@@ -28,6 +28,10 @@ class Unavailable:
     reason: str
 
 
+class NotRead(Unavailable):
+    """A fact that was not asked for; the reason is what it needs."""
+
+
 @dataclass(frozen=True, slots=True)
 class GateLocation:
     """The names of the gate's objects and the options for the cluster.
@@ -59,7 +63,7 @@ class DryRun(NamedTuple):
 
 
 class ServedCertificate(NamedTuple):
-    """The certificate (PEM) of a gate that is called by URL, and the trust failure for each CA bundle."""
+    """The certificate (PEM) that a gate serves, and the trust failure for each CA bundle."""
 
     certificate: bytes
     trust_failures: Mapping[bytes, str]
@@ -180,7 +184,7 @@ class GateFacts:
 
     `now` is the local time, `clock_offset` the seconds by which the API server's clock is ahead of it.
     `version` is the version of this tallygate.
-    `served_certificate` is the certificate of a gate that is called by URL; None if it is called by its Service.
+    `served_certificate` is the certificate that the gate serves; None if the one in its Secret stands for it.
     `policies` are the given ones, else those that the gate mounts.
     `device_classes` has the extended resource of each class of devices, empty if it has none. `published_devices` is
     the number of devices in ResourceSlices, None if no cap needs them. `limit_records` are the annotations that set

@@ -1,25 +1,21 @@
 """The gathering of the facts: everything that a check needs is read once.
 
-`ClusterLists` has the state of the cluster: namespaces, ResourceQuotas, limits of caps, classes of devices, and objects
-that use opaque names. A fact that cannot be read is `Unavailable`.
+A fact that cannot be read is `Unavailable`.
 
 The kinds of other projects that an API server serves and that are read are found by discovery, others with pod
 templates by the schemas of CustomResourceDefinitions: a list `containers` whose items have an `image`, or a field of
 any content that is called a template.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
-from tallygate.accounting.names import OPAQUE_PREFIX
-from tallygate.admission.cap_index import CapIndex, get_cap_name
+from tallygate.admission.cap_index import CapIndex
 from tallygate.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.admission.workload_resources import ServedResources
 from tallygate.backstop.compiled_objects import CompiledObject
@@ -27,6 +23,7 @@ from tallygate.cli.compile.cluster_objects import list_compiled_objects
 from tallygate.cli.doctor import api_types, facts, probe
 from tallygate.cli.doctor.certificate_chain import fetch_served_certificate as shown_at
 from tallygate.cli.doctor.doctor_client import DoctorClient
+from tallygate.cli.doctor.listed_facts import ClusterLists, ListedFacts, count_published_devices, list_cap_limits
 from tallygate.cli.doctor.mounted_policies import (
     CONFIGURATIONS_PATH,
     GATE_NAME,
@@ -37,202 +34,39 @@ from tallygate.cli.doctor.mounted_policies import (
 from tallygate.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, Permission, list_permissions
 from tallygate.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
 from tallygate.cli.progress import track
-from tallygate.cli.sources.cluster_source import list_cap_ledgers
-from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
-from tallygate.cluster import kinds as cluster_kinds
-from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.state_builder import StateBuilder
+from tallygate.cli.sources.resource_lists import ListError
 from tallygate.errors import TallygateError
 from tallygate.kube.api_errors import ApiError
-from tallygate.kube.client import ApiClient, ClientConfig
+from tallygate.kube.client import ApiClient, ClientConfig, ResponseLimits
 from tallygate.kube.discovery import Discovery
 from tallygate.kube.pagination import list_raw_pages
 from tallygate.objects.admission_registration import WebhookConfiguration
-from tallygate.objects.core import Container, Pod, PodSpec, ResourceList, ResourceQuota, ResourceRequirements
-from tallygate.objects.meta import ObjectMeta
 from tallygate.policy.known_kinds import KNOWN_KINDS
 from tallygate.policy.limit_annotations import LimitRecords
-from tallygate.policy.model import PodFilter, PolicySet
+from tallygate.policy.model import PolicySet
 from tallygate.policy.workload_kinds import WorkloadKind
-from tallygate.state.informers.device_store import RESOURCE_SLICE_CODEC
-from tallygate.state.informers.pod_records import ChargeGroup
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import read_limit_records
 
-_ONE = msgspec.Raw(b'"1"')
 _SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
 _MAX_PODS = 50
-_LISTED_KINDS = ("Namespace", "ResourceQuota", "Node", "Pod", "DeviceClass")
-
-
-class ClusterLists:
-    """The objects of a cluster that may be many, in its state; a kind that cannot be listed is `Unavailable`."""
-
-    def __init__(self, client: ApiClient) -> None:
-        self._client = client
-        self._unavailable: dict[str, facts.Unavailable] = {}
-        builder = StateBuilder()
-        for resource in (
-            cluster_kinds.NAMESPACES,
-            cluster_kinds.QUOTAS,
-            cluster_kinds.NODES,
-            cluster_kinds.PODS,
-            cluster_kinds.CLASSES,
-        ):
-            try:
-                listed = list_resource(client, builder.create_codec(cluster_kinds.KINDS_BY_RESOURCE[resource].kind))
-                builder.add_list(resource, listed)
-            except UnknownResourceError:
-                builder.add_problem(resource, cluster_kinds.KindProblem(cluster_kinds.UnknownReason.UNSERVED))
-            except (ListError, ApiError) as error:
-                self._unavailable[resource] = facts.Unavailable(str(error))
-        self._state = builder.finish()
-
-    def list_namespaces(self) -> tuple[api_types.LabelledNamespace, ...] | facts.Unavailable:
-        """Return every namespace."""
-        return self._unavailable.get(cluster_kinds.NAMESPACES) or tuple(
-            api_types.LabelledNamespace(record.name, dict(record.labels), record.limit_texts, record.uid)
-            for record in self._state.namespaces.list_records()
-        )
-
-    def list_quotas(self) -> tuple[ResourceQuota, ...] | facts.Unavailable:
-        """Return every ResourceQuota."""
-        quotas = self._state.quotas
-        return self._unavailable.get(cluster_kinds.QUOTAS) or tuple(
-            replace(quota, metadata=replace(quota.metadata or ObjectMeta(), namespace=namespace))
-            for namespace in quotas.list_namespaces()
-            for quota in quotas.list_quotas(namespace)
-        )
-
-    def list_opaque_name_users(self) -> tuple[facts.OpaqueNameUser, ...] | facts.Unavailable:
-        """Return the nodes that advertise opaque names and the pods that request them and have not ended."""
-        unavailable = self._unavailable.get(cluster_kinds.NODES) or self._unavailable.get(cluster_kinds.PODS)
-        return unavailable or (*_list_nodes_with_opaque_names(self._state), *_list_pods_with_opaque_names(self._state))
-
-    def list_pod_groups(self) -> tuple[facts.PodGroup, ...] | facts.Unavailable:
-        """Return the pods that have not ended, in groups whose pods request the same."""
-        return self._unavailable.get(cluster_kinds.PODS) or tuple(_list_pod_groups(self._state))
-
-    def list_device_classes(self) -> Mapping[str, str] | facts.Unavailable:
-        """Return the extended resource of each class of devices, empty if it has none."""
-        return self._unavailable.get(cluster_kinds.CLASSES) or self._state.device_classes.get_resources_by_class()
-
-    def count_published_devices(self, caps: CapIndex | None) -> int | facts.Unavailable | None:
-        """Return the number of devices in ResourceSlices, None if no cap counts them by attributes or capacities."""
-        if caps is None or not any(cap.device_meters for cap in caps.list_caps()):
-            return None
-        try:
-            return sum(len(item.devices) for item in list_resource(self._client, RESOURCE_SLICE_CODEC).items)
-        except UnknownResourceError:
-            return 0
-        except (ListError, ApiError) as error:
-            return facts.Unavailable(str(error))
-
-    def list_cap_limits(
-        self, caps: CapIndex | None, namespaces: tuple[api_types.LabelledNamespace, ...] | facts.Unavailable
-    ) -> tuple[facts.CapLimits, ...] | facts.Unavailable:
-        """Return the hard limits of caps per namespace from the policies, else from the CapLedgers, no shared caps."""
-        if caps is None:
-            return self._list_limits_by_ledgers()
-        if isinstance(namespaces, facts.Unavailable):
-            return namespaces
-        return tuple(_list_limits_by_policies(caps, namespaces))
-
-    def _list_limits_by_ledgers(self) -> tuple[facts.CapLimits, ...] | facts.Unavailable:
-        try:
-            ledger_list = list_cap_ledgers(self._client)
-        except (ListError, ApiError) as error:
-            return facts.Unavailable(str(error))
-        if ledger_list.unavailable_reason:
-            return facts.Unavailable(f"{ledger_list.unavailable_reason}; name the policy files by --policies")
-        return tuple(
-            facts.CapLimits(get_cap_name(key.cap), key.namespace, ledger_record.ledger.hard, counts_all_pods=False)
-            for key, ledger_record in ledger_list.records.items()
-            if ledger_record.ledger and key.namespace
-        )
-
-
-def _list_limits_by_policies(
-    caps: CapIndex, namespaces: tuple[api_types.LabelledNamespace, ...]
-) -> Iterator[facts.CapLimits]:
-    for namespace in namespaces:
-        for active_cap in caps.find_matching(namespace.name, namespace.labels).caps:
-            if not active_cap.definition.shared:
-                yield facts.CapLimits(
-                    active_cap.definition.name,
-                    namespace.name,
-                    active_cap.hard,
-                    counts_all_pods=active_cap.definition.pods == PodFilter(),
-                )
-
-
-def _list_nodes_with_opaque_names(state: ClusterState) -> Iterator[facts.OpaqueNameUser]:
-    for node in state.nodes.list_nodes():
-        node_name = (node.metadata and node.metadata.name) or ""
-        for name in _select_opaque((node.status and node.status.capacity) or ()):
-            yield facts.OpaqueNameUser("Node", "", node_name, name)
-
-
-def _list_pods_with_opaque_names(state: ClusterState) -> Iterator[facts.OpaqueNameUser]:
-    names_by_group: dict[ChargeGroup, list[str]] = {}
-    for namespace in state.pods.list_namespaces():
-        for pod in state.pods.list_all(namespace):
-            if pod.group not in names_by_group:
-                spec = pod.group.to_pod().spec or PodSpec()
-                containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-                requests = [(container.resources and container.resources.requests) or {} for container in containers]
-                names_by_group[pod.group] = _select_opaque({name for request in requests for name in request})
-            for name in () if pod.has_ended else names_by_group[pod.group]:
-                yield facts.OpaqueNameUser("Pod", namespace, pod.name, name)
-
-
-def _list_pod_groups(state: ClusterState) -> Iterator[facts.PodGroup]:
-    """Yield groups by what the conditions of policies read: the names of resources, claims, annotations for GPUs."""
-    contents: dict[ChargeGroup, bytes] = {}
-    for namespace in state.pods.list_namespaces():
-        counts = Counter[bytes]()
-        for pod in state.pods.list_all(namespace):
-            if pod.has_ended:
-                continue
-            if pod.group not in contents:
-                contents[pod.group] = _encode_requests(pod.group.to_pod())
-            counts[contents[pod.group]] += 1
-        for content, count in counts.items():
-            yield facts.PodGroup(namespace, msgspec.json.decode(content), count)
-
-
-def _encode_requests(pod: Pod) -> bytes:
-    annotations = (pod.metadata or ObjectMeta()).annotations
-    spec = pod.spec or PodSpec()
-    requests = PodSpec(
-        containers=[Container(resources=_drop_amounts(each.resources)) for each in spec.containers or ()],
-        init_containers=[Container(resources=_drop_amounts(each.resources)) for each in spec.init_containers or ()],
-        overhead=_set_to_one(spec.overhead),
-        resources=_drop_amounts(spec.resources),
-        resource_claims=spec.resource_claims,
-    )
-    return msgspec.json.encode(Pod(ObjectMeta(annotations=annotations), requests), order="deterministic")
-
-
-def _drop_amounts(resources: ResourceRequirements | None) -> ResourceRequirements | None:
-    if resources is None:
-        return None
-    return ResourceRequirements(requests=_set_to_one(resources.requests), limits=_set_to_one(resources.limits))
-
-
-def _set_to_one(amounts: ResourceList | None) -> ResourceList | None:
-    return None if amounts is None else dict.fromkeys(amounts, _ONE)
-
-
-def _select_opaque(names: Iterable[str]) -> list[str]:
-    return sorted(name for name in names if name.startswith(OPAQUE_PREFIX))
+_POD_LIMITS: Final = ResponseLimits(2.0, 5.0, 5.0, 16 * 1024 * 1024)
+_HTTPS_PORT, _HTTPS_PORT_NAME = 8443, "https"
+_MAX_HANDSHAKES = 3
+_DRY_RUNS: Final = facts.NotRead("create on pods, for two that are a dry run")
+_SECRET: Final = facts.NotRead("get on the Secret of the gate, or a pod of the gate that is ready")
+_COMPILED_OBJECTS: Final = facts.NotRead("list on ValidatingAdmissionPolicies and their bindings")
+_DEFINITIONS_OF_ALL: Final = facts.NotRead("list on all CustomResourceDefinitions")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorRequest:
     """The parameters of `doctor`: the configurations' name, the gate's namespace (None: from its Service), and more.
 
-    `policies` are the given ones, `monitors` URLs of monitor ports of replicas that run elsewhere.
+    `policies` are the given ones, `monitors` URLs of monitor ports of replicas that run elsewhere. `is_pod` is set in a
+    pod of the same cluster, with rights to read a part: it connects to the addresses of the gate's pods, and leaves
+    facts out that need further rights, as `NotRead`.
     """
 
     name: str
@@ -240,6 +74,7 @@ class DoctorRequest:
     policies: PolicySet | None = None
     monitors: tuple[str, ...] = ()
     cluster_options: tuple[str, ...] = ()
+    is_pod: bool = False
 
 
 def gather_facts(connection: ClientConfig, request: DoctorRequest) -> facts.GateFacts:
@@ -251,18 +86,33 @@ def gather_facts(connection: ClientConfig, request: DoctorRequest) -> facts.Gate
     api, client = DoctorClient(connection), ApiClient(connection)
     clock_offset = api.check_reachable().clock_offset
     try:
-        return _Gatherer(api, client, request).gather(clock_offset)
+        return _Gatherer(api, client, request, ClusterLists.list_all(client).read()).gather(clock_offset)
     finally:
         client.close()
+
+
+def gather_facts_of_pod(connection: ClientConfig, request: DoctorRequest, listed: ListedFacts) -> facts.GateFacts:
+    """Gather the facts that a pod with few rights may read, beside those about objects that it has seen.
+
+    Raises:
+        UsageError: if the API server cannot be reached.
+    """
+    api, client = DoctorClient(connection, _POD_LIMITS), ApiClient(connection, _POD_LIMITS)
+    try:
+        clock_offset = api.check_reachable().clock_offset
+        return _Gatherer(api, client, replace(request, is_pod=True), listed).gather(clock_offset)
+    finally:
+        client.close()
+        api.close()
 
 
 class _Gatherer:
     """The gathering for one gate."""
 
-    def __init__(self, api: DoctorClient, client: ApiClient, request: DoctorRequest) -> None:
+    def __init__(self, api: DoctorClient, client: ApiClient, request: DoctorRequest, listed: ListedFacts) -> None:
         self._api = api
         self._client = client
-        self._lists = ClusterLists(client)
+        self._listed = listed
         self._request = request
         self._own_configurations = {kind: self._get_configuration(kind) for kind in (facts.MUTATING, facts.VALIDATING)}
         configurations = [
@@ -276,7 +126,7 @@ class _Gatherer:
 
     def gather(self, clock_offset: float | None) -> facts.GateFacts:
         pods = self._list_pods()
-        namespaces = self._lists.list_namespaces()
+        namespaces = self._listed.namespaces
         location = facts.GateLocation(
             self._namespace,
             self._request.name,
@@ -297,11 +147,11 @@ class _Gatherer:
             validating=self._own_configurations[facts.VALIDATING],
             other_configurations=self._list_other_configurations(),
             namespaces=namespaces,
-            dry_runs=send_dry_runs(self._api, choose_namespace(self._configurations, namespaces)),
-            secret=self._api.get_object(
-                f"/api/v1/namespaces/{self._namespace}/secrets/{location.secret_name}", api_types.TlsSecret
+            dry_runs=self._read(
+                lambda: send_dry_runs(self._api, choose_namespace(self._configurations, namespaces)), _DRY_RUNS
             ),
-            served_certificate=_fetch_served_certificate(self._configurations),
+            secret=self._read(lambda: self._get_secret(location.secret_name), _SECRET),
+            served_certificate=self._fetch_served_certificate(pods),
             deployment=self._deployment,
             disruption_budgets=self._api.list_objects(
                 f"/apis/policy/v1/namespaces/{self._namespace}/poddisruptionbudgets", api_types.GateDisruptionBudget
@@ -311,18 +161,56 @@ class _Gatherer:
             permissions=self._review_rights(location.service_account, list_permissions(known)),
             ledger_definition=self._api.get_object(_LEDGER_DEFINITION, api_types.CustomResourceDefinition),
             lease=lease,
-            quotas=self._lists.list_quotas(),
-            cap_limits=self._lists.list_cap_limits(caps, namespaces),
-            opaque_name_users=self._lists.list_opaque_name_users(),
-            pod_groups=self._lists.list_pod_groups(),
-            device_classes=self._lists.list_device_classes(),
+            quotas=self._listed.quotas,
+            cap_limits=list_cap_limits(self._client, caps, namespaces),
+            opaque_name_users=self._listed.opaque_name_users,
+            pod_groups=self._listed.pod_groups,
+            device_classes=self._listed.device_classes,
             policies=policies,
-            published_devices=self._lists.count_published_devices(caps),
+            published_devices=count_published_devices(self._client, caps),
             limit_records=self._read_limit_records(),
             network_policies=self._list_network_policies(),
-            compiled_objects=self._list_compiled_objects(),
-            workloads=read_workload_facts(self._client, (*KNOWN_KINDS, *kinds)),
+            compiled_objects=self._read(self._list_compiled_objects, _COMPILED_OBJECTS),
+            workloads=self._read_workloads((*KNOWN_KINDS, *kinds)),
         )
+
+    def _read(self, read: Callable[[], T], left_out: facts.NotRead) -> T | facts.NotRead:
+        """Return a fact, or for a pod that it is left out."""
+        return left_out if self._request.is_pod else read()
+
+    def _get_secret(self, name: str) -> api_types.TlsSecret | facts.Unavailable | None:
+        return self._api.get_object(f"/api/v1/namespaces/{self._namespace}/secrets/{name}", api_types.TlsSecret)
+
+    def _read_workloads(self, kinds: tuple[WorkloadKind, ...]) -> facts.WorkloadFacts:
+        if self._request.is_pod:
+            return facts.WorkloadFacts(kinds, _DEFINITIONS_OF_ALL, _DEFINITIONS_OF_ALL)
+        return read_workload_facts(self._client, kinds)
+
+    def _fetch_served_certificate(
+        self, pods: tuple[api_types.GatePod, ...] | facts.Unavailable
+    ) -> facts.ServedCertificate | facts.Unavailable | None:
+        clients = [
+            webhook.client_config for configuration in self._configurations for webhook in configuration.webhooks
+        ]
+        bundles = {client.ca_bundle for client in clients}
+        urls = [client.url for client in clients if client.url]
+        if urls:
+            return shown_at(urls[0], bundles)
+        return self._fetch_certificate_of_pods(pods, bundles) if self._request.is_pod else None
+
+    def _fetch_certificate_of_pods(
+        self, pods: tuple[api_types.GatePod, ...] | facts.Unavailable, bundles: Iterable[bytes]
+    ) -> facts.ServedCertificate | facts.Unavailable:
+        """Return the certificate of the first replica that answers, by its address: a pod may look up no name."""
+        if isinstance(pods, facts.Unavailable):
+            return pods
+        shown: facts.ServedCertificate | facts.Unavailable = facts.Unavailable("no pod of the gate is ready")
+        for pod in [pod for pod in pods if pod.is_ready and pod.status.pod_ip][:_MAX_HANDSHAKES]:
+            address = pod.status.pod_ip, pod.find_port(_HTTPS_PORT_NAME, _HTTPS_PORT)
+            shown = shown_at(f"https://{GATE_NAME}.{self._namespace}.svc", [*filter(None, bundles)], address)
+            if isinstance(shown, facts.ServedCertificate):
+                break
+        return shown
 
     def _get_lease(self) -> api_types.LeaderLease | facts.Unavailable | None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}"
@@ -370,6 +258,8 @@ class _Gatherer:
             return facts.Unavailable(
                 "the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL"
             )
+        if self._request.is_pod:
+            return tuple(probe.probe_addresses(pods, _POD_LIMITS))
         return tuple(probe.probe_pods(self._api, track("asking replicas", pods)))
 
     def _review_rights(
@@ -399,14 +289,6 @@ def _find_secret_name(deployment: api_types.GateDeployment | facts.Unavailable |
     ]
     mounted = [volume.secret.secret_name for volume in deployment.spec.template.spec.volumes if volume.secret]
     return next(iter((*secret_arguments, *mounted)), DEFAULT_SECRET)
-
-
-def _fetch_served_certificate(
-    configurations: Sequence[WebhookConfiguration],
-) -> facts.ServedCertificate | facts.Unavailable | None:
-    clients = [webhook.client_config for configuration in configurations for webhook in configuration.webhooks]
-    urls = [client.url for client in clients if client.url]
-    return shown_at(urls[0], {client.ca_bundle for client in clients}) if urls else None
 
 
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

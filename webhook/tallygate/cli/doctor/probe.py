@@ -25,7 +25,7 @@ from tallygate.cli.doctor.doctor_client import ApiResponse, DoctorClient
 from tallygate.cli.doctor.permissions import Permission
 from tallygate.cli.doctor.webhook_match import CREATE_POD, is_called_for, is_namespace_selected
 from tallygate.cli.progress import track
-from tallygate.kube.client import ClientConfig
+from tallygate.kube.client import ClientConfig, ResponseLimits
 from tallygate.objects.admission_registration import WebhookConfiguration
 
 _AUTHORIZATION_API = "/apis/authorization.k8s.io/v1"
@@ -187,7 +187,8 @@ def probe_pods(api: DoctorClient, pods: Iterable[GatePod]) -> Iterator[facts.Rep
     for pod in pods:
         if pod.status.phase in {"Succeeded", "Failed"}:
             continue
-        proxy = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.name}:{_find_monitor_port(pod)}/proxy"
+        port = pod.find_port(_MONITOR_PORT_NAME, _MONITOR_PORT)
+        proxy = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.name}:{port}/proxy"
 
         def send(path: str, proxy: str = proxy) -> ApiResponse | facts.Unavailable:
             return api.get(f"{proxy}{path}")
@@ -201,9 +202,14 @@ def probe_monitors(monitors: tuple[str, ...]) -> Iterator[facts.Replica]:
         yield _probe_replica(url, DoctorClient(_create_anonymous_config(url)).get)
 
 
-def _find_monitor_port(pod: GatePod) -> int:
-    ports = (port for container in pod.spec.containers for port in container.ports)
-    return next((port.container_port for port in ports if port.name == _MONITOR_PORT_NAME), _MONITOR_PORT)
+def probe_addresses(pods: Iterable[GatePod], limits: ResponseLimits) -> Iterator[facts.Replica]:
+    """Yield a replica for each pod that has an address, read from there: only pods of the same cluster reach it."""
+    for pod in pods:
+        if pod.status.phase in {"Succeeded", "Failed"} or not pod.status.pod_ip:
+            continue
+        host = f"[{pod.status.pod_ip}]" if ":" in pod.status.pod_ip else pod.status.pod_ip
+        config = _create_anonymous_config(f"http://{host}:{pod.find_port(_MONITOR_PORT_NAME, _MONITOR_PORT)}")
+        yield _probe_replica(pod.name, DoctorClient(config, limits).get)
 
 
 def _probe_replica(name: str, send: _Send) -> facts.Replica:

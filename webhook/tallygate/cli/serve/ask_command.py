@@ -8,6 +8,7 @@ import click
 
 from tallygate.cli.framework import Command
 from tallygate.cli.serve.command import add_settings
+from tallygate.server.asking.gate_inspection import Inspection, InspectionRequest
 from tallygate.server.lifecycle import exit_process
 from tallygate.server.serve_asks import serve_asks
 from tallygate.server.settings.sources import load_settings
@@ -52,8 +53,15 @@ def serve_ask(config: Path | None, **flags: Any) -> None:
     Needed rights: create on tokenreviews and subjectaccessreviews; list and watch on namespaces, pods, nodes,
     resourcequotas, limitranges, priorityclasses, runtimeclasses, deviceclasses, resourceclaims, resourceclaimtemplates,
     resourceslices, devicetaintrules, and nodepools and nodeclaims of Karpenter. Without namespaces, pods and nodes
-    nothing is answered; what depends on others is unknown without them.
+    nothing is answered; what depends on others is unknown without them. The page about the gate shows the checks of
+    `tallygate doctor` that this server has the rights for, and what the others need.
 
     Exit codes: 0 stopped, 1 stopped with unfinished requests, 2 it could not start.
     """
-    exit_process(serve_asks(load_settings(flags, os.environ, config)))
+    exit_process(serve_asks(load_settings(flags, os.environ, config), _inspect))
+
+
+def _inspect(request: InspectionRequest) -> Inspection:
+    from tallygate.cli.serve.gate_checks import inspect_gate  # noqa: PLC0415  # only its page needs what it imports
+
+    return inspect_gate(request)

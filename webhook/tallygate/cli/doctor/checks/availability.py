@@ -116,7 +116,7 @@ def _list_webhooks(facts: GateFacts) -> list[_RegisteredWebhook]:
 
 
 def _load_served_chain(facts: GateFacts) -> list[x509.Certificate] | Unavailable:
-    """Return the gate's chain: as served at its URL, else from its Secret."""
+    """Return the gate's chain: as it serves it, else from its Secret."""
     if isinstance(facts.served_certificate, Unavailable):
         return facts.served_certificate
     if facts.served_certificate is not None:
@@ -167,7 +167,7 @@ def check_trust(facts: GateFacts) -> check_result.CheckResult:
 
 def _find_webhook_distrust(facts: GateFacts, webhook: Webhook, chain: list[x509.Certificate]) -> str:
     bundle = webhook.client_config.ca_bundle
-    if isinstance(facts.served_certificate, ServedCertificate) and webhook.client_config.url:
+    if isinstance(facts.served_certificate, ServedCertificate) and (bundle or webhook.client_config.url):
         return facts.served_certificate.trust_failures.get(bundle, "")
     if not bundle:
         return "caBundle is empty"

@@ -1,4 +1,4 @@
-"""What a server of asks knows of itself and of its policies, and by name what only the gate or the API server knows.
+"""What a server of asks knows of itself, its policies and the gate, and by name what it does not know.
 
 It is for admins: policies and their findings have texts that their authors wrote.
 """
@@ -17,6 +17,7 @@ from tallygate.policy.lint_findings import LintFinding
 from tallygate.policy.lint_overrides import lint_ended_overrides
 from tallygate.policy.model import PolicySet, SourceLocation
 from tallygate.policy.store import PolicyStatus
+from tallygate.server.asking.gate_inspection import CertificateRecord, GateCheckRecord, Inspection
 from tallygate.server.asking.gate_replicas import GateReplica
 from tallygate.server.interfaces import ReadinessCheck
 
@@ -24,10 +25,15 @@ _REPLICAS_NOT_KNOWN: Final = (
     "which replicas the gate has, and which of them leads, since this server may not list its Leases: "
     "`kubectl get leases -n tallygate-system`"
 )
-NOT_KNOWN: Final = (
-    "whether the API server asks the gate, and the rights and the certificate of the gate: `tallygate doctor`",
+_NOT_SHOWN: Final = (
+    "certificates and the checks of `tallygate doctor`: who may list the configurations of webhooks and ResourceQuotas "
+    "sees them"
 )
-"""What this server never knows, and where it is."""
+_NOT_INSPECTED: Final = (
+    "certificates and the checks of `tallygate doctor`: they are being read. Open the page again in some seconds"
+)
+NOT_RUN: Final = "what the checks need that are not run here: `tallygate doctor` makes them with your own rights"
+"""What this server does not know beside an inspection, and where it is."""
 
 
 class PolicyRecord(msgspec.Struct, frozen=True):
@@ -76,8 +82,20 @@ class ReplicaRecord(msgspec.Struct, frozen=True):
     renewed: str | None
 
 
+class InspectionRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """The latest inspection of the gate, and its age in seconds."""
+
+    as_of: str
+    age: float
+    certificates: Sequence[CertificateRecord]
+    checks: Sequence[GateCheckRecord]
+
+
 class AskGate(msgspec.Struct, frozen=True, rename="camel"):
-    """What this server knows; `notKnown` are sentences on what it does not know, and `replicas` then null."""
+    """What this server knows; `notKnown` are sentences on what it does not know.
+
+    `replicas` and `inspection` are then null.
+    """
 
     api_version: Literal["tallygate.dev/v1"]
     kind: Literal["AskGate"]
@@ -89,6 +107,7 @@ class AskGate(msgspec.Struct, frozen=True, rename="camel"):
     replicas: Sequence[ReplicaRecord] | None
     watches: Sequence[WatchRecord]
     checks: Sequence[CheckRecord]
+    inspection: InspectionRecord | None
     not_known: Sequence[str]
 
 
@@ -102,6 +121,7 @@ class GateSources:
         read_replicas: returns the replicas of the gate, None if they are not known.
         list_watches: returns the status of each watch.
         checks: the readiness checks of this server.
+        get_inspection: returns the latest inspection of the gate, None before the first one.
         now: returns the time.
     """
 
@@ -110,14 +130,17 @@ class GateSources:
     read_replicas: Callable[[], Sequence[GateReplica] | None]
     list_watches: Callable[[], Iterable[InformerStatus]]
     checks: Sequence[ReadinessCheck]
+    get_inspection: Callable[[], Inspection | None]
     now: Callable[[], datetime]
 
 
-def describe_gate(sources: GateSources) -> AskGate:
-    """Return what is known now."""
+def describe_gate(sources: GateSources, *, shows_inspection: bool) -> AskGate:
+    """Return what is known now, with the inspection of the gate for those who may read what it is about."""
     policies, status, now = sources.get_policies(), sources.get_status(), sources.now()
     findings = sorted({*status.warnings, *lint_ended_overrides(policies, now)})
     statuses, replicas = [check() for check in sources.checks], sources.read_replicas()
+    inspection = sources.get_inspection() if shows_inspection else None
+    unknown = _NOT_SHOWN if not shows_inspection else _NOT_INSPECTED if inspection is None else NOT_RUN
     return AskGate(
         API_VERSION,
         "AskGate",
@@ -132,8 +155,14 @@ def describe_gate(sources: GateSources) -> AskGate:
         None if replicas is None else list(map(_convert_replica, replicas)),
         [WatchRecord(each.name, each.objects, each.age, each.stale) for each in sources.list_watches()],
         [CheckRecord(each.name, each.ready, each.detail) for each in statuses],
-        NOT_KNOWN if replicas is not None else (_REPLICAS_NOT_KNOWN, *NOT_KNOWN),
+        None if inspection is None else _convert_inspection(inspection, now),
+        (unknown,) if replicas is not None else (_REPLICAS_NOT_KNOWN, unknown),
     )
+
+
+def _convert_inspection(inspection: Inspection, now: datetime) -> InspectionRecord:
+    age = round(max(0.0, (now - inspection.ended_at).total_seconds()), 1)
+    return InspectionRecord(format_time(inspection.ended_at), age, inspection.certificates, inspection.checks)
 
 
 def _convert_replica(replica: GateReplica) -> ReplicaRecord:

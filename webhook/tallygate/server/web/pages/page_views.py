@@ -22,6 +22,7 @@ from tallygate.answers.node_overview import AskNodes
 from tallygate.answers.prediction_lines import format_amounts, format_counts, format_details
 from tallygate.answers.usage_columns import format_scope
 from tallygate.cluster import kinds
+from tallygate.server.asking.access import ResourceAccess
 from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.ask_request import check_lists, find_visible_names, find_visible_names_of_usage
 from tallygate.server.asking.identity import Asker
@@ -49,6 +50,15 @@ _BODY_SECONDS: Final = 0.0  # a browser does not send a form again by itself
 _ACCOUNT_PREFIX: Final = "system:serviceaccount:"  # k8s.io/apiserver pkg/authentication/serviceaccount/util.go, v1.36
 
 _ALL: Final = (kinds.NAMESPACES, kinds.PODS, kinds.NODES)
+_INSPECTED: Final = (
+    *(
+        ResourceAccess("list", "admissionregistration.k8s.io", resource)
+        for resource in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    ),
+    ResourceAccess("list", "", kinds.QUOTAS),
+)
+"""What the checks about the gate quote beside `_ALL`."""
+
 _ANSWERS: Final = msgspec.json.Decoder(AskAnswer)
 _NODES: Final = msgspec.json.Decoder(AskNodes)
 _GATE: Final = msgspec.json.Decoder(AskGate)
@@ -214,10 +224,11 @@ class Pages:
             return self._show_answer("nodes.html", asker, self._parts.answerer.answer_nodes(visible), _NODES.decode)
 
     def show_gate(self) -> Response:
-        """Show the policies and the state of this server to someone who may list what they are about."""
+        """Show the policies, the gate and this server to someone who may list what they are about."""
         asker = self._open()
         check_lists(self._parts.reviewer, asker, _ALL)
-        content = msgspec.json.encode(describe_gate(self._gate_sources))
+        shows_inspection = all(self._parts.reviewer.may(asker, access) for access in _INSPECTED)
+        content = msgspec.json.encode(describe_gate(self._gate_sources, shows_inspection=shows_inspection))
         return self._show_answer("gate.html", asker, content, _GATE.decode)
 
     def send_error(self, error: AskError) -> Response:
