@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tallygate.answers.answer_json import VisibleNames
 from tallygate.answers.cap_overview import MAX_EXPLAINED, convert_caps, describe_caps
 from tallygate.answers.node_overview import MAX_HOLDERS, AskNodes, NodeRecord, describe_nodes
+from tallygate.answers.usage_report import SortKey, UsageLine, arrange_lines
 from tests.accounting.scheduling.clusters import node
 from tests.answers.asked_clusters import ALL_NAMES, NO_NAMES, NOW, Object, build_state, read_policies
 from tests.answers.test_answer_json import CLUSTER, MARK, create_stored_pod
@@ -51,11 +55,11 @@ def create_node(name: str, gpus: str, capacity: str = "", **spec: Any) -> Object
     return {**made, "kind": "Node", "spec": spec}
 
 
-def see_caps(cluster: Sequence[Object], policies: str = _CAPS) -> dict[str, Any]:
+def see_caps(cluster: Sequence[Object], policies: str = _CAPS, most_lines: int | None = None) -> dict[str, Any]:
     """Return the caps of a cluster as JSON."""
     state = build_state(cluster)
     overview = describe_caps(state, state.index_caps(read_policies(policies), NOW))
-    content: dict[str, Any] = json.loads(json.dumps(convert_caps(overview, NOW)))
+    content: dict[str, Any] = json.loads(json.dumps(convert_caps(overview, NOW, most_lines)))
     return content
 
 
@@ -117,7 +121,33 @@ def test_the_consumers_of_the_fullest_ledgers_alone_are_named() -> None:
     pods = [create_stored_pod(f"p{number}", f"n{number}", "a", {GPU: "1"}) for number in range(200)]
     content = see_caps([create_node("a", "400"), *namespaces, *pods])
     assert sum(item["consumers"] is not None for item in content["items"]) == MAX_EXPLAINED
-    assert len(content["items"]) == 400
+    assert len(content["items"]) == content["itemCount"] == 400
+
+
+def test_the_first_lines_are_those_of_all_lines_and_all_are_counted() -> None:
+    namespaces: list[Object] = [{"kind": "Namespace", "metadata": {"name": f"n{number}"}} for number in range(3)]
+    cluster = [create_node("a", "4"), *namespaces, create_stored_pod("p", "n1", "a", {GPU: "1"})]
+    whole, first = see_caps(cluster), see_caps(cluster, most_lines=2)
+    assert (len(whole["items"]), first["items"], first["itemCount"]) == (6, whole["items"][:2], 6)
+    assert first["totals"] == whole["totals"]
+
+
+_AMOUNTS = st.one_of(st.integers(0, 5), st.integers(0, (1 << 73) - 1))
+
+
+@given(st.lists(st.tuples(_AMOUNTS, _AMOUNTS), max_size=20))
+def test_lines_are_in_the_order_of_the_charged_fractions(amounts: list[tuple[int, int]]) -> None:
+    lines = [
+        UsageLine(cap="c", namespace=f"n{number}", members=1, name=GPU, hard=hard, soft=None, used=used, reserved=None)
+        for number, (hard, used) in enumerate(amounts)
+    ]
+    by_fraction = sorted(lines, key=lambda line: _read_fraction(line.hard or 0, line.used or 0), reverse=True)
+    assert arrange_lines(lines, SortKey.UTILIZATION, None) == by_fraction
+
+
+def _read_fraction(hard: int, used: int) -> tuple[bool, Fraction]:
+    """Return the charged part of a hard limit, after whether it is more than any."""
+    return (False, Fraction(used, hard)) if hard else (used > 0, Fraction(used))
 
 
 @pytest.mark.parametrize("cluster", [[create_node("a", "4")], []])

@@ -73,15 +73,8 @@ class LargeCluster:
             state.nodes, state.namespaces, state.device_classes, state.node_pools, state.node_claims
         )
         self._revision = 10
-        namespaces = [
-            {"metadata": _create_meta(f"ns-{each}", labels={"team": f"t-{each % 50}"})} for each in range(NAMESPACES)
-        ]
-        self._replace("namespaces", namespaces)
-        allocatable = {"cpu": "256", "memory": "2Ti", "pods": "250", GPU: str(DEVICES)}
-        nodes = [
-            {"metadata": _create_meta(f"node-{each}"), "status": {"allocatable": allocatable}} for each in range(NODES)
-        ]
-        self._replace("nodes", nodes)
+        self._replace("namespaces", [create_namespace(number) for number in range(NAMESPACES)])
+        self._replace("nodes", [create_node(number) for number in range(NODES)])
         for each in ("resourcequotas", "limitranges", "priorityclasses", "runtimeclasses", "deviceclasses"):
             self._replace(each, [])
         for each in ("resourceclaims", "resourceclaimtemplates", "resourceslices"):
@@ -120,6 +113,17 @@ class LargeCluster:
         codec, store = self.state.get_codec(resource), self.state.get_store(resource)
         decoded = (msgspec.json.decode(json.dumps(each), type=kinds.KINDS_BY_RESOURCE[resource].type) for each in items)
         store.apply(Replaced([codec.create_record(each) for each in decoded], self._revision))
+
+
+def create_namespace(number: int) -> dict[str, Any]:
+    """Return a namespace of one of 50 teams."""
+    return {"metadata": _create_meta(f"ns-{number}", labels={"team": f"t-{number % 50}"})}
+
+
+def create_node(number: int) -> dict[str, Any]:
+    """Return a node."""
+    allocatable = {"cpu": "256", "memory": "2Ti", "pods": "250", GPU: str(DEVICES)}
+    return {"metadata": _create_meta(f"node-{number}"), "status": {"allocatable": allocatable}}
 
 
 def create_pod(number: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import Charge
+from tallygate.accounting.result_cache import Fingerprint
 from tallygate.kube.api_errors import ApiError
 from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
 from tallygate.objects.core import Pod, PodCondition
@@ -171,9 +172,9 @@ def test_charges_of_unused_caps_are_dropped_from_the_cache(monkeypatch: pytest.M
 class _CollectableCap:
     """A cap whose garbage collection can be observed."""
 
-    def compute_charge(self, pod: Pod | None) -> Charge:
+    def compute_charge(self, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
         """Return the charge of the GPU cap."""
-        return GPUS.compute_charge(pod)
+        return GPUS.compute_charge(pod, fingerprint)
 
     def compute_claim_charge(self, claim: ResourceClaim | None) -> Amounts:
         """Return the charge of the GPU cap."""

@@ -89,6 +89,27 @@ def test_only_namespaces_with_changed_pods_are_read_again() -> None:
     assert count.call_args_list == [call("team-b")]
 
 
+def test_only_namespaces_with_changed_pods_are_looked_at_again() -> None:
+    store = PodStore()
+    store.apply(page(5, pod("u1", 2), pod("u2", 3, namespace="team-b")))
+    assert store.sum_groups(GPUS, NAMESPACES).used[GPU] == 2
+    store.apply(line("MODIFIED", pod("u2", 6, "3", "team-b")))
+    store.apply(line("MODIFIED", pod("u3", 7, "3", "team-d")))
+    with patch.object(store, "_sum_namespace", wraps=store._sum_namespace) as look:  # noqa: SLF001  # the subject
+        assert store.sum_groups(GPUS, NAMESPACES).used[GPU] == 4
+        assert store.sum_groups(GPUS, NAMESPACES).used[GPU] == 4
+    assert [each.args[1] for each in look.call_args_list] == ["team-b"]
+
+
+def test_the_changes_since_a_number_are_listed_unless_all_may_have_changed() -> None:
+    counts = ChangeCounts()
+    for name in ("a", "b", "a"):
+        counts.record(name)
+    assert [counts.list_since(number) for number in (0, 1, 2, 3)] == [["a", "b"], ["a", "b"], ["a"], []]
+    counts.record_all()
+    assert (counts.list_since(3), counts.list_since(counts.last)) == (None, [])
+
+
 def test_the_numbers_of_changes_never_come_again() -> None:
     counts, seen = ChangeCounts(), set[int]()
     for number in range(70_000):

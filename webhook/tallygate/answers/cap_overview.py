@@ -138,8 +138,11 @@ def _list_idle(state: ClusterState) -> Sequence[IdleClaim] | None:
     return sorted(found, key=lambda each: (-each.devices, each.claim))
 
 
-def convert_caps(overview: CapOverview, as_of: datetime) -> Dict:
-    """Return the caps as plain data; `as_of` is the time up to which the state is known."""
+def convert_caps(overview: CapOverview, as_of: datetime, most_lines: int | None = None) -> Dict:
+    """Return the caps as plain data; `as_of` is the time up to which the state is known.
+
+    `most_lines` is the number of lines that are there, None for all; `itemCount` is that of all.
+    """
     return {
         "apiVersion": API_VERSION,
         "kind": "AskCaps",
@@ -151,8 +154,9 @@ def convert_caps(overview: CapOverview, as_of: datetime) -> Dict:
                 "consumers": _convert_consumers(overview.consumers.get((_identify(line), line.name))),
                 "waiting": overview.waiting.get((_identify(line), line.name)),
             }
-            for line in overview.report.lines
+            for line in overview.report.lines[:most_lines]
         ],
+        "itemCount": len(overview.report.lines),
         "totals": [
             TOTALS.to_dict(total) | {"capacity": overview.capacities.get(total.name)} for total in overview.totals
         ],

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from fractions import Fraction
+from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -158,7 +158,7 @@ class LedgerChoice:
                 yield ChosenLedger(cap if ledger is None else cap.with_former(ledger.mappings), key, members)
 
 
-_ENDLESS = 1 << 80  # more than any limit
+_AMOUNT_BITS = 80  # more than any amount has
 SOURCE_MARK = "="
 """It is in the text of a way to a device, and in no name of a resource."""
 
@@ -316,7 +316,8 @@ def arrange_lines(lines: Iterable[UsageLine], sort_key: SortKey, min_percent: in
     whose amount is unknown comes last, and has no share.
     """
     chosen = [line for line in lines if min_percent is None or _has_share(line, min_percent)]
-    by_name = sorted(chosen, key=_create_name_key)
+    split = cache(split_natural)  # names repeat: each resource in each namespace
+    by_name = sorted(chosen, key=lambda line: tuple(map(split, (line.cap, line.group, line.namespace, line.name))))
     match sort_key:
         case SortKey.CAP:
             return by_name
@@ -330,10 +331,6 @@ def arrange_lines(lines: Iterable[UsageLine], sort_key: SortKey, min_percent: in
             return sorted(by_name, key=_compute_utilization, reverse=True)
 
 
-def _create_name_key(line: UsageLine) -> tuple[tuple[str | int, ...], ...]:
-    return tuple(map(split_natural, (line.cap, line.group, line.namespace, line.name)))
-
-
 def split_natural(text: str) -> tuple[str | int, ...]:
     """Return the parts by which names are compared in natural order: texts and numbers, in turns, then the whole."""
     return (*(int(part) if place % 2 else part for place, part in enumerate(re.split(r"([0-9]+)", text))), text)
@@ -345,11 +342,16 @@ def _has_share(line: UsageLine, percent: int) -> bool:
     return line.charged * 100 >= line.hard * percent and (line.charged > 0 or percent == 0)
 
 
-def _compute_utilization(line: UsageLine) -> Fraction:
-    """Return the charged part of the hard limit; more than any for a limit of 0 that is exceeded, -1 if unknown."""
-    if line.hard is None or line.charged is None:
-        return Fraction(-1)
-    return Fraction(line.charged, line.hard) if line.hard else Fraction(line.charged * _ENDLESS)
+def _compute_utilization(line: UsageLine) -> int:
+    """Return a number by which the charged parts of hard limits are compared, as their fractions would be.
+
+    Different fractions of amounts differ by more than 1 / 2 ** (2 * _AMOUNT_BITS), and equal ones give one number. It
+    is larger than any for a limit of 0 that is exceeded, and -1 if the part is unknown.
+    """
+    charged = line.charged
+    if line.hard is None or charged is None:
+        return -1
+    return (charged << 2 * _AMOUNT_BITS) // line.hard if line.hard else charged << 3 * _AMOUNT_BITS
 
 
 @dataclass(frozen=True, slots=True)

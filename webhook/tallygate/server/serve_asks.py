@@ -21,6 +21,7 @@ from tallygate.server.asking.answerer import Answerer
 from tallygate.server.asking.gate_inspection import GateInspector, Inspect, InspectionRequest
 from tallygate.server.asking.gate_replicas import ReplicaReader
 from tallygate.server.asking.identity import TokenAuthenticator
+from tallygate.server.asking.pod_charger import PodCharger
 from tallygate.server.asking.rate import create_user_limit
 from tallygate.server.asking.reported_refusals import RefusalReader
 from tallygate.server.controllers.asked_cluster import AskedCluster
@@ -64,13 +65,13 @@ def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
     get_policies = policy_reloader.store.get_policies
     parts = _create_parts(client_config, asked_cluster, get_policies)
     sessions = _create_sessions(settings)
-    replica_reader = ReplicaReader(client_config, settings.namespace, time.monotonic)
     authorities = _read_user_authorities(settings, client_config, telemetry)
     place = client_config, settings.namespace, settings.tls_cert
     inspector = GateInspector(
         lambda: inspect(InspectionRequest(*place, get_policies(), asked_cluster.open_state)), telemetry.log, _now
     )
-    workers = (*authorities.workers, inspector.worker) if sessions is not None else authorities.workers
+    charger = PodCharger(asked_cluster.open_state, get_policies, telemetry.log)
+    others = (*authorities.workers, inspector.worker) if sessions is not None else authorities.workers
 
     def create_app(
         request_log: RequestLog, checks: Sequence[ReadinessCheck], limits: RequestLimits, _: object
@@ -81,7 +82,7 @@ def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
         sources = GateSources(
             get_policies=get_policies,
             get_status=policy_reloader.store.get_status,
-            read_replicas=replica_reader.read,
+            read_replicas=ReplicaReader(client_config, settings.namespace, time.monotonic).read,
             list_watches=asked_cluster.list_watches,
             checks=checks,
             get_inspection=inspector.get,
@@ -93,7 +94,7 @@ def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
         create_app,
         settings,
         telemetry,
-        [policy_reloader.check, asked_cluster.check, *(worker.check for worker in workers)],
+        [policy_reloader.check, asked_cluster.check, charger.check, *(worker.check for worker in others)],
         create_server=CertifiedServer,
         read_client_ca=authorities.read_bundle,
     )
@@ -101,7 +102,7 @@ def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
     policy_reloader.store.start()
     asked_cluster.start()
     try:
-        with _run_workers(workers):
+        with _run_workers((charger.worker, *others)):
             gc.collect()
             gc.freeze()  # as the gate does: all objects of the start stay
             return lifecycle.run()

@@ -388,7 +388,7 @@ def _find_unmodelled_volumes(pod: IncomingPod, cluster: Cluster) -> Iterator[str
 
 def _find_unmodelled_namespaces(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
     """Yield a message if a term selects namespaces by label and the labels of some are unknown."""
-    unknown_namespaces = sorted(_find_referenced_namespaces(pod, cluster) - cluster.namespaces.keys())
+    unknown_namespaces = sorted(_find_referenced_namespaces(pod, cluster).difference(cluster.namespaces))
     if unknown_namespaces:
         more = f" and {len(unknown_namespaces) - _MAX_LISTED} more" if len(unknown_namespaces) > _MAX_LISTED else ""
         yield f"affinity: the labels of namespaces are not known: {', '.join(unknown_namespaces[:_MAX_LISTED])}{more}"

@@ -43,6 +43,11 @@ class OpenedState(NamedTuple):
     state: ClusterState
     as_of: datetime
 
+    @property
+    def now(self) -> datetime:
+        """The time at which the state is asked for."""
+        return self.state.require_columns().now or self.as_of
+
 
 OpenState = Callable[[float], AbstractContextManager[OpenedState]]
 """A function that yields the state within a number of seconds; it raises an AskError if it cannot."""
@@ -87,7 +92,7 @@ class Answerer:
                 policies=self._get_policies(),
                 state=opened.state,
                 namespace=namespace,
-                now=_get_time(opened),
+                now=opened.now,
                 check_time=check_time,
             )
             answer = answer_manifests(manifests, context)
@@ -110,7 +115,7 @@ class Answerer:
                 policies=self._get_policies(),
                 state=opened.state,
                 namespace=namespace,
-                now=_get_time(opened),
+                now=opened.now,
                 shows=visible.shows,
                 reported=reported,
                 check_time=check_time,
@@ -120,16 +125,18 @@ class Answerer:
 
         return self._run(compute)
 
-    def answer_caps(self) -> bytes:
+    def answer_caps(self, most_lines: int | None = None) -> bytes:
         """Return all caps as JSON, for someone who may list all pods and namespaces, and the nodes.
+
+        `most_lines` is the number of lines that it has, the least free share first; None for all.
 
         Raises:
             AskError: as for an answer about manifests.
         """
 
         def compute(opened: OpenedState, check_time: Callable[[], None]) -> Callable[[], dict[str, Any]]:
-            caps = opened.state.index_caps(self._get_policies(), _get_time(opened))
-            return partial(convert_caps, describe_caps(opened.state, caps, check_time), opened.as_of)
+            caps = opened.state.index_caps(self._get_policies(), opened.now)
+            return partial(convert_caps, describe_caps(opened.state, caps, check_time), opened.as_of, most_lines)
 
         return self._run(compute)
 
@@ -176,7 +183,3 @@ class Answerer:
         if self._monotonic() > deadline:
             message = f"the answer takes longer than {DEADLINE_SECONDS:.0f} s: ask about fewer objects or pods"
             raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, _RETRY_AFTER_SECONDS)
-
-
-def _get_time(opened: OpenedState) -> datetime:
-    return opened.state.require_columns().now or opened.as_of

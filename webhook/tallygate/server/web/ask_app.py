@@ -57,8 +57,8 @@ class AnswersAsks(Protocol):
         """Return the usage of a namespace as JSON."""
         ...
 
-    def answer_caps(self) -> bytes:
-        """Return all caps as JSON."""
+    def answer_caps(self, most_lines: int | None = None) -> bytes:
+        """Return all caps as JSON, with at most a number of their lines."""
         ...
 
     def answer_nodes(self, visible: VisibleNames) -> bytes:

@@ -10,6 +10,7 @@ The charge of a consumer under a cap is computed once for each cap and charge gr
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -20,6 +21,7 @@ import msgspec
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, share_amounts
 from tallygate.accounting.charge import Charge
 from tallygate.accounting.quantity_parser import QuantityError
+from tallygate.accounting.result_cache import Fingerprint, compute_fingerprint
 from tallygate.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
@@ -85,8 +87,8 @@ _MAX_CAPS = 4096
 class ChargeableCap(Protocol):
     """A cap that computes the charge of a pod or claim; the charge is empty if the cap does not count it."""
 
-    def compute_charge(self, pod: Pod | None) -> Charge:
-        """Compute the charge of a pod.
+    def compute_charge(self, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
+        """Compute the charge of a pod; `fingerprint` is that of its spec, if the caller has computed it.
 
         Raises:
             QuantityError: if a quantity of the pod is invalid.
@@ -118,7 +120,9 @@ class GroupCharges:
         try:
             if isinstance(group, ClaimGroup):
                 return share_amounts(self.cap.compute_claim_charge(group.to_claim()))
-            return share_amounts(self.cap.compute_charge(group.to_pod()).amounts)
+            pod = group.to_pod()
+            fingerprint = compute_fingerprint(pod.spec) if pod.spec else None
+            return share_amounts(self.cap.compute_charge(pod, fingerprint).amounts)
         except QuantityError:
             return None
 
@@ -315,7 +319,10 @@ class ConsumerStore:
         """
         with self._sums_lock:
             charges = self._get_charges(cap)
-            return charges.sums.sum_all(namespaces, lambda namespace: self._sum_namespace(charges, namespace))
+            sums = charges.sums
+            with self._lock:
+                change, changed = self._changes.last, self._changes.list_since(sums.summed_at)
+            return sums.sum_all(namespaces, partial(self._sum_namespace, charges), changed, change)
 
     def list_sums(self, cap: ChargeableCap, namespaces: Iterable[str]) -> list[tuple[str, GroupSums]]:
         """Return the sums over `list_groups` for each of these namespaces.

@@ -6,6 +6,7 @@ is corrected by those alone.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, share_amounts
@@ -53,28 +54,38 @@ def _create_amounts(total: Counter[str]) -> Amounts:
 
 
 class ChangeCounts:
-    """A number for each namespace that is another one after each change of its pods."""
+    """A number for each namespace that is another one after each change of its pods.
+
+    `last` is the number of the last change of all.
+    """
 
     def __init__(self) -> None:
-        self._last = self._at_least = 0
-        self._numbers: dict[str, int] = {}
+        self.last = self._at_least = 0
+        self._numbers: dict[str, int] = {}  # in the order of the changes
 
     def record(self, namespace: str) -> None:
         """Record a change in a namespace."""
         if len(self._numbers) >= _MAX_NAMESPACES:
             self.record_all()
-        self._last += 1
-        self._numbers[namespace] = self._last
+        self.last += 1
+        self._numbers.pop(namespace, None)
+        self._numbers[namespace] = self.last
 
     def record_all(self) -> None:
         """Record that all namespaces may have changed."""
-        self._last += 1
-        self._at_least = self._last
+        self.last += 1
+        self._at_least = self.last
         self._numbers.clear()
 
     def get(self, namespace: str) -> int:
         """Return the number of a namespace."""
         return self._numbers.get(namespace, self._at_least)
+
+    def list_since(self, number: int) -> list[str] | None:
+        """Return the namespaces that have changed after the change of a number; None if all may have changed."""
+        if number < self._at_least:
+            return None
+        return list(takewhile(lambda namespace: self._numbers[namespace] > number, reversed(self._numbers)))
 
 
 class CapSums:
@@ -84,6 +95,8 @@ class CapSums:
         self._by_namespace: dict[str, tuple[int, GroupSums]] = {}
         self._limit = _MAX_NAMESPACES
         self._members: Collection[str] = ()
+        self.summed_at = -1
+        """The number of the last change that is in the sum of all."""
         self._used, self._terminating = Counter[str](), Counter[str]()
         self._invalid: dict[str, tuple[GroupUsage, ...]] = {}
 
@@ -109,16 +122,28 @@ class CapSums:
         self._by_namespace = {name: self._by_namespace[name] for name in kept}
         self._limit = max(_MAX_NAMESPACES, 2 * len(kept))
 
-    def sum_all(self, namespaces: Collection[str], find: Callable[[str], GroupSums]) -> GroupSums:
-        """Return the sums of namespaces together; `find` returns those of one, and has put them here."""
+    def sum_all(
+        self,
+        namespaces: Collection[str],
+        find: Callable[[str], GroupSums],
+        changed: Collection[str] | None = None,
+        change: int = -1,
+    ) -> GroupSums:
+        """Return the sums of namespaces together; `find` returns those of one, and has put them here.
+
+        `changed` are the namespaces that have changed after `summed_at`, None if all may have; `change` is the number
+        of the last of these changes.
+        """
         if self._members is not namespaces:
-            self._members = namespaces
+            self._members, changed = namespaces, None
             self._used, self._terminating, self._invalid = Counter[str](), Counter[str](), {}
             for name in namespaces:
                 if name in self._by_namespace:
                     self._add(name, self._by_namespace[name][1], 1)
-        for name in namespaces:
-            find(name)
+        for name in namespaces if changed is None else changed:
+            if name in namespaces:
+                find(name)
+        self.summed_at = change
         invalid = tuple(group for name in namespaces for group in self._invalid.get(name, ())) if self._invalid else ()
         return GroupSums(_create_amounts(self._used), _create_amounts(self._terminating), invalid)
 

@@ -213,7 +213,8 @@ class Pages:
         asker = self._open()
         with track_request(self._app):
             check_lists(self._parts.reviewer, asker, _ALL)
-            return self._show_answer("caps.html", asker, self._parts.answerer.answer_caps(), msgspec.json.decode)
+            content = self._parts.answerer.answer_caps(None if _wants_json() else _MOST_ROWS)
+            return self._show_answer("caps.html", asker, content, msgspec.json.decode)
 
     def show_nodes(self) -> Response:
         """Show the nodes to someone who may list them."""
