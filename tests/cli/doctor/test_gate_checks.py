@@ -1,6 +1,7 @@
 """What a server of asks finds of its gate: the checks that it can make, the others by what they need, certificates."""
 
 import json
+import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tallygate.cli.doctor.check_result import Check, CheckResult, CheckStatus
 from tallygate.cli.doctor.command import CHECKS
 from tallygate.cli.doctor.facts import NotRead, Unavailable, WorkloadFacts
 from tallygate.cli.serve.gate_checks import inspect_gate, run_check
@@ -67,7 +69,7 @@ def run_gate(pair: Path) -> Iterator[int]:
 
 
 class InspectedGate:
-    """A healthy gate in a cluster, which a test may change before `inspect`."""
+    """A healthy gate in a cluster, which a test may change before `inspect`, such as the port of its monitor."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -83,6 +85,7 @@ class InspectedGate:
             ]
         )
         self.refusal: AskError | None = None
+        self.monitor_port: int | None = None
 
     @contextmanager
     def open_state(self, _: float) -> Iterator[OpenedState]:
@@ -95,7 +98,7 @@ class InspectedGate:
         """Return what is found of the gate, whose pods are this machine."""
         with run_gate(self.pair) as port, run_server(self.folder, self.cluster) as kubeconfig:
             config = load_kubeconfig(kubeconfig)
-            ports = {"https": port, "monitor": urlsplit(config.server).port}
+            ports = {"https": port, "monitor": self.monitor_port or urlsplit(config.server).port}
             container = {"name": "tallygate", "ports": [{"name": n, "containerPort": p} for n, p in ports.items()]}
             pods: list[dict[str, Any]] = [
                 {
@@ -163,6 +166,19 @@ def test_a_certificate_of_another_authority_is_not_trusted(gate: InspectedGate, 
     assert trusted.result == "FAIL"
 
 
+def test_without_an_answer_of_any_replica_the_checks_of_replicas_are_not_run(gate: InspectedGate) -> None:
+    """Expect no verdict about a gate that the network may keep away from this server."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        gate.monitor_port = closed.getsockname()[1]
+    found = {each.check: each for each in gate.inspect().checks}
+    for name in ("replicas", "policies", "watches", "ledgers", "certificate", "clocks"):
+        assert (found[name].result, found[name].reason.partition(" (")[0]) == (
+            "NOT RUN",
+            "needs an answer of a replica of the gate at its port monitor",
+        )
+    assert found["trusted"].result == "PASS"
+
+
 def test_what_cannot_be_read_is_no_pass(gate: InspectedGate) -> None:
     gate.cluster.responses = {"/version": gate.cluster.responses["/version"]}
     gate.refusal = AskError(HTTPStatus.SERVICE_UNAVAILABLE, "the pods of the cluster are not known at present")
@@ -172,6 +188,13 @@ def test_what_cannot_be_read_is_no_pass(gate: InspectedGate) -> None:
     assert (shown.trusted, own.trusted) == (None, None)
     assert shown.problem == "nothing of the gate is registered"
     assert own.problem is not None
+
+
+def test_a_long_reason_and_a_long_command_are_bounded() -> None:
+    result = CheckResult(CheckStatus.WARN, "r" * 2100, ("c" * 2001, "kubectl"))
+    record = run_check(Check("quotas", "t", "f", lambda _: result), create_facts())
+    assert record.reason == f"{'r' * 2000} … and 100 characters more"
+    assert list(record.fix) == ["kubectl"]
 
 
 def test_a_check_without_a_fact_that_was_left_out_counts_only_with_a_fault() -> None:

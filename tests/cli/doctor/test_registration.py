@@ -68,6 +68,20 @@ def test_a_gate_with_a_url_is_checked_by_its_served_certificate() -> None:
         assert run_check("failure-policy", facts).status is CheckStatus.PASS
 
 
+def test_a_certificate_that_was_shown_counts_for_webhooks_that_are_called_as_it_was() -> None:
+    trusted, shown_at_url = encode_pem(get_ca()), encode_pem(leaf(service="elsewhere"))
+
+    def use_one_url(mutating: Object, _: Object) -> None:
+        use_urls(mutating, {"webhooks": []})
+
+    for registration, certificate, expected in (
+        (create_registration(), encode_pem(leaf()), CheckStatus.PASS),
+        (create_registration(use_one_url), shown_at_url, FAIL),  # the others are called by a Service
+    ):
+        served = ServedCertificate(certificate, {trusted: ""})
+        assert run_check("trusted", create_facts(**registration, served_certificate=served)).status is expected
+
+
 def test_the_failure_policy_ignore_hides_whether_the_gate_was_called() -> None:
     def ignore(mutating: Object, validating: Object) -> None:
         for each in (*mutating["webhooks"], *validating["webhooks"]):

@@ -1,4 +1,4 @@
-"""When the gate is inspected: in a thread of its own, for those who open the page, at most once a minute."""
+"""When the gate is inspected: in a thread of its own, for those who open the page, at most once in two minutes."""
 
 from datetime import UTC, datetime, timedelta
 

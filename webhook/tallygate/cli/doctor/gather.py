@@ -259,7 +259,7 @@ class _Gatherer:
                 "the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL"
             )
         if self._request.is_pod:
-            return tuple(probe.probe_addresses(pods, _POD_LIMITS))
+            return _probe_addresses(pods)
         return tuple(probe.probe_pods(self._api, track("asking replicas", pods)))
 
     def _review_rights(
@@ -271,6 +271,17 @@ class _Gatherer:
         if account is None:
             return facts.Unavailable(f"there is no ServiceAccount {self._namespace}/{name}")
         return review_permissions(self._api, self._namespace, name, track("asking for rights", needed))
+
+
+def _probe_addresses(pods: Iterable[api_types.GatePod]) -> tuple[facts.Replica, ...] | facts.NotRead:
+    """Return the replicas; if none of them answers, the network may be the reason, and nothing was learned of them."""
+    replicas = tuple(probe.probe_addresses(pods, _POD_LIMITS))
+    failures = [each.readiness.reason for each in replicas if isinstance(each.readiness, facts.Unavailable)]
+    if failures and len(failures) == len(replicas):
+        return facts.NotRead(
+            f"an answer of a replica of the gate at its port {probe.MONITOR_PORT_NAME} ({failures[0]})"
+        )
+    return replicas
 
 
 def _find_service_account(deployment: api_types.GateDeployment | facts.Unavailable | None) -> str:

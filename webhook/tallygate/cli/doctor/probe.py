@@ -38,7 +38,7 @@ _DRY_RUN_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
     (DENIED_POD, {"requests": _FRACTIONAL_AMOUNTS, "limits": _FRACTIONAL_AMOUNTS}),
     (ALLOWED_POD, {"requests": _SMALL_AMOUNTS}),
 )
-_MONITOR_PORT, _MONITOR_PORT_NAME = 9090, "monitor"
+_MONITOR_PORT, MONITOR_PORT_NAME = 9090, "monitor"
 _NOT_READY = 503
 _MAX_MESSAGE_CHARACTERS = 200
 _Send = Callable[[str], ApiResponse | facts.Unavailable]
@@ -187,7 +187,7 @@ def probe_pods(api: DoctorClient, pods: Iterable[GatePod]) -> Iterator[facts.Rep
     for pod in pods:
         if pod.status.phase in {"Succeeded", "Failed"}:
             continue
-        port = pod.find_port(_MONITOR_PORT_NAME, _MONITOR_PORT)
+        port = pod.find_port(MONITOR_PORT_NAME, _MONITOR_PORT)
         proxy = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.name}:{port}/proxy"
 
         def send(path: str, proxy: str = proxy) -> ApiResponse | facts.Unavailable:
@@ -208,7 +208,7 @@ def probe_addresses(pods: Iterable[GatePod], limits: ResponseLimits) -> Iterator
         if pod.status.phase in {"Succeeded", "Failed"} or not pod.status.pod_ip:
             continue
         host = f"[{pod.status.pod_ip}]" if ":" in pod.status.pod_ip else pod.status.pod_ip
-        config = _create_anonymous_config(f"http://{host}:{pod.find_port(_MONITOR_PORT_NAME, _MONITOR_PORT)}")
+        config = _create_anonymous_config(f"http://{host}:{pod.find_port(MONITOR_PORT_NAME, _MONITOR_PORT)}")
         yield _probe_replica(pod.name, DoctorClient(config, limits).get)
 
 

@@ -30,6 +30,7 @@ from tallygate_certs.certificate_parser import PARSE_ERRORS
 
 _STATE_SECONDS: Final = 5.0
 _MAX_NAMES: Final = 50
+_MAX_CHARACTERS: Final = 2000  # of a reason or a command: one may name thousands of namespaces
 _CA_SOURCE: Final = f"{CA_KEY} of the ConfigMap {ASK_NAME}"
 
 
@@ -88,7 +89,14 @@ def run_check(check: Check, facts: GateFacts) -> GateCheckRecord:
     if left_out and result.status in {CheckStatus.PASS, CheckStatus.UNKNOWN}:
         needs = "; ".join(dict.fromkeys(each.reason for each in left_out))
         return GateCheckRecord(check.name, check.title, "NOT RUN", f"needs {needs}", ())
-    return GateCheckRecord(check.name, check.title, result.status.value, result.reason, result.fix_commands)
+    commands = [command for command in result.fix_commands if len(command) <= _MAX_CHARACTERS]
+    return GateCheckRecord(check.name, check.title, result.status.value, _shorten(result.reason), commands)
+
+
+def _shorten(reason: str) -> str:
+    if len(reason) <= _MAX_CHARACTERS:
+        return reason
+    return f"{reason[:_MAX_CHARACTERS]} … and {len(reason) - _MAX_CHARACTERS} characters more"
 
 
 def _describe_gate_certificate(facts: GateFacts) -> CertificateRecord:

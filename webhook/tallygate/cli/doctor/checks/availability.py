@@ -167,8 +167,9 @@ def check_trust(facts: GateFacts) -> check_result.CheckResult:
 
 def _find_webhook_distrust(facts: GateFacts, webhook: Webhook, chain: list[x509.Certificate]) -> str:
     bundle = webhook.client_config.ca_bundle
-    if isinstance(facts.served_certificate, ServedCertificate) and (bundle or webhook.client_config.url):
-        return facts.served_certificate.trust_failures.get(bundle, "")
+    served, is_by_url = facts.served_certificate, bool(webhook.client_config.url)
+    if isinstance(served, ServedCertificate) and is_by_url == facts.is_called_by_url and (bundle or is_by_url):
+        return served.trust_failures.get(bundle, "")
     if not bundle:
         return "caBundle is empty"
     try:
