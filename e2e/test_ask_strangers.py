@@ -35,6 +35,7 @@ from e2e.waiting import until
 from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 from tallygate_certs.certificate_names import parse_names
 from tallygate_certs.renewal import issue
+from tests.server.client_certificates import issue_client_certificate
 
 _WITHIN: Final = 240.0  # seconds
 _FLOOD_SECONDS: Final = 8.0
@@ -56,13 +57,17 @@ spec:
 
 @dataclass
 class Setting:
-    """A server of asks, a tenant, and another namespace; `seen` is everything that the server has sent to strangers."""
+    """A server of asks, a tenant, and another namespace; `seen` is everything that the server has sent to strangers.
+
+    The folder `front_proxies` has the CA of front proxies.
+    """
 
     site: Site
     asks: AskServer
     someone: Tenant
     other: str
     secrets: tuple[str, ...]
+    front_proxies: Path
     seen: list[str] = field(default_factory=list)
 
     def watch(self, *secrets: str) -> "Setting":
@@ -115,9 +120,11 @@ def setting(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         someone = stack.enter_context(tenant(site.cluster, folder, strangers="yes"))
         _use_node(site, other)
         kubeconfig = stack.enter_context(provide_asks_account(site.cluster, folder))
-        asks = stack.enter_context(AskServer(folder / "asks", kubeconfig, policies))
+        issue(folder / "front-proxies", parse_names(["localhost"]), datetime.now(UTC))
+        arguments = (f"--proxy-ca-file={folder / 'front-proxies' / 'ca.crt'}", "--proxy-names=front")
+        asks = stack.enter_context(AskServer(folder / "asks", kubeconfig, policies, arguments=arguments))
         secrets = (other, "hoarder-of-dongles", "hoarded-devices", "owner-of-devices", site.node)
-        yield Setting(site, asks, someone, other, secrets)
+        yield Setting(site, asks, someone, other, secrets, folder / "front-proxies")
 
 
 def _use_node(site: Site, namespace: str) -> None:
@@ -220,6 +227,29 @@ def test_an_administrator_is_known_by_the_certificate_of_his_kubeconfig_and_a_st
     strange.write_bytes(b"".join((tmp_path / "strange" / name).read_bytes() for name in ("tls.crt", "tls.key")))
     with pytest.raises(httpx.TransportError):
         own.send(setting.create_token("tallygate"), asked, pair=strange)
+
+
+def test_a_front_proxy_states_the_tenant_and_a_stranger_states_none(setting: Setting) -> None:
+    """State the tenant's ServiceAccount by headers: the API server's authorizers answer for it as for its token."""
+    user = f"system:serviceaccount:{setting.someone.namespace}:tenant"
+    stated = {"X-Remote-User": user, "X-Remote-Group": "system:serviceaccounts"}
+    front, other, token = (
+        issue_client_certificate(setting.front_proxies, "front"),
+        issue_client_certificate(setting.front_proxies, "other"),
+        setting.create_token("tallygate"),
+    )
+    asked = _encode(*_draw_asked(setting))
+    answer, own = setting.send("", asked, headers=stated, pair=front), setting.send(token, asked)
+    assert answer.status_code == httpx.codes.OK, answer.text
+    assert answer.json()["objects"] == own.json()["objects"]
+    assert setting.send("", None, headers=stated, pair=front).status_code == httpx.codes.OK
+    assert setting.find_leaks() == []
+    watched = setting.watch()  # the refusal repeats the name that was asked for
+    assert watched.send("", asked, setting.other, stated, pair=front).status_code == httpx.codes.FORBIDDEN
+    masters = stated | {"X-Remote-User": "someone", "X-Remote-Group": "system:masters"}
+    assert watched.send("", asked, setting.other, masters, pair=front).status_code == httpx.codes.OK
+    for pair, headers in ((other, masters), (front, {"X-Remote-Group": "system:masters"}), (None, masters)):
+        assert watched.send("", asked, setting.other, headers, pair=pair).status_code == httpx.codes.UNAUTHORIZED
 
 
 def test_forged_headers_change_nothing(setting: Setting) -> None:

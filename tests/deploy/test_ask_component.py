@@ -59,6 +59,20 @@ def test_the_pages_are_a_component_on_top_of_it_and_a_value() -> None:
     assert read_gate_settings(linked).page_url == "https://gate.example.com"
 
 
+def test_front_proxies_are_values_with_the_secret_of_their_ca() -> None:
+    """Expect the Secret's `ca.crt` in the container, and not the key that may lie beside it."""
+    values = {"ask.proxy.caSecret": "front-tls", "ask.proxy.names": ["front", "other"], "ask.proxy.groupLists": True}
+    chart = render_chart(WITH_ASK | values)
+    settings, pod = read_ask_settings(chart), get_ask_pod(chart)
+    (volume,) = [each for each in pod["volumes"] if each["name"] == "proxy-ca"]
+    (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "proxy-ca"]
+    assert volume["secret"] == {"secretName": "front-tls", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    assert settings.proxy_ca_file == Path(mount["mountPath"]) / "ca.crt"
+    assert (settings.proxy_names, settings.proxy_group_lists) == (("front", "other"), "on")
+    assert "proxy-ca" not in {each["name"] for each in get_ask_pod(render_chart(WITH_ASK))["volumes"]}
+    assert "ask.proxy.names" in read_errors(WITH_ASK | {"ask.proxy.names": ["front"]})
+
+
 def test_it_combines_with_every_extra_and_the_relay() -> None:
     extras = ("network", "flow-control", "monitoring", "dashboard")
     values = enable(*extras) | {"ask.enabled": True, "relay.enabled": True, "certificates": "by-hand"}

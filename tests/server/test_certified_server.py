@@ -101,6 +101,20 @@ def test_a_certificate_that_no_ca_of_users_signed_for_clients_now_fails_in_the_h
         assert ask(server, token=ANN).status_code == 200
 
 
+def test_a_page_of_another_site_asks_nothing_by_the_certificate_of_a_browser(running: AskServer) -> None:
+    context = running.context
+    context.load_cert_chain(issue_client_certificate(running.folder, "bob", organization="dev"))
+    for headers, status in (
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "https://evil.example.com"}, 403),
+        ({"Origin": f"https://localhost:{running.port}"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+    ):
+        with httpx.Client(base_url=f"https://localhost:{running.port}", verify=context, timeout=60) as client:
+            assert client.post("/v1/ask", content=ASKED, headers=headers).status_code == status
+
+
 def test_a_certificate_without_a_name_is_refused_with_the_reason(tmp_path: Path) -> None:
     with run_server(tmp_path) as (server, _):
         response = ask(server, issue_client_certificate(tmp_path, "", organization="dev"))

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tallygate.admission.request import Phase
 from tallygate.gate.asked_policies import AskedPolicies
@@ -28,7 +28,18 @@ class ReadinessStatus:
 
 
 CLIENT_CERTIFICATE = "tallygate.client_certificate"
-"""The key of a WSGI environment with the client's certificate (DER), which was verified; absent without one."""
+"""The key of a WSGI environment with the certificate (DER) of a user, which was verified; absent without one."""
+
+PROXY_REQUEST = "tallygate.proxy_request"
+"""The key of a WSGI environment with the `ProxyRequest` of a front proxy; then `CLIENT_CERTIFICATE` is absent."""
+
+
+class ProxyRequest(NamedTuple):
+    """A request of a front proxy: its verified certificate (DER), and all headers, with names in lower case."""
+
+    certificate: bytes
+    headers: Sequence[tuple[bytes, bytes]]
+
 
 SERVING = "serving"
 """The name of the check that fails once the server drains; it still answers reviews then."""

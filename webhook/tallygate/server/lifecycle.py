@@ -22,7 +22,7 @@ from tallygate.errors import TallygateError
 from tallygate.server.https.connection_guard import ConnectionGuard, ConnectionLimits, RequestLoad
 from tallygate.server.https.file_reload import CertificateReloader, TokenReloader, watch_files
 from tallygate.server.https.https_server import HttpsServer, HttpsSettings
-from tallygate.server.https.tls_files import ServingCertificates, read_certificates
+from tallygate.server.https.tls_files import ClientBundles, ServingCertificates, read_certificates
 from tallygate.server.interfaces import SERVING, ReadinessCheck, ReadinessStatus
 from tallygate.server.listener import open_listener
 from tallygate.server.monitor_server import start_monitor
@@ -85,7 +85,7 @@ class Lifecycle:
         checks: the readiness checks of `/readyz` in addition to the server's own.
         at_sigterm: called in a thread at SIGTERM; the drain does not wait for it, the end of the server does, for 2 s.
         create_server: creates the HTTPS server of the application.
-        read_client_ca: returns the CAs of clients in PEM, b"" for none, in place of those of the settings.
+        read_client_bundles: returns the CAs of clients, in place of those of the settings.
 
     Raises:
         TallygateError: if the server cannot start: a missing or invalid certificate, an address in use.
@@ -99,13 +99,13 @@ class Lifecycle:
         checks: Sequence[ReadinessCheck] = (),
         at_sigterm: Callable[[], object] = lambda: None,
         create_server: ServerFactory = HttpsServer,
-        read_client_ca: Callable[[], bytes] | None = None,
+        read_client_bundles: Callable[[], ClientBundles] | None = None,
     ) -> None:
         self._settings = settings
         self._at_sigterm = at_sigterm
         self._log = telemetry.log
         self._is_draining = False
-        read_files = _create_certificate_reader(settings, read_client_ca)
+        read_files = _create_certificate_reader(settings, read_client_bundles)
         read_files()  # report invalid files before an address is bound
         self._token_reloader = TokenReloader(settings.token_file, telemetry.log)
         request_log = RequestLog(telemetry.log, telemetry.metrics)
@@ -255,7 +255,7 @@ def _raise_descriptor_limit() -> None:
 
 
 def _create_certificate_reader(
-    settings: Settings, read_client_ca: Callable[[], bytes] | None
+    settings: Settings, read_client_bundles: Callable[[], ClientBundles] | None
 ) -> Callable[[], ServingCertificates]:
     if settings.tls_cert is None or settings.tls_key is None:
         raise ServeError(
@@ -269,8 +269,13 @@ def _create_certificate_reader(
             "client_ca_file have CAs that sign for API servers only, or the API servers' self-signed certificates"
         )
     chain, key = settings.tls_cert, settings.tls_key
-    if read_client_ca is not None:
-        return lambda: replace(read_certificates(chain, key), client_ca=read_client_ca())
+    if read_client_bundles is not None:
+
+        def read() -> ServingCertificates:
+            bundles = read_client_bundles()
+            return replace(read_certificates(chain, key), client_ca=bundles.users, proxy_ca=bundles.proxies)
+
+        return read
     # With a relay the gate has one client, and the relay verifies the clients.
     client_ca = None if settings.relay_dir else settings.client_ca_file
     return partial(read_certificates, settings.tls_cert, settings.tls_key, client_ca)

@@ -18,6 +18,7 @@ from tallygate.kube.client import ClientConfig
 from tallygate.policy.model import PolicySet
 from tallygate.server.asking.access import AccessReviewer
 from tallygate.server.asking.answerer import Answerer
+from tallygate.server.asking.front_proxy import FrontProxies, StatedHeaders
 from tallygate.server.asking.gate_inspection import GateInspector, Inspect, InspectionRequest
 from tallygate.server.asking.gate_replicas import ReplicaReader
 from tallygate.server.asking.identity import TokenAuthenticator
@@ -28,7 +29,7 @@ from tallygate.server.controllers.asked_cluster import AskedCluster
 from tallygate.server.controllers.informers import load_client_config
 from tallygate.server.controllers.user_authorities import UserAuthorities
 from tallygate.server.https.certified_server import CertifiedServer
-from tallygate.server.https.tls_files import read_authorities
+from tallygate.server.https.tls_files import ClientBundles, read_authorities
 from tallygate.server.interfaces import ReadinessCheck
 from tallygate.server.lifecycle import Lifecycle, ServeError
 from tallygate.server.policy_reloader import PolicyReloader
@@ -54,6 +55,8 @@ def serve_asks(settings: Settings, inspect: Inspect) -> int:
     """
     if settings.cluster == "none":
         raise ServeError("asks are answered from a cluster: name it by --cluster")
+    if settings.proxy_names and settings.proxy_ca_file is None:
+        raise ServeError("proxy_names needs proxy_ca_file: the CAs that sign for front proxies")
     with start_telemetry(settings.log_level) as telemetry:
         return _run(settings, telemetry, inspect)
 
@@ -63,7 +66,7 @@ def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
     policy_reloader = PolicyReloader(settings.policies, telemetry)
     asked_cluster = AskedCluster(client_config)
     get_policies = policy_reloader.store.get_policies
-    parts = _create_parts(client_config, asked_cluster, get_policies)
+    parts = _create_parts(settings, client_config, asked_cluster, get_policies)
     sessions = _create_sessions(settings)
     authorities = _read_user_authorities(settings, client_config, telemetry)
     place = client_config, settings.namespace, settings.tls_cert
@@ -96,7 +99,7 @@ def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
         telemetry,
         [policy_reloader.check, asked_cluster.check, charger.check, *(worker.check for worker in others)],
         create_server=CertifiedServer,
-        read_client_ca=authorities.read_bundle,
+        read_client_bundles=lambda: ClientBundles(authorities.read_bundle(), _read_proxy_authorities(settings)),
     )
     forward_library_logs(telemetry.log)
     policy_reloader.store.start()
@@ -128,8 +131,14 @@ def _now() -> datetime:
 
 
 def _create_parts(
-    client_config: ClientConfig, asked_cluster: AskedCluster, get_policies: Callable[[], PolicySet]
+    settings: Settings, client_config: ClientConfig, asked_cluster: AskedCluster, get_policies: Callable[[], PolicySet]
 ) -> AskParts:
+    headers = StatedHeaders(
+        user=settings.proxy_user_header,
+        group=settings.proxy_group_header,
+        extra_prefix=settings.proxy_extra_prefix,
+        has_group_lists=settings.proxy_group_lists == "on",
+    )
     return AskParts(
         authenticator=TokenAuthenticator(client_config, time.monotonic),
         reviewer=AccessReviewer(client_config, time.monotonic),
@@ -138,6 +147,7 @@ def _create_parts(
             asked_cluster.open_state, get_policies, time.monotonic, RefusalReader(client_config, time.monotonic).read
         ),
         get_targets=lambda: list_review_targets(get_policies()),
+        front_proxies=FrontProxies(settings.proxy_names, headers),
     )
 
 
@@ -155,6 +165,15 @@ def _read_user_authorities(settings: Settings, client_config: ClientConfig, tele
     authorities = UserAuthorities(client_config, telemetry.log)
     authorities.worker.run_once()
     return _AuthoritySource(authorities.get_bundle, (authorities.worker,))
+
+
+def _read_proxy_authorities(settings: Settings) -> bytes:
+    """Return the CAs of front proxies in PEM, b"" for none.
+
+    Raises:
+        CertificateError: if their file cannot be used.
+    """
+    return b"" if settings.proxy_ca_file is None else read_authorities(settings.proxy_ca_file)
 
 
 def _create_sessions(settings: Settings) -> Sessions | None:

@@ -20,6 +20,11 @@
 {{- fail "audit.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or audit.enabled=false" }}
 {{- end }}
 {{- end }}
+{{- with (.Values.ask).proxy }}
+{{- if and .names (not .caSecret) }}
+{{- fail "ask.proxy.names: names count with a CA of front proxies alone; set ask.proxy.caSecret" }}
+{{- end }}
+{{- end }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail "serviceAccount.name: with serviceAccount.create=false the chart makes no ServiceAccount; set the name of one that exists" }}
 {{- end }}

@@ -89,6 +89,17 @@
 {{- $_ := set $container "imagePullPolicy" $values.image.pullPolicy }}
 {{- $_ := set $container "resources" $ask.resources }}
 {{- if $ask.page }}{{ $_ := set $container "args" (append $container.args "--page=on") }}{{ end }}
+{{- with $ask.proxy.caSecret }}
+{{- $args := list "--proxy-ca-file=/etc/tallygate/proxy-ca/ca.crt" }}
+{{- range $ask.proxy.names }}{{ $args = append $args (printf "--proxy-names=%s" .) }}{{ end }}
+{{- if $ask.proxy.groupLists }}{{ $args = append $args "--proxy-group-lists=on" }}{{ end }}
+{{- $_ := set $container "args" (concat $container.args $args) }}
+{{- $mount := dict "name" "proxy-ca" "mountPath" "/etc/tallygate/proxy-ca" "readOnly" true }}
+{{- $_ := set $container "volumeMounts" (append $container.volumeMounts $mount) }}
+{{- $items := list (dict "key" "ca.crt" "path" "ca.crt") }}
+{{- $volume := dict "name" "proxy-ca" "secret" (dict "secretName" . "items" $items) }}
+{{- $_ := set $pod "volumes" (append $pod.volumes $volume) }}
+{{- end }}
 {{- $_ := set $container "args" (concat $container.args $ask.extraArgs) }}
 {{- end }}
 {{- end }}

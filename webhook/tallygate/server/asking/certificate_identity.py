@@ -7,7 +7,7 @@ may outlive it, so that its time counts again with each request. The rules are t
 
 from datetime import datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -17,9 +17,19 @@ from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.identity import Asker
 
 _CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
-_AUTHENTICATED: Final = "system:authenticated"  # added by the API server itself, as group.AuthenticatedGroupAdder
+AUTHENTICATED: Final = "system:authenticated"
+"""The group that the API server itself adds to every user (group.AuthenticatedGroupAdder)."""
+
 _FOR_CLIENTS: Final = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
 _PARSE_ERRORS: Final = (TypeError, ValueError, x509.InvalidVersion, x509.DuplicateExtension)
+
+
+class ClientCertificate(NamedTuple):
+    """What names the client of a certificate; the common name is empty without one. The fingerprint is a SHA-256."""
+
+    common_name: str
+    organizations: tuple[str, ...]
+    fingerprint: str
 
 
 def identify_by_certificate(content: bytes, now: datetime) -> Asker:
@@ -28,11 +38,24 @@ def identify_by_certificate(content: bytes, now: datetime) -> Asker:
     Raises:
         AskError: with 401 if it has no common name, is not for clients, or is not valid now.
     """
+    certificate = read_client_certificate(content, now)
+    if not certificate.common_name:
+        raise _create_error("names no user: its subject has no common name (CN)")
+    extra = ((_CREDENTIAL_ID, (f"X509SHA256={certificate.fingerprint}",)),)
+    return Asker(certificate.common_name, groups=(*certificate.organizations, AUTHENTICATED), extra=extra)
+
+
+def read_client_certificate(content: bytes, now: datetime) -> ClientCertificate:
+    """Return whom a verified certificate (DER) names.
+
+    Raises:
+        AskError: with 401 if it is not for clients, or is not valid now.
+    """
     try:
         certificate = x509.load_der_x509_certificate(content)
         subject = certificate.subject
         names = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-        groups = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+        organizations = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
         is_for_clients = _is_for_clients(certificate)
     except _PARSE_ERRORS:
         raise _create_error("cannot be read") from None
@@ -40,10 +63,8 @@ def identify_by_certificate(content: bytes, now: datetime) -> Asker:
         raise _create_error("is not valid at this time")
     if not is_for_clients:
         raise _create_error("is not for clients: its extended key usage lacks clientAuth")
-    if not names or not names[-1]:
-        raise _create_error("names no user: its subject has no common name (CN)")
-    fingerprint = f"X509SHA256={certificate.fingerprint(hashes.SHA256()).hex()}"
-    return Asker(names[-1], groups=(*groups, _AUTHENTICATED), extra=((_CREDENTIAL_ID, (fingerprint,)),))
+    fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
+    return ClientCertificate(names[-1] if names else "", tuple(organizations), fingerprint)
 
 
 def _is_for_clients(certificate: x509.Certificate) -> bool:

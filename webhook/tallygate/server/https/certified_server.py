@@ -1,7 +1,8 @@
 """The HTTPS server of asks: Python's TLS and h11 in one event loop. It gives applications the certificates of clients.
 
 granian verifies certificates of clients and does not pass them on (2.8.9, its issue 788), so it cannot tell who asks.
-Here a client may show a certificate or none. One that no CA signed, or that has expired, fails in the handshake.
+Here a client may show a certificate or none, of a user or of a front proxy. One that no CA signed, or that has expired,
+fails in the handshake.
 
 The loop waits for clients, and threads run the application:
 - a handshake, and the header of a request, have `first_request_timeout` each; a connection that waits for its next
@@ -24,16 +25,17 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 from wsgiref.types import WSGIApplication
 
 import h11
 
+from tallygate.server.https.client_authorities import ClientAuthorities, ClientRole
 from tallygate.server.https.connection_guard import measure_handshake
 from tallygate.server.https.https_server import HttpsSettings, HttpsStartError, filter_headers
 from tallygate.server.https.tls_files import ServingCertificates, create_memory_files
-from tallygate.server.interfaces import CLIENT_CERTIFICATE
+from tallygate.server.interfaces import CLIENT_CERTIFICATE, PROXY_REQUEST, ProxyRequest
 
 _SPARE_CONNECTIONS: Final = 256  # accepted between two sweeps of `ConnectionGuard`, which closes as many others
 _MAX_HEADER_BYTES: Final = 32 * 1024  # a token has 16 KiB
@@ -68,7 +70,7 @@ class CertifiedServer:
         self._application = application
         self._listener = listener
         self._settings = https_settings
-        self._context: ssl.SSLContext | None = None
+        self._tls: _Tls | None = None
         self._loop = asyncio.new_event_loop()
         self._threads = ThreadPoolExecutor(https_settings.threads, "asks")
         self._connections: dict[asyncio.Task[None], _Connection] = {}
@@ -90,8 +92,8 @@ class CertifiedServer:
         Raises:
             HttpsStartError: if they cannot be used; the current certificates stay active.
         """
-        is_first = self._context is None
-        self._context = _create_context(certificates, self._settings)
+        is_first = self._tls is None
+        self._tls = _create_tls(certificates, self._settings)
         if is_first:
             self._listener.setblocking(False)  # noqa: FBT003  # its only argument
             threading.Thread(target=self._loop.run_forever, name="asks-https", daemon=True).start()
@@ -164,19 +166,22 @@ class CertifiedServer:
         """Shake hands on an accepted socket.
 
         Raises:
-            OSError, TimeoutError: if the handshake fails, or takes too long.
+            OSError, TimeoutError, EOFError: if the handshake fails, or takes too long.
         """
+        if self._tls is None:
+            raise EOFError
+        context, authorities = self._tls
         reader = asyncio.StreamReader(_PIECE_BYTES, self._loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
         seconds = self._settings.first_request_timeout
         transport, _ = await self._loop.connect_accepted_socket(
             lambda: protocol,
             accepted,
-            ssl=self._context,
+            ssl=context,
             ssl_handshake_timeout=seconds,
             ssl_shutdown_timeout=_CLOSE_SECONDS,
         )
-        return _Stream(reader, asyncio.StreamWriter(transport, protocol, reader, self._loop))
+        return _Stream(reader, asyncio.StreamWriter(transport, protocol, reader, self._loop), authorities)
 
     @property
     def settings(self) -> HttpsSettings:
@@ -210,7 +215,14 @@ class CertifiedServer:
         return response
 
 
-def _create_context(certificates: ServingCertificates, https_settings: HttpsSettings) -> ssl.SSLContext:
+class _Tls(NamedTuple):
+    """What one handshake is made with."""
+
+    context: ssl.SSLContext
+    authorities: ClientAuthorities
+
+
+def _create_tls(certificates: ServingCertificates, https_settings: HttpsSettings) -> _Tls:
     """Return the context of handshakes: a client may show a certificate if there is a CA that signs for clients.
 
     Raises:
@@ -224,28 +236,30 @@ def _create_context(certificates: ServingCertificates, https_settings: HttpsSett
     try:
         with create_memory_files(certificates) as files:
             context.load_cert_chain(files.chain, files.key, password="")
-        if certificates.client_ca:
-            context.load_verify_locations(cadata=certificates.client_ca.decode("ascii"))
+        authorities = ClientAuthorities(certificates.client_ca, certificates.proxy_ca)
+        if authorities.bundle:
+            context.load_verify_locations(cadata=authorities.bundle)
             context.verify_mode = ssl.CERT_OPTIONAL
             # As Go verifies: each certificate of the bundle is an end of a chain, also one that another CA has signed.
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     except (ssl.SSLError, OSError, ValueError) as error:
         raise HttpsStartError(f"the certificate files cannot be served with: {error}") from None
-    return context
+    return _Tls(context, authorities)
 
 
 class _Stream:
     """The two directions of a connection after its handshake."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authorities: ClientAuthorities
+    ) -> None:
         self.reader = reader
         self.writer = writer
-
-    @property
-    def certificate(self) -> bytes | None:
+        ssl_object: ssl.SSLObject = writer.get_extra_info("ssl_object")
+        self.certificate = ssl_object.getpeercert(binary_form=True)
         """The client's verified certificate (DER), None if it has shown none."""
-        found: bytes | None = self.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        return found
+        self.role = authorities.find_role(ssl_object)
+        """What the certificate is for; None without one."""
 
 
 class _Response:
@@ -423,7 +437,10 @@ class _Connection:
             "wsgi.run_once": False,
         }
         if self._stream is not None and (certificate := self._stream.certificate):
-            environ[CLIENT_CERTIFICATE] = certificate
+            if self._stream.role is ClientRole.USER:
+                environ[CLIENT_CERTIFICATE] = certificate
+            elif self._stream.role is ClientRole.FRONT_PROXY:
+                environ[PROXY_REQUEST] = ProxyRequest(certificate, tuple(request.headers))
         for name, value in request.headers:
             key = name.decode("ascii").upper()
             if "_" in key:

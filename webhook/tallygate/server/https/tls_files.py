@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -19,7 +20,7 @@ from tallygate.errors import TallygateError
 _MAX_FILE_BYTES = 1 << 20
 _FINGERPRINT_DIGITS = 16
 _MIN_RSA_BITS, _MAX_RSA_BITS = 2048, 8192
-_PARSE_ERRORS = (TypeError, ValueError, x509.InvalidVersion)
+PARSE_ERRORS = (TypeError, ValueError, x509.InvalidVersion)
 """The errors of the library for an invalid certificate: some at once, some when a field is used first."""
 
 
@@ -29,23 +30,31 @@ class CertificateError(TallygateError):
 
 @dataclass(frozen=True, slots=True)
 class ServingCertificates:
-    """The chain, its key and the client CA in PEM (b"" if clients need no certificate), with subject and expiry."""
+    """The chain, its key and the CAs of clients in PEM (b"" for none), with subject and expiry."""
 
     chain: bytes
     key: bytes
     client_ca: bytes
     subject: str
     not_after: datetime
+    proxy_ca: bytes = b""
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all three files: the same bytes have the same digest."""
-        return hashlib.sha256(b"\0".join((self.chain, self.key, self.client_ca))).hexdigest()
+        """The SHA-256 of all files: the same bytes have the same digest."""
+        return hashlib.sha256(b"\0".join((self.chain, self.key, self.client_ca, self.proxy_ca))).hexdigest()
 
     @property
     def fingerprint(self) -> str:
         """The first 16 hex digits of the serving certificate's SHA-256, as `tallygate certs` shows it."""
         return x509.load_pem_x509_certificates(self.chain)[0].fingerprint(hashes.SHA256()).hex()[:_FINGERPRINT_DIGITS]
+
+
+class ClientBundles(NamedTuple):
+    """The CAs that sign for users, and for front proxies, in PEM; b"" for none."""
+
+    users: bytes
+    proxies: bytes = b""
 
 
 def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> ServingCertificates:
@@ -59,7 +68,7 @@ def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> 
     leaf = _parse_chain(chain, chain_pem)
     try:
         is_supported, subject, not_after = _is_supported(leaf), leaf.subject.rfc4514_string(), leaf.not_valid_after_utc
-    except _PARSE_ERRORS as error:
+    except PARSE_ERRORS as error:
         raise CertificateError(f"{chain}: not a valid certificate: {error}") from None
     if not is_supported:
         raise CertificateError(f"{chain}: create it again with a key on P-256 or P-384, RSA from 2048 bits, or Ed25519")
@@ -92,7 +101,7 @@ def _parse_chain(path: Path, content: bytes) -> x509.Certificate:
     """Return the first certificate of a PEM file."""
     try:
         return x509.load_pem_x509_certificates(content)[0]
-    except _PARSE_ERRORS as error:
+    except PARSE_ERRORS as error:
         raise CertificateError(f"{path}: not a PEM certificate: {error}") from None
 
 

@@ -257,6 +257,36 @@ class Settings:
         "Without it they are those of the API server, if the ConfigMap extension-apiserver-authentication of "
         "kube-system may be read.",
     )
+    proxy_ca_file: Path | None = _create_field(
+        value_types.PATH,
+        "",
+        "The CAs of front proxies' client certificates, PEM, for `serve-ask`: such a proxy states its user in headers "
+        "(docs/operate/ask.md). None of them may sign for users. Without it such headers are ignored.",
+    )
+    proxy_names: tuple[str, ...] = _create_field(
+        value_types.NAMES,
+        "",
+        "Common names (CN) of the front proxies' certificates. Without them every certificate that proxy_ca_file has "
+        "signed may state any user.",
+        unset_value=(),
+    )
+    proxy_user_header: str = _create_field(
+        value_types.HEADER, "X-Remote-User", "The header in which a front proxy states its user."
+    )
+    proxy_group_header: str = _create_field(
+        value_types.HEADER, "X-Remote-Group", "The header in which it states a group of that user; it may come again."
+    )
+    proxy_group_lists: str = _create_field(
+        value_types.create_choice("on", "off"),
+        "off",
+        "Whether one such header may have several groups, with commas between them, as of oauth2-proxy.",
+    )
+    proxy_extra_prefix: str = _create_field(
+        value_types.HEADER,
+        "X-Remote-Extra-",
+        "How headers begin in which it states more about that user: the rest of the name is a key of `extra` in "
+        "SubjectAccessReviews.",
+    )
     new_caps: str = _create_field(
         value_types.create_choice("admit", "wait"),
         "admit",

@@ -23,6 +23,9 @@ _BASE_URL = re.compile(r"https://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1
 _COMMON_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 :._@/-]{0,62}[A-Za-z0-9])?")  # RFC 5280, A.1: ub-common-name is 64
 
 
+_HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+
+
 class DurationError(TallygateError, ValueError):
     """The text is not a duration."""
 
@@ -102,6 +105,13 @@ def _parse_names(value: Any) -> tuple[str, ...]:
     return names
 
 
+def _parse_header(value: Any) -> str:
+    name = _parse_text(value)
+    if not _HEADER.fullmatch(name):
+        raise ValueError(f"{value!r} is not the name of a header, of letters, digits and hyphens")
+    return name
+
+
 def _parse_count(value: Any) -> int:
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
@@ -160,6 +170,7 @@ BASE_URL = ValueType("URL", _parse_base_url)
 PATH = ValueType("FILE", _parse_path)
 PATHS = ValueType("PATH", _parse_paths, is_list=True)
 NAMES = ValueType("NAME", _parse_names, is_list=True)
+HEADER = ValueType("HEADER", _parse_header)
 COUNT = ValueType("N", _parse_count)
 DURATION = ValueType("DURATION", _parse_duration_value)
 SIZE = ValueType("BYTES", _parse_size)

@@ -1,11 +1,13 @@
 """The Flask application of asks: `POST /v1/ask`, `GET /v1/usage`, the probes, and a Status as JSON for every error."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Final, Protocol
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 from flask import Flask, Response, request
 
@@ -23,9 +25,10 @@ from tallygate.server.asking.ask_request import (
     read_objects,
 )
 from tallygate.server.asking.certificate_identity import identify_by_certificate
+from tallygate.server.asking.front_proxy import FrontProxies
 from tallygate.server.asking.identity import Asker, TokenAuthenticator
 from tallygate.server.asking.rate import RateLimit
-from tallygate.server.interfaces import CLIENT_CERTIFICATE, ReadinessCheck
+from tallygate.server.interfaces import CLIENT_CERTIFICATE, PROXY_REQUEST, ReadinessCheck
 from tallygate.server.web.admission_middleware import DecisionProgress, RequestLimits
 from tallygate.server.web.flask_app import create_base_app
 from tallygate.server.web.http_errors import HttpError, status_body
@@ -37,6 +40,7 @@ USAGE_PATH: Final = "/v1/usage"
 DEFAULT_NAMESPACE: Final = "default"
 """The namespace of objects that name none, where the request names none either."""
 
+_OWN_SITES: Final = ("same-origin", "none")  # Sec-Fetch-Site: a page of this server, or the user himself
 _BODY_SECONDS: Final = 10.0
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -76,6 +80,7 @@ class AskParts:
         user_limit: how often he may ask.
         answerer: the answers.
         get_targets: returns the kinds that are read.
+        front_proxies: the front proxies, and the headers by which they state users.
     """
 
     authenticator: TokenAuthenticator
@@ -83,6 +88,7 @@ class AskParts:
     user_limit: RateLimit
     answerer: AnswersAsks
     get_targets: Callable[[], ReviewTargets]
+    front_proxies: FrontProxies = field(default_factory=FrontProxies)
 
 
 def create_ask_app(
@@ -128,25 +134,63 @@ def create_ask_app(
         headers = http_error.create_headers(_BODY_SECONDS)
         return Response(http_error.body, http_error.code, headers, "application/json")
 
+    _protect(app, parts.front_proxies)
+    return app
+
+
+def _protect(app: Flask, front_proxies: FrontProxies) -> None:
+    """Hide the headers that state users from the application, and add the headers of answers that are data."""
+    serve = app.wsgi_app
+
+    def serve_without_headers(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        front_proxies.remove_headers(environ)
+        return serve(environ, start_response)
+
+    app.wsgi_app = serve_without_headers  # type: ignore[method-assign]  # Flask's own way of adding middleware
+
     @app.after_request
     def secure_answer(response: Response) -> Response:
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
         return response
 
-    return app
-
 
 def _authenticate(parts: AskParts) -> Asker:
-    """Return the user of the current request: of his client certificate, else of his token, as for the API server.
+    """Return the user of the current request, in the order of the API server.
+
+    He is the one whom a front proxy states, else that of his client certificate, else that of his token.
 
     Raises:
-        AskError: as `TokenAuthenticator.authenticate`, and with 401 for a certificate that names no user.
+        AskError: as `TokenAuthenticator.authenticate`; with 401 for a certificate that names no user, or a front proxy
+            that states none; with 403 if a page of another site made a browser send what is known without a token.
     """
-    asker = find_certified_asker()
+    asker = find_proxied_asker(parts) or find_certified_asker()
     if asker is not None:
+        _check_site()
         return asker
     return parts.authenticator.authenticate(request.headers.get("Authorization"), request.remote_addr or "")
+
+
+def _check_site() -> None:
+    """Check that no page of another site made the request: a browser adds certificates, and a proxy's cookie, itself.
+
+    Raises:
+        AskError: with 403 if one may have.
+    """
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    is_own = origin in {None, f"https://{request.host}"} if site is None else site in _OWN_SITES
+    if not is_own:
+        raise AskError(HTTPStatus.FORBIDDEN, "a page of another site sent this: its user is known without a token")
+
+
+def find_proxied_asker(parts: AskParts) -> Asker | None:
+    """Return the user whom a front proxy states in the current request; None if no front proxy has sent it.
+
+    Raises:
+        AskError: with 401 if the front proxy does not count, or states no user.
+    """
+    proxied = request.environ.get(PROXY_REQUEST)
+    return None if proxied is None else parts.front_proxies.identify(proxied, datetime.now(UTC))
 
 
 def find_certified_asker() -> Asker | None:

@@ -11,6 +11,7 @@ from typing import Final
 from flask import Request, Response
 
 from tallygate.server.asking.ask_error import AskError
+from tallygate.server.interfaces import PROXY_REQUEST
 from tallygate.server.web.pages.sessions import Sessions
 
 _POLICY: Final = (
@@ -37,13 +38,14 @@ def add_headers(response: Response) -> None:
 def check_origin(request: Request) -> None:
     """Check that a form was sent by a page of this server.
 
-    A request with a token in its header is not a browser's form. The policy `no-referrer` of our pages makes browsers
+    A request with a token in its header is not a browser's form, unless a front proxy has sent it, which may add that
+    header for a browser that has its cookie. The policy `no-referrer` of our pages makes browsers
     send `Origin: null` (Fetch, section 3.2), so that `Sec-Fetch-Site` counts where there is one.
 
     Raises:
         AskError: with 403 if another site may have made it.
     """
-    if request.headers.get("Authorization"):
+    if request.headers.get("Authorization") and PROXY_REQUEST not in request.environ:
         return
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin", "")
     is_own = origin == f"https://{request.host}" if site is None else site == "same-origin"

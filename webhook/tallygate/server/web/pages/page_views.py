@@ -26,8 +26,15 @@ from tallygate.server.asking.access import ResourceAccess
 from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.ask_request import check_lists, find_visible_names, find_visible_names_of_usage
 from tallygate.server.asking.identity import Asker
-from tallygate.server.interfaces import CLIENT_CERTIFICATE
-from tallygate.server.web.ask_app import DEFAULT_NAMESPACE, AskParts, answer_body, find_certified_asker, track_request
+from tallygate.server.interfaces import CLIENT_CERTIFICATE, PROXY_REQUEST
+from tallygate.server.web.ask_app import (
+    DEFAULT_NAMESPACE,
+    AskParts,
+    answer_body,
+    find_certified_asker,
+    find_proxied_asker,
+    track_request,
+)
 from tallygate.server.web.http_errors import HttpError, status_body
 from tallygate.server.web.pages import drawings
 from tallygate.server.web.pages.gate_facts import AskGate, GateSources, describe_gate
@@ -233,13 +240,16 @@ class Pages:
         return self._show_answer("gate.html", asker, content, _GATE.decode)
 
     def send_error(self, error: AskError) -> Response:
-        """Return the page or the Status of an error; without a valid token, the form to sign in."""
+        """Return the page or the Status of an error; without a valid token, the form to sign in.
+
+        Behind a front proxy that form would change nothing.
+        """
         if error.detail:
             self._request_log.log_error(HttpError(error.status, "ask", error.detail))
         if _wants_json():
             body = status_body(error.status, error.message)
             return Response(body, error.status, error.create_headers(), "application/json")
-        if error.status == HTTPStatus.UNAUTHORIZED:
+        if error.status == HTTPStatus.UNAUTHORIZED and PROXY_REQUEST not in request.environ:
             is_expected = (
                 find_authorization(request, self._sessions) is None and CLIENT_CERTIFICATE not in request.environ
             )
@@ -262,14 +272,16 @@ class Pages:
     def _open(self) -> Asker:
         """Return the user who opens a page, which counts as one of his asks.
 
-        A token counts, that of the header before that of the cookie, and without one the certificate of the client: who
-        has signed in as another user is that user.
+        Whom a front proxy states counts. Else a token counts, that of the header before that of the cookie, and without
+        one the certificate of the client: who has signed in as another user is that user.
 
         Raises:
             AskError: with 401 or 503 if he is not known; with 429 over his rate.
         """
         authorization = find_authorization(request, self._sessions)
-        asker = find_certified_asker() if authorization is None else None
+        asker = find_proxied_asker(self._parts)
+        if asker is None and authorization is None:
+            asker = find_certified_asker()
         if asker is None:
             asker = self._parts.authenticator.authenticate(authorization, request.remote_addr or "")
         self._parts.user_limit.take(asker.username)
