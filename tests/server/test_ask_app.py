@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tallygate.admission.kinds import REVIEW_TARGETS
+from tallygate.answers.answer_json import VisibleNames
 from tallygate.server.asking.access import AccessReviewer
 from tallygate.server.asking.answerer import MAX_WAITING, Answerer, OpenedState
+from tallygate.server.asking.ask_error import AskError
+from tallygate.server.asking.ask_request import read_objects
 from tallygate.server.asking.identity import TokenAuthenticator
 from tallygate.server.asking.rate import create_user_limit
 from tallygate.server.telemetry.metrics import ServerMetrics
@@ -21,7 +25,7 @@ from tallygate.server.web.admission_middleware import RequestLimits
 from tallygate.server.web.ask_app import ASK_PATH, USAGE_PATH, AskParts, create_ask_app
 from tallygate.server.web.request_log import RequestLog
 from tests.answers.asked_clusters import build_state, read_policies
-from tests.answers.test_answer_json import ASKED, CLUSTER, MARK, NODE_MARK, POLICIES, other
+from tests.answers.test_answer_json import ASKED, CLUSTER, MARK, NODE_MARK, POLICIES, create_asked_pod, other
 from tests.kube.scripted_server import FakeClock
 from tests.server.app_harness import Log
 from tests.server.asking.review_answers import respond_review
@@ -58,6 +62,7 @@ class AskHarness:
     def __init__(self, authenticator: TokenAuthenticator, reviewer: AccessReviewer) -> None:
         self.clock = FakeClock()
         self.opened: Callable[[], object] = lambda: None
+        self.now: Callable[[], float] = self.clock.now
         self.log = Log()
         state = build_state(CLUSTER, with_templates=True)
         policies = read_policies(POLICIES)
@@ -71,7 +76,7 @@ class AskHarness:
             authenticator=authenticator,
             reviewer=reviewer,
             user_limit=create_user_limit(self.clock.now),
-            answerer=Answerer(open_state, lambda: policies, self.clock.now),
+            answerer=Answerer(open_state, lambda: policies, lambda: self.now()),  # noqa: PLW0108 -- a test replaces it
             get_targets=lambda: REVIEW_TARGETS,
         )
         self.request_log = RequestLog(self.log.logger, ServerMetrics("1.2.3"))
@@ -231,6 +236,23 @@ def test_an_answer_that_takes_too_long_is_ended(harness: AskHarness) -> None:
     response = harness.ask(POD)
     assert (response.status_code, response.headers["Retry-After"]) == (503, "10")
     assert "takes longer than 10 s" in read(response)["message"]
+
+
+def test_an_answer_is_late_wherever_its_time_ends(harness: AskHarness) -> None:
+    """End the time at each of its checks, also in the middle of a placement and in the last step."""
+    manifests, late = read_objects(f"{ASKED}{create_asked_pod('last')}".encode()), set[str]()
+    for number in range(1, 100):
+        times = iter([0.0] * number + [100.0])
+        harness.now = partial(next, times, 100.0)
+        try:
+            harness.parts.answerer.answer(manifests, "team-a", VisibleNames())
+        except AskError as error:
+            late.add(f"{error.status}: {error}")
+        else:
+            break
+    assert next(times, None) == 100.0, number  # the answer had time for all that it did
+    assert number > 20
+    assert late == {"503: the answer takes longer than 10 s: ask about fewer objects or pods"}
 
 
 def test_more_asks_than_wait_are_refused_at_once(harness: AskHarness) -> None:
