@@ -130,6 +130,25 @@ def test_the_gate_answers_usage_and_predict_of_a_tenant(setting: Setting) -> Non
         api(setting.site.cluster.kubeconfig).delete(f"{setting.someone.pods}/waits")
 
 
+def test_the_gate_counts_the_copies_of_a_tenant_as_the_command_of_an_administrator(setting: Setting) -> None:
+    made = json.dumps(setting.make_pod("more", "1"))
+    words = ("headroom", "-", "-n", setting.someone.namespace, "-o", "json")
+    own = setting.run("headroom", "-", "-o", "json", stdin=made)
+    everything = run_tallygate(setting.site.cluster, *words, stdin=made)
+    assert (own.returncode, everything.returncode) == (0, 0), own.stderr + everything.stderr
+    (counted,), (expected,) = (json.loads(done.stdout)["items"] for done in (own, everything))
+    assert counted["copies"] == expected["copies"] > 0
+    assert [each["node"] for each in counted["nodes"]] == [None] * len(expected["nodes"])
+    assert setting.site.node in everything.stdout
+    assert setting.site.node not in own.stdout + own.stderr
+    assert "you may not read the whole cluster: the gate answers about the pods in the files" in own.stderr
+    with new_namespace(setting.site.cluster, "foreign-") as foreign:
+        elsewhere = setting.make_pod("more", "1") | {"metadata": {"name": "more", "namespace": foreign}}
+        refused = setting.run("headroom", "-", stdin=json.dumps(elsewhere))
+    assert refused.returncode == 2
+    assert f"may not create pods in namespace {foreign}" in refused.stderr
+
+
 def test_a_client_certificate_alone_is_enough(setting: Setting) -> None:
     """Ask as the administrator, whose kubeconfig has no token."""
     user = yaml.safe_load(setting.site.cluster.kubeconfig.read_text())["users"][0]["user"]

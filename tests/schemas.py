@@ -19,7 +19,7 @@ import msgspec
 from msgspec.inspect import EnumType, Field, StructType, Type
 
 import tallygate
-from tallygate.answers.answer_records import AskAnswer
+from tallygate.answers.answer_records import AskAnswer, AskHeadroom
 from tallygate.answers.usage_records import AskUsage
 from tallygate.cli.scenarios.scenario_document import ScenarioDocument
 from tallygate.device_plugin.device_config import DevicePluginConfig
@@ -173,6 +173,11 @@ def generate_answer_schema() -> dict[str, Any]:
     return _generate_record_schema(AskAnswer, "ask-answer-v1", "tallygate answer to an ask")
 
 
+def generate_headroom_schema() -> dict[str, Any]:
+    """Return the schema of an AskHeadroom, likewise."""
+    return _generate_record_schema(AskHeadroom, "ask-headroom-v1", "tallygate answer about further copies of pods")
+
+
 def generate_usage_schema() -> dict[str, Any]:
     """Return the schema of an AskUsage, likewise."""
     return _generate_record_schema(AskUsage, "ask-usage-v1", "tallygate answer about the usage of a namespace")
@@ -296,6 +301,7 @@ def _format(value: Any, indent: str, taken: int = 0) -> str:
 
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "answers/schema.json": generate_answer_schema,
+    "answers/headroom_schema.json": generate_headroom_schema,
     "answers/usage_schema.json": generate_usage_schema,
     "policy/schema.json": generate_policy_schema,
     "device_plugin/schema.json": generate_device_schema,

@@ -37,7 +37,7 @@ def compare_usages(case: DrawnCase, folder: Path) -> None:
     stored = list(_add_pods(case.stored))
     (folder / "policies.yaml").write_text(write_stream(case.policies))
     for namespace in NAMESPACES:
-        marked = [_mark_names(each, namespace) for each in stored]
+        marked = [mark_names(each, namespace) for each in stored]
         marked += _create_ledgers(case, policies, namespace)
         snapshot = write_snapshot(folder, marked)
         arguments = ["--policies", str(folder / "policies.yaml"), "--snapshot", str(snapshot), "-n", namespace]
@@ -99,7 +99,7 @@ def _create_ledgers(case: DrawnCase, policies: PolicySet, viewed: str) -> Iterat
         yield stored
 
 
-def _mark_names(item: Object, namespace: str) -> Object:
+def mark_names(item: Object, namespace: str) -> Object:
     """Return an object with a mark in its name if it is in another namespace; pods are on the marked node."""
     metadata = item["metadata"]
     if metadata.get("namespace", namespace) != namespace:

@@ -61,6 +61,10 @@ spec:
       restartPolicy: Never
       containers: [{name: main, image: x, resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}]
 """
+_TERM: Final = "{topologyKey: zone, labelSelector: {matchLabels: {app: other}}}"
+_APART: Final = f"""\
+      affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{_TERM}]}}}}
+"""
 
 
 class LargeCluster:
@@ -171,12 +175,15 @@ def main() -> None:
     policies = read_policies(POLICIES)
     answerer = Answerer(cluster.open_state, lambda: policies, time.monotonic)
     manifests = read_manifests(MANIFEST)
+    apart = read_manifests(MANIFEST.replace("      restartPolicy", f"{_APART}      restartPolicy"))
     own, everything = VisibleNames(frozenset({"ns-42"}), nodes=False), VisibleNames()
     print("| answer | first ms | p50 ms | max ms | bytes |\n| --- | ---: | ---: | ---: | ---: |")
     for name, answer in (
         ("usage of one's own namespace", lambda: answerer.answer_usage("ns-42", own)),
         ("usage, with all rights", lambda: answerer.answer_usage("ns-42", everything)),
         ("ask about a Job", lambda: answerer.answer(manifests, "ns-42", own)),
+        ("copies of its pod", lambda: answerer.answer_headroom(manifests, "ns-42", own)),
+        ("copies that are placed one by one", lambda: answerer.answer_headroom(apart, "ns-42", own)),
     ):
         print(f"| {name} | {_measure(cluster, answer)} |")
     print("\n| memory | MiB |\n| --- | ---: |")

@@ -1,4 +1,4 @@
-"""`POST /v1/ask`: who may ask about what, what he sees, and the bounds of one ask."""
+"""`POST /v1/ask`, `/v1/headroom` and `GET /v1/usage`: who may ask about what, what he sees, and the bounds."""
 
 import json
 import threading
@@ -22,7 +22,7 @@ from tallygate.server.asking.identity import TokenAuthenticator
 from tallygate.server.asking.rate import create_user_limit
 from tallygate.server.telemetry.metrics import ServerMetrics
 from tallygate.server.web.admission_middleware import RequestLimits
-from tallygate.server.web.ask_app import ASK_PATH, USAGE_PATH, AskParts, create_ask_app
+from tallygate.server.web.ask_app import ASK_PATH, HEADROOM_PATH, USAGE_PATH, AskParts, create_ask_app
 from tallygate.server.web.request_log import RequestLog
 from tests.answers.asked_clusters import build_state, read_policies
 from tests.answers.test_answer_json import ASKED, CLUSTER, MARK, NODE_MARK, POLICIES, create_asked_pod, other
@@ -92,10 +92,10 @@ class AskHarness:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return self.client.get(f"{USAGE_PATH}?namespace={namespace}", headers=headers)
 
-    def ask(self, body: bytes | str, token: str = ANN, namespace: str = "team-a") -> TestResponse:
+    def ask(self, body: bytes | str, token: str = ANN, namespace: str = "team-a", path: str = ASK_PATH) -> TestResponse:
         """Send an ask."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return self.client.post(f"{ASK_PATH}?namespace={namespace}", data=body, headers=headers)
+        return self.client.post(f"{path}?namespace={namespace}", data=body, headers=headers)
 
 
 @pytest.fixture
@@ -125,6 +125,53 @@ def test_a_tenant_gets_an_answer_without_names_of_others(harness: AskHarness) ->
     assert {each["object"]["name"] for each in content["objects"]} >= {"large", "fits"}
 
 
+def test_a_tenant_gets_the_copies_of_his_pods_without_names_of_others(harness: AskHarness) -> None:
+    response = harness.ask(ASKED, path=HEADROOM_PATH)
+    content = read(response)
+    assert (response.status_code, content["kind"], content["apiVersion"]) == (200, "AskHeadroom", "tallygate.dev/v1")
+    text = response.data.decode()
+    assert MARK not in text
+    assert NODE_MARK not in text
+    copies = {each["object"]["name"]: each["copies"] for each in content["items"]}
+    assert (copies["fits"], copies["large"], copies["elsewhere"]) == (2, 0, 0)
+    (fits,) = (each for each in content["items"] if each["object"]["name"] == "fits")
+    assert fits["nodes"] == [{"node": None, "copies": 1}, {"node": None, "copies": 1}]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        pytest.param(b'"priorityClassName": "x", "containers"', "Pod team-a/p: no PriorityClass", id="no such class"),
+        pytest.param(b'"contaners": [], "containers"', "contaners", id="no such field"),
+    ],
+)
+def test_copies_of_a_pod_that_is_never_stored_are_refused(harness: AskHarness, written: bytes, message: str) -> None:
+    response = harness.ask(POD.replace(b'"containers"', written), path=HEADROOM_PATH)
+    assert response.status_code == 400
+    assert message in read(response)["message"]
+
+
+def test_copies_count_as_asks(harness: AskHarness) -> None:
+    assert [harness.ask(POD, path=HEADROOM_PATH).status_code for _ in range(10)] == [200] * 10
+    assert harness.ask(POD, path=HEADROOM_PATH).status_code == 429
+    harness.clock.sleep(10)
+    harness.opened = lambda: harness.clock.sleep(11)
+    response = harness.ask(POD, path=HEADROOM_PATH)
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "10")
+
+
+def test_copies_in_a_longer_answer_than_one_has_are_refused(
+    harness: AskHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallygate.answers.asked_headroom.MAX_ROWS", 1)
+    response = harness.ask(POD, path=HEADROOM_PATH)
+    assert (response.status_code, "ask about fewer pods" in read(response)["message"]) == (413, True)
+
+
+_PATHS = pytest.mark.parametrize("path", [ASK_PATH, HEADROOM_PATH])
+
+
+@_PATHS
 @pytest.mark.parametrize(
     ("body", "token", "namespace", "code", "message"),
     [
@@ -166,10 +213,11 @@ def test_a_tenant_gets_an_answer_without_names_of_others(harness: AskHarness) ->
     ],
 )
 def test_what_is_not_answered_is_refused_with_what_would_pass(  # noqa: PLR0913, PLR0917  # an ask and its answer
-    harness: AskHarness, body: bytes, token: str, namespace: str, code: int, message: str
+    harness: AskHarness, body: bytes, token: str, namespace: str, code: int, message: str, path: str
 ) -> None:
-    response = harness.ask(body, token, namespace)
+    response = harness.ask(body, token, namespace, path)
     content = read(response)
+    code = 400 if code == 200 and path == HEADROOM_PATH else code  # it has no findings
     assert response.status_code == code, content
     if code == 200:  # a body that is read has findings about what is wrong in it
         assert content["summary"]["errors"]
@@ -238,14 +286,16 @@ def test_an_answer_that_takes_too_long_is_ended(harness: AskHarness) -> None:
     assert "takes longer than 10 s" in read(response)["message"]
 
 
-def test_an_answer_is_late_wherever_its_time_ends(harness: AskHarness) -> None:
+@_PATHS
+def test_an_answer_is_late_wherever_its_time_ends(harness: AskHarness, path: str) -> None:
     """End the time at each of its checks, also in the middle of a placement and in the last step."""
     manifests, late = read_objects(f"{ASKED}{create_asked_pod('last')}".encode()), set[str]()
+    answer = harness.parts.answerer.answer if path == ASK_PATH else harness.parts.answerer.answer_headroom
     for number in range(1, 100):
         times = iter([0.0] * number + [100.0])
         harness.now = partial(next, times, 100.0)
         try:
-            harness.parts.answerer.answer(manifests, "team-a", VisibleNames())
+            answer(manifests, "team-a", VisibleNames())
         except AskError as error:
             late.add(f"{error.status}: {error}")
         else:

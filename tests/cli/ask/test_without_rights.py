@@ -1,4 +1,4 @@
-"""`predict pod/NAME` and `usage` of users who may not list the cluster: the gate answers, and stderr says so."""
+"""`predict pod/NAME`, `headroom` and `usage` without a right to the cluster: the gate answers, and stderr says so."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,17 +10,22 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from tallygate.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.answers.answer_json import VisibleNames
 from tallygate.answers.usage_columns import LINES
 from tallygate.answers.usage_records import UsageItemRecord
 from tallygate.answers.usage_report import UsageLine
 from tallygate.cli.app import root
-from tests.answers.asked_clusters import answer, build_state
+from tallygate.cli.doctor.facts import MUTATING
+from tallygate.cli.doctor.mounted_policies import CONFIGURATIONS_PATH
+from tests.answers.asked_clusters import answer, build_state, read_policies
 from tests.answers.test_answer_json import CLUSTER
+from tests.answers.test_asked_headroom import ask_headroom
 from tests.cli.ask.gates import CONFIG_MAP, create_answer, issue_certificates, send_json, send_status, write_user
 from tests.kube.forwarding_server import ForwardingServer, run_forwarding_server
 from tests.kube.raw_server import Part, RawServer, raw_server
 
+_WEBHOOKS = f"{CONFIGURATIONS_PATH}/{MUTATING}s/{CONFIGURATION_NAME}"
 POD_PATH = "/api/v1/namespaces/team-a/pods/large"
 STORED: dict[str, Any] = {
     "metadata": {
@@ -50,6 +55,7 @@ def run_cluster(folder: Path, parts: Sequence[Part]) -> Iterator[tuple[Forwardin
     with run_forwarding_server() as server, raw_server(parts, context=context) as gate:
         for path in ("namespaces", "pods", "nodes"):
             server.objects[f"/api/v1/{path}"] = 403, {"kind": "Status", "message": f"ann may not list {path}"}
+        server.objects[_WEBHOOKS] = 403, {"kind": "Status", "message": "ann may not get this"}
         ca = (folder / "gate" / "ca.crt").read_text()
         server.objects[CONFIG_MAP] = 200, {"data": {"url": f"https://localhost:{gate.port}", "ca.crt": ca}}
         server.objects[POD_PATH] = 200, STORED
@@ -116,7 +122,106 @@ def test_a_pod_that_cannot_be_asked_about_is_a_usage_error(response: Any, expect
     assert expected in result.stderr
 
 
-COMMANDS = [("predict", "pod/large"), ("usage", "-n", "team-a")]
+SHAPE = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NodeShape
+metadata: {name: large}
+spec: {allocatable: {cpu: 64, nvidia.com/gpu: 8}}
+"""
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "large", "namespace": "team-a"}} | {
+    "spec": STORED["spec"]
+}
+GANG = """\
+apiVersion: example.com/v1
+kind: Gang
+metadata: {name: all}
+spec: {template: {spec: {containers: [{name: main, image: x}]}}}
+"""
+
+
+def run_headroom(parts: Sequence[Part], folder: Path, *arguments: str, text: str = "") -> tuple[Result, RawServer]:
+    """Run the command for a file with objects in it, without the right to list the cluster."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "new.yaml"
+    file.write_text(text or json.dumps(POD))
+    with run_cluster(folder, parts) as (server, gate):
+        return run(server, folder, "headroom", str(file), *arguments), gate
+
+
+def answer_copies(text: str) -> Sequence[Part]:
+    """Return the response about the copies of the pods in a text, to someone without rights."""
+    return send_json(ask_headroom(text, build_state(CLUSTER), VisibleNames(frozenset(), nodes=False)))
+
+
+def test_the_gate_counts_the_copies_of_a_pod(tmp_path: Path) -> None:
+    text = json.dumps(POD).replace('"4"', '"1"')
+    result, gate = run_headroom(answer_copies(text), tmp_path, text=text)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Pod team-a/large: 2 more fit, on 2 nodes"
+    assert lines[1] == "    0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    assert [line.split() for line in lines[2:]] == [["NODE", "COPIES"], ["[node]", "1"], ["[node]", "1"]]
+    answers = f"the gate answers about the pods in the files, at https://localhost:{gate.port}"
+    assert result.stderr.splitlines() == [
+        f"tallygate: you may not read the whole cluster: {answers}",
+        "tallygate: the limitranges of this cluster are not known: new pods count as they are written",
+    ]
+    assert gate.requests[0].startswith(b"POST /v1/headroom?namespace=team-a HTTP/1.1\r\n")
+
+
+def test_the_copies_of_the_gate_are_also_data(tmp_path: Path) -> None:
+    result, _ = run_headroom(answer_copies(json.dumps(POD)), tmp_path, "-o", "json")
+    content = json.loads(result.stdout)
+    assert (result.exit_code, content["kind"]) == (0, "HeadroomList")
+    assert [(each["object"]["name"], each["copies"]) for each in content["items"]] == [("large", 0)]
+
+
+def test_what_the_gate_does_not_read_or_apply_is_reported(tmp_path: Path) -> None:
+    text = f"{SHAPE}---\n{GANG}---\n{json.dumps(POD)}"
+    result, _ = run_headroom(answer_copies(text), tmp_path, text=text)
+    assert result.exit_code == 1, result.stderr
+    assert "tallygate: Gang all: " in result.stderr.replace("team-a/", "")
+    assert "NodeShape large would act on the others once it is stored, and does not act here" in result.stderr
+    assert result.stdout.startswith("Pod team-a/large: 0 more fit, on 0 nodes")
+
+
+def test_a_kind_that_only_the_policies_of_the_gate_define_is_asked_about(tmp_path: Path) -> None:
+    """Ask about a file in which the command, without the policies of the gate, finds no pod."""
+    kind = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: WorkloadKind
+metadata: {name: gangs}
+spec:
+  {group: example.com, kind: Gang, resource: gangs, versions: [v1], pods: [{template: spec.template}]}
+"""
+    state, policies = build_state(CLUSTER), read_policies(kind)
+    parts = send_json(ask_headroom(GANG, state, VisibleNames(frozenset(), nodes=False), policies))
+    result, _ = run_headroom(parts, tmp_path, text=GANG)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("Gang team-a/all: ")
+    assert "is not read" not in result.stderr
+    assert "the policies of the gate are unknown" not in result.stderr
+
+
+def test_files_without_pods_are_a_usage_error_of_the_gate_too(tmp_path: Path) -> None:
+    result, _ = run_headroom(answer_copies(GANG), tmp_path, text=GANG)
+    assert result.exit_code == 2
+    assert "new.yaml: it contains neither a pod nor a pod template of a kind that is read" in result.stderr
+
+
+def test_an_answer_about_copies_that_is_none_is_an_error(tmp_path: Path) -> None:
+    result, _ = run_headroom(send_json(create_answer()), tmp_path)
+    assert (result.exit_code, "sends no AskHeadroom that this version reads" in result.stderr) == (2, True)
+
+
+COMMANDS = [("predict", "pod/large"), ("usage", "-n", "team-a"), ("headroom", "pod.yaml")]
+
+
+@pytest.fixture(autouse=True)
+def pod_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the file of a pod into the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pod.yaml").write_text(json.dumps(POD))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -146,15 +251,14 @@ def test_without_a_server_of_asks_the_missing_right_is_the_error(command: Sequen
         (("predict", "pod/large", "--add", "1 x {cpu: 1}"), "`tallygate ask -f FILE` answers about files"),
         (("predict", "pods"), "`tallygate predict pod/NAME` about a pending pod"),
         (("predict", "-f", "pod.yaml"), "`tallygate ask -f FILE` answers about files"),
-        (("headroom", "-f", "pod.yaml"), "says how many of the copies in a workload would run"),
+        (("headroom", "-f", "pod.yaml", "--policies", "shape.yaml"), "leave out --policies"),
         (("usage", "-A"), "`tallygate usage -n NAMESPACE` shows"),
     ],
 )
 def test_what_the_gate_does_not_answer_names_what_it_answers(
-    command: Sequence[str], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Sequence[str], advice: str, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pod.yaml").write_text(json.dumps(STORED | {"apiVersion": "v1", "kind": "Pod"}))
+    (tmp_path / "shape.yaml").write_text(SHAPE)
     with run_cluster(tmp_path, []) as (server, gate):
         result = run(server, tmp_path, *command)
     assert (result.exit_code, gate.requests) == (2, [])

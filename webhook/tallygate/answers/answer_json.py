@@ -4,7 +4,8 @@ An asker who may ask about a namespace sees numbers of the whole cluster, and na
 - pods, and the claims that they use, of namespaces in which he may list pods; of the others there is their number;
 - nodes, and the pools and devices on them, if he may list nodes; else their names are null, and hidden in texts.
 
-Each key of a prediction has a rule here: one without a rule is an error, so that nothing is shown by default.
+Each key of a prediction, and of the numbers of further copies, has a rule here: one without a rule is an error, so that
+nothing is shown by default.
 """
 
 import re
@@ -12,14 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from tallygate.accounting.scheduling.device_remedies import find_namespace_of_deleted
 from tallygate.accounting.scheduling.device_shortfalls import hide_holders
 from tallygate.answers.answer_records import HIDDEN_DEVICE, HIDDEN_NODE
+from tallygate.answers.asked_headroom import HeadroomAnswer
 from tallygate.answers.asked_manifests import Answer, ObjectAnswer
 from tallygate.answers.columns import API_VERSION, FINDINGS
-from tallygate.answers.prediction_json import convert_predictions
+from tallygate.answers.prediction_json import convert_capacities, convert_predictions
 from tallygate.answers.usage_report import format_time
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.manifests.findings import Finding, FindingSeverity, count_severities
@@ -70,6 +73,22 @@ def convert_answer(answer: Answer, state: ClusterState, as_of: datetime, visible
     }
 
 
+def convert_headroom(answer: HeadroomAnswer, state: ClusterState, as_of: datetime, visible: VisibleNames) -> Dict:
+    """Return an answer of this state, as its asker may see it; `as_of` is the time up to which the state is known."""
+    redactor = Redactor(state, visible)
+    capacities = convert_capacities(answer.capacities, state.require_columns())
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "AskHeadroom",
+        "revision": None if answer.revision is None else str(answer.revision),
+        "asOf": format_time(as_of),
+        "items": list(map(redactor.redact_capacity, capacities)),
+        "unread": [{"object": each.subject.to_dict(), "message": each.message} for each in answer.unread],
+        "notModelled": list(answer.not_modelled),
+        "remarks": list(map(redactor.hide_names, answer.remarks)),
+    }
+
+
 def _convert_object(answer: ObjectAnswer, state: ClusterState, redactor: "Redactor") -> Dict:
     checked = answer.checked
     return {
@@ -109,6 +128,13 @@ class Redactor:
             "closestNodes": lambda nodes: list(map(self._redact_diagnosis, nodes)),
             "remedies": self._redact_remedies,
         }
+        self._capacity_rules: Mapping[str, Callable[[Any], Any]] = {
+            **dict.fromkeys(("object", "copies", "scheduler"), _keep),
+            **dict.fromkeys(("message", "limits", "newNodes"), self._hide_in_texts),
+            "nodes": self._sort_hidden_nodes,
+            "unknown": self._rules["unknown"],
+            "unhealthy": self.merge_unhealthy,
+        }
 
     def convert_finding(self, finding: Finding) -> Dict:
         """Return a finding; only its message has names that its asker did not write."""
@@ -118,6 +144,10 @@ class Redactor:
     def redact_prediction(self, prediction: Dict) -> Dict:
         """Return a prediction by the rule of each key."""
         return {key: self._rules[key](value) for key, value in prediction.items()}
+
+    def redact_capacity(self, capacity: Dict) -> Dict:
+        """Return the number of further copies of a pod by the rule of each key."""
+        return {key: self._capacity_rules[key](value) for key, value in capacity.items()}
 
     def hide_names(self, text: str) -> str:
         """Return a text without the names of nodes, pools and devices, unless nodes may be listed."""
@@ -152,6 +182,12 @@ class Redactor:
 
     def _hide_nodes(self, records: Iterable[Dict]) -> list[Dict]:
         return [record | {"node": self._show(record["node"])} for record in records]
+
+    def _sort_hidden_nodes(self, records: Sequence[Dict]) -> list[Dict]:
+        """Return the copies by node; without names by their number, since the order would tell nodes apart."""
+        if self._visible.nodes:
+            return list(records)
+        return sorted(self._hide_nodes(records), key=itemgetter("copies"), reverse=True)
 
     def _hide_devices(self, devices: Iterable[Dict]) -> list[Dict]:
         return [device | {key: self._show(device[key]) for key in ("node", "pool", "device")} for device in devices]

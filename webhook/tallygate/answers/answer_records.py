@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from tallygate.accounting.node_fit import UnhealthyDevices
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.manifests.findings import Finding, FindingSeverity, FindingSubject
 
@@ -24,6 +25,10 @@ class ObjectRecord(msgspec.Struct, frozen=True):
     kind: str
     namespace: str
     name: str
+
+    def __str__(self) -> str:
+        """Return a text such as `Pod team-a/trainer`."""
+        return str(FindingSubject(kind=self.kind, namespace=self.namespace, name=self.name))
 
 
 class AmountRecord(msgspec.Struct, frozen=True):
@@ -141,6 +146,10 @@ class UnhealthyRecord(msgspec.Struct, frozen=True):
     resource: str
     unhealthy: int
     capacity: int
+
+    def to_devices(self) -> UnhealthyDevices:
+        """Return the devices, on a node of no name if it is hidden."""
+        return UnhealthyDevices(self.node or HIDDEN_NODE, self.resource, self.unhealthy, self.capacity)
 
 
 class ShortfallRecord(msgspec.Struct, frozen=True):
@@ -290,6 +299,45 @@ class PredictionRecord(msgspec.Struct, frozen=True, rename="camel"):
     scheduler: SchedulerRecord
 
 
+class LimitingReasonRecord(msgspec.Struct, frozen=True):
+    """A reason why no further copy fits, and the number of nodes that have it."""
+
+    reason: str
+    nodes: int
+
+
+class NewNodeCapacityRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """The copies on the first new node of a shape, of which `most` may come; null if that is `unknown`.
+
+    `labels` are the values that the pool chose for the shape. The shape is `found` if it is that of a pool.
+    """
+
+    shape: str
+    most: int | None
+    copies_per_node: int | None
+    labels: Mapping[str, str]
+    unknown: str | None
+    found: bool
+
+
+class HeadroomRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """The number of further copies of a pod, or of one of a workload's templates, as `tallygate headroom` has it.
+
+    `nodes` are those with room for some. The `message` is the beginning of the scheduler's one for the next copy, and
+    `unknown` names what was not evaluated.
+    """
+
+    object: ObjectRecord
+    copies: int
+    nodes: Sequence[CopiesRecord]
+    message: str
+    limits: Sequence[LimitingReasonRecord]
+    unknown: Sequence[str]
+    new_nodes: Sequence[NewNodeCapacityRecord]
+    unhealthy: Sequence[UnhealthyRecord]
+    scheduler: SchedulerRecord
+
+
 class FindingRecord(msgspec.Struct, frozen=True):
     """A finding about an object, with its place in the body of the ask; `document` counts from 0.
 
@@ -365,6 +413,35 @@ class AskAnswer(msgspec.Struct, frozen=True, rename="camel"):
     not_modelled: Sequence[str]
     remarks: Sequence[str]
     summary: AnswerSummaryRecord
+
+
+class UnreadObjectRecord(msgspec.Struct, frozen=True):
+    """An object that has pods, and whose kind is not read."""
+
+    object: ObjectRecord
+    message: str
+
+
+class AskHeadroom(msgspec.Struct, frozen=True, rename="camel"):
+    """The copies of each pod by itself for which the nodes have room, from the state at `revision`; null if not known.
+
+    Caps and quotas do not count. There are no items for `unread` objects. `notModelled` are the objects that would act
+    on the others once they are stored, and do not act here. `remarks` are messages about objects and the state.
+    """
+
+    api_version: Literal["tallygate.dev/v1"]
+    kind: Literal["AskHeadroom"]
+    revision: str | None
+    as_of: str
+    items: Sequence[HeadroomRecord]
+    unread: Sequence[UnreadObjectRecord]
+    not_modelled: Sequence[str]
+    remarks: Sequence[str]
+
+
+def read_headroom(content: Mapping[str, Any]) -> HeadroomRecord:
+    """Return the record of an item of `tallygate headroom` that this program has made as plain data."""
+    return msgspec.convert(content, HeadroomRecord)
 
 
 def read_prediction(content: Mapping[str, Any]) -> PredictionRecord:

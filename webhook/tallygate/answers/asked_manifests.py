@@ -94,17 +94,19 @@ class Answer:
 
 
 @dataclass(slots=True)
-class _AskProgress:
+class AskProgress:
     """The messages of one answer, and the check of its time between two objects."""
 
     check_time: Callable[[], None]
     remarks: list[str] = field(default_factory=list)
 
     def report(self, message: str) -> None:
+        """Add a message to the remarks, once."""
         if message not in self.remarks:
             self.remarks.append(message)
 
     def track(self, _: str, items: Sequence[T]) -> Iterator[T]:
+        """Yield the items as long as there is time."""
         for item in items:
             self.check_time()
             yield item
@@ -117,7 +119,7 @@ def answer_manifests(manifests: Sequence[Manifest], context: AskContext) -> Answ
         TooManyCopiesError: if the objects have more than 10,000 pods.
         TallygateError: if an object of the state is not as an API server stores it, or what `check_time` raises.
     """
-    progress = _AskProgress(context.check_time)
+    progress = AskProgress(context.check_time)
     in_files = _read_pods(manifests, context, progress)
     with _apply_templates(manifests, context), in_files.apply_claims(context.state.require_columns()):
         reviewed = review_pods(in_files, _create_review_context(manifests, context, progress))
@@ -127,11 +129,11 @@ def answer_manifests(manifests: Sequence[Manifest], context: AskContext) -> Answ
     for manifest, checked in zip(manifests, reviewed.objects, strict=True):
         subject = create_subject(manifest, context.namespace, targets)
         objects.append(ObjectAnswer(subject, checked, tuple(predictions.pop(subject, ()))))
-    not_modelled = tuple(_list_acting(manifests))
+    not_modelled = tuple(list_acting(manifests))
     return Answer(tuple(objects), not_modelled, tuple(progress.remarks), context.state.find_revision())
 
 
-def _create_review_context(manifests: Iterable[Manifest], context: AskContext, progress: _AskProgress) -> ReviewContext:
+def _create_review_context(manifests: Iterable[Manifest], context: AskContext, progress: AskProgress) -> ReviewContext:
     return ReviewContext(
         policies=context.policies,
         state=context.state,
@@ -142,7 +144,7 @@ def _create_review_context(manifests: Iterable[Manifest], context: AskContext, p
     )
 
 
-def _read_pods(manifests: Sequence[Manifest], context: AskContext, progress: _AskProgress) -> PodsInFiles:
+def _read_pods(manifests: Sequence[Manifest], context: AskContext, progress: AskProgress) -> PodsInFiles:
     """Return the pods of the objects that an API server could decode; the review has findings about the others.
 
     Each object is read by itself, so that a definition of a kind among them does not act on the others.
@@ -177,7 +179,7 @@ def _apply_templates(manifests: Iterable[Manifest], context: AskContext) -> Gene
 
 
 def _predict_all(
-    reviewed: ReviewedPods, context: AskContext, progress: _AskProgress
+    reviewed: ReviewedPods, context: AskContext, progress: AskProgress
 ) -> dict[FindingSubject, list[PredictionDetails]]:
     """Place all pods in one session, and return the predictions by object.
 
@@ -203,7 +205,7 @@ def _is_rejected(rejection: Rejection | None) -> bool:
     return rejection is not None and rejection.count is None
 
 
-def _list_acting(manifests: Iterable[Manifest]) -> Iterator[str]:
+def list_acting(manifests: Iterable[Manifest]) -> Iterator[str]:
     """Yield the objects that would act on others once they are stored, policies among them."""
     for manifest in manifests:
         if (manifest.group, manifest.kind) in _ACTING or manifest.group == POLICY_GROUP:

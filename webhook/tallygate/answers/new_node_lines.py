@@ -10,7 +10,7 @@ from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.new_nodes import MAX_NEW_NODES, NewNodeCapacity, NewNodeFit, find_new_node_fits
 from tallygate.accounting.scheduling.placement import PlacementSession
 from tallygate.accounting.scheduling.scoring import Scoring
-from tallygate.answers.answer_records import NewNodesRecord
+from tallygate.answers.answer_records import NewNodeCapacityRecord, NewNodesRecord
 from tallygate.answers.columns import UNKNOWN, Column, Columns
 from tallygate.answers.pods_to_place import PodsToPlace
 from tallygate.answers.prediction_details import PredictionDetails, predict_pods
@@ -100,13 +100,14 @@ def _get_answer(fit: NewNodeFit) -> str:
     return _UNKNOWN if fit.unknown else _FITS if fit.copies else _DOES_NOT_FIT
 
 
-def format_capacities(capacities: Sequence[NewNodeCapacity]) -> Iterator[str]:
+def format_capacities(capacities: Iterable[NewNodeCapacityRecord]) -> Iterator[str]:
     """Yield the line about the copies on a new node of each shape, of pools only for those where some fit or may."""
     for capacity in capacities:
+        shape = format_shape(capacity.shape, capacity.most, capacity.labels)
         if capacity.unknown:
-            yield f"unknown on a new node of shape {capacity.shape}: {capacity.unknown}"
-        elif capacity.copies or not capacity.shape.is_found:
-            yield f"{capacity.copies or 'none'} would fit on a new node of shape {capacity.shape}"
+            yield f"unknown on a new node of shape {shape}: {capacity.unknown}"
+        elif capacity.copies_per_node or not capacity.found:
+            yield f"{capacity.copies_per_node or 'none'} would fit on a new node of shape {shape}"
 
 
 FITS = Columns[NewNodeFit](
@@ -138,6 +139,7 @@ def convert_new_node_capacities(capacities: Sequence[NewNodeCapacity]) -> list[d
             "copiesPerNode": None if capacity.unknown else capacity.copies,
             "labels": dict(capacity.shape.chosen),
             "unknown": capacity.unknown or None,
+            "found": capacity.shape.is_found,
         }
         for capacity in capacities
     ]

@@ -18,6 +18,7 @@ from tallygate.documents.to_json import to_json
 from tallygate.manifests.findings import FindingSubject
 from tallygate.manifests.kind_manifests import (
     ManifestsError,
+    UnreadObject,
     find_defined_shapes,
     find_defined_targets,
     report_unread_kinds,
@@ -167,14 +168,14 @@ def _decode_pod(typed: TypedObject, view: PodView) -> SchedulingPod:
 
 @dataclass(frozen=True, slots=True)
 class PodsInFiles:
-    """The pods that files create, and the number of objects whose pods are unknown, since their kind is not read.
+    """The pods that files create, and the `unread` objects, whose pods are unknown, since their kind is not read.
 
     `claims` are the claims for devices in the files. `shapes` are the shapes of nodes. `manifests` are all objects, and
     `selected` those with the pods.
     """
 
     pods: tuple[PodsToPlace, ...] = ()
-    unread_count: int = 0
+    unread: tuple[UnreadObject, ...] = ()
     claims: tuple[DeviceClaimObject, ...] = ()
     shapes: tuple[NodeShape, ...] = ()
     manifests: tuple[Manifest, ...] = ()
@@ -242,10 +243,10 @@ def create_pods_in_files(  # noqa: PLR0913, PLR0917  # manifests, and how they a
     manifests = [manifest for manifest in all_manifests if selector is None or _is_selected(manifest, selector)]
     targets = {**list_review_targets(policies), **find_defined_targets(all_manifests)}
     _check_manifests(manifests, targets)
-    unread_count = report_unread_kinds(manifests, namespace, targets, report)
+    unread = report_unread_kinds(manifests, namespace, targets, report)
     all_pods = tuple(pods for manifest in manifests for pods in _parse(manifest, namespace, count, targets))
     claims, shapes = tuple(_list_claims(all_manifests, namespace)), find_defined_shapes(all_manifests)
-    return PodsInFiles(all_pods, unread_count, claims, shapes, tuple(all_manifests), tuple(manifests))
+    return PodsInFiles(all_pods, unread, claims, shapes, tuple(all_manifests), tuple(manifests))
 
 
 def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[DeviceClaimObject]:

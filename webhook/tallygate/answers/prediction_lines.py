@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from tallygate.accounting.amounts import format_amount
-from tallygate.accounting.node_fit import UnhealthyDevices, format_unhealthy
+from tallygate.accounting.node_fit import format_unhealthy
 from tallygate.accounting.scheduling.device_shortfalls import DeviceHolder, DeviceShortfall, PoolShortfall
 from tallygate.accounting.scheduling.prediction import Feasibility
 from tallygate.accounting.scheduling.released_claims import ReleasedClaim
@@ -22,6 +22,7 @@ from tallygate.answers.answer_records import (
     DeviceShortfallRecord,
     DiagnosisRecord,
     EvictionRecord,
+    HeadroomRecord,
     PoolShortfallRecord,
     PredictionRecord,
     RejectionRecord,
@@ -29,7 +30,7 @@ from tallygate.answers.answer_records import (
     RemedyRecord,
     ScatteredRecord,
 )
-from tallygate.answers.new_node_lines import format_new_nodes
+from tallygate.answers.new_node_lines import format_capacities, format_new_nodes
 
 MAX_NAMES = 5
 """The number of names in a line, and of remedies."""
@@ -80,6 +81,20 @@ def format_counts(prediction: PredictionRecord) -> str:
     return f": {prediction.placed} of {prediction.copies} {prediction.of}{placed_on}"
 
 
+def format_headroom(headroom: HeadroomRecord) -> str:
+    """Return the number of further copies that fit, and that of their nodes."""
+    return f"{headroom.copies} more fit, on {len(headroom.nodes)} node{'s' * (len(headroom.nodes) != 1)}"
+
+
+def format_headroom_details(headroom: HeadroomRecord) -> Iterator[str]:
+    """Yield the lines beneath the number of further copies: why no more fit, and what is known of new nodes."""
+    yield headroom.message
+    yield from format_capacities(headroom.new_nodes)
+    if headroom.unhealthy:
+        yield format_unhealthy([each.to_devices() for each in headroom.unhealthy])
+    yield from (f"not modelled: {question}" for question in headroom.unknown)
+
+
 def _count_admitted(prediction: PredictionRecord) -> int:
     rejected = prediction.rejected
     return prediction.copies - ((rejected.pods or 0) if rejected is not None else 0)
@@ -107,11 +122,7 @@ def _list_details(prediction: PredictionRecord) -> Iterator[str]:
     suggestions = {each.resource: each.suggestion for each in prediction.suggestions}
     yield from _format_largest(_map_amounts(prediction.largest), suggestions)
     if prediction.unhealthy:
-        devices = [
-            UnhealthyDevices(each.node or HIDDEN_NODE, each.resource, each.unhealthy, each.capacity)
-            for each in prediction.unhealthy
-        ]
-        yield format_unhealthy(devices)
+        yield format_unhealthy([each.to_devices() for each in prediction.unhealthy])
     preempts, remedies = prediction.preempts, prediction.remedies[:MAX_NAMES]
     if preempts is not None:
         yield f"the scheduler preempts pods on {preempts.node or HIDDEN_NODE}: {_format_pods(preempts)}"

@@ -286,7 +286,7 @@ def calculate_pods(
     state = read_snapshot(snapshot, list_applied_objects(manifests, _DEFAULT_NAMESPACE, DEFAULT_LIMITS))
     sources = _Sources(state, state.index_caps(policies, None), ImpliedIndex(policies))
     targets = {**list_review_targets(policies), **find_defined_targets(manifests)}
-    unread_count = report_unread_kinds(manifests, "", targets, StderrProgress().report)
+    unread_count = len(report_unread_kinds(manifests, "", targets, StderrProgress().report))
     found = [charge for manifest in manifests for charge in _calculate_manifest(manifest, sources, targets)]
     if not found:
         raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read")

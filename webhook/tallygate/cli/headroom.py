@@ -1,39 +1,43 @@
 """The command `tallygate headroom`: the number of further copies of a pod for which a cluster has capacity."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 from rich.console import Group
 from rich.text import Text
 
-from tallygate.accounting.cluster.cluster import Cluster
-from tallygate.accounting.cluster.node_pools import merge_shapes
-from tallygate.accounting.node_fit import format_unhealthy
-from tallygate.accounting.node_shape import NodeShape
-from tallygate.accounting.quantity_parser import QuantityError
-from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
 from tallygate.answers import prediction_json
+from tallygate.answers.answer_records import HIDDEN_NODE, HeadroomRecord, read_headroom
+from tallygate.answers.asked_headroom import PodCapacityError, compute_capacities
 from tallygate.answers.columns import escape_control
-from tallygate.answers.new_node_lines import format_capacities
-from tallygate.answers.pods_to_place import PodsToPlace
+from tallygate.answers.pods_to_place import create_pods_in_files
+from tallygate.answers.prediction_lines import format_headroom, format_headroom_details
 from tallygate.cli import framework
-from tallygate.cli.ask.without_rights import create_no_gate_error
+from tallygate.cli.ask.asked_objects import is_sent
+from tallygate.cli.ask.gate_answers import ask_headroom
+from tallygate.cli.ask.gate_client import GateError
+from tallygate.cli.ask.without_rights import announce, create_no_gate_error, is_forbidden, open_gate_instead
 from tallygate.cli.connection import Connection
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import Paragraph
-from tallygate.cli.predict.cluster_input import read_cluster_input, read_pods_to_place, read_prediction_policies
-from tallygate.cli.progress import StderrProgress, track
+from tallygate.cli.predict.cluster_input import (
+    create_no_pods_error,
+    find_prediction_policies,
+    print_note,
+    read_cluster,
+    read_manifests,
+    report_omissions,
+)
+from tallygate.cli.progress import StderrProgress
 from tallygate.cli.sources.cluster_source import ClusterSource
 from tallygate.cli.sources.options import combine_files, files_options, policies_option, snapshot_option
 from tallygate.cli.sources.resource_lists import ListError
-from tallygate.errors import TallygateError
+from tallygate.manifests.manifest_objects import Manifest
 
 _INSTEAD = (
-    "without this right `tallygate ask -f FILE` says how many of the copies in a workload would run, if the gate's "
-    "server of asks runs in the cluster"
+    "without this right the gate's server of asks answers by the policies of the gate, if it runs in the cluster: "
+    "leave out --policies"
 )
 
 
@@ -71,64 +75,80 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     The command places copies as kube-scheduler would, until no further copy fits; each of several pods is placed
     by itself, and nothing is preempted. The policies are those of --policies, else those of the gate in the
     cluster: pods have the requests that are implied for them. A WorkloadKind, in the files or the policies, defines
-    where the pods are in objects of its kind.
+    where the pods are in objects of its kind. Caps and quotas do not count: `tallygate predict` and `ask` do that.
     The message is the beginning of the scheduler's message for the next copy. With NodeShapes, in the files or the
     policies, the output has the number of copies for a new node of each shape; pools of nodes have shapes by
-    themselves. The needed rights and the versions of
-    Kubernetes are those of `tallygate predict`.
+    themselves. The versions of Kubernetes are those of `tallygate predict`.
+
+    Needed rights: those of `tallygate predict` for files. Without them the gate answers by its own policies, as
+    `tallygate ask` does, if its server of asks runs in the cluster and the user may create the objects. Names of nodes
+    are then shown as [node], and a WorkloadKind or NodeShape in the files does not count.
 
     Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
     read.
     """
     source = ClusterSource(connection, snapshot)
-    files = combine_files(paths, filenames, snapshot)
-    policy_set = read_prediction_policies(source, policies)
-    in_files = read_pods_to_place(files, source.connection.choose_namespace(namespace), policy_set, 1)
+    files, namespace = combine_files(paths, filenames, snapshot), source.connection.choose_namespace(namespace)
+    policy_set, note = find_prediction_policies(source, policies)
+    messages, manifests = [note] if note else [], read_manifests(files)
+    in_files = create_pods_in_files(manifests, namespace, policy_set, 1, messages.append)
     try:
-        cluster = read_cluster_input(source).require_columns()
+        # by its policies, which are not known here, the gate may read the pods of further kinds
+        state = read_cluster(source) if in_files.pods or note else None
     except ListError as error:
-        raise create_no_gate_error(error, _INSTEAD) from error
-    all_pods = [pods.copy_unscheduled() for pods in in_files.complete(policy_set, cluster, StderrProgress().report)]
-    written = (*in_files.shapes, *policy_set.node_shapes)
-    shapes = merge_shapes(written, cluster.pools.list_shapes())
-    with in_files.apply_claims(cluster):
-        capacities = list(_compute_capacities(all_pods, cluster, shapes))
-    items = prediction_json.convert_capacities(capacities, cluster)
-    tables.print_list("Headroom", items, output, lambda: _print_capacities(capacities))
-    ctx.exit(framework.EXIT_FINDINGS if in_files.unread_count else 0)
+        if policies or not is_forbidden(error):
+            raise create_no_gate_error(error, _INSTEAD) from error
+        ctx.exit(_print_answer_of_gate(connection, manifests, namespace, error, output))
+    for message in messages:
+        print_note(message)
+    if state is None or not in_files.pods:
+        raise create_no_pods_error(files)
+    report_omissions(state, source)
+    try:
+        capacities = compute_capacities(in_files, policy_set, state.require_columns(), StderrProgress())
+    except PodCapacityError as error:
+        raise framework.UsageError(f"{error}") from error
+    items = list(prediction_json.convert_capacities(capacities, state.require_columns()))
+    tables.print_list("Headroom", items, output, lambda: _print_records(map(read_headroom, items)))
+    ctx.exit(framework.EXIT_FINDINGS if in_files.unread else 0)
 
 
-def _print_capacities(capacities: Sequence[tuple[PodsToPlace, RemainingCapacity]]) -> None:
-    for pods, capacity in capacities:
-        tables.print_content(_format_capacity(pods, capacity))
-        if capacity.copies_by_node:
-            click.echo(prediction_json.COPIES.align(capacity.copies_by_node.items()))
+def _print_answer_of_gate(
+    connection: Connection, manifests: Sequence[Manifest], namespace: str, error: ListError, output: str
+) -> int:
+    """Print the gate's numbers of further copies, and return the exit code.
 
-
-def _compute_capacities(
-    all_pods: Sequence[PodsToPlace], cluster: Cluster, shapes: Sequence[NodeShape]
-) -> Iterator[tuple[PodsToPlace, RemainingCapacity]]:
-    for pods in track("placing copies", all_pods):
-        resolved = pods.with_default_priority(cluster.priority_classes)
-        try:
-            pod = IncomingPod.from_pod(resolved.pod, cluster.priority_classes)
-            capacity = compute_remaining_capacity(pod, cluster, shapes)
-        except QuantityError as error:
-            raise framework.UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
-        except TallygateError as error:
-            raise framework.UsageError(f"{pods.subject}: {error}") from error
-        yield resolved, replace(capacity, unmodelled=(*capacity.unmodelled, *resolved.unmodelled))
-
-
-def _format_capacity(pods: PodsToPlace, capacity: RemainingCapacity) -> Group:
-    text = (
-        f"{capacity.total} more fit, on {len(capacity.copies_by_node)} node{'s' * (len(capacity.copies_by_node) != 1)}"
+    Raises:
+        UsageError: if the gate does not answer, with the error; or if there are no pods.
+    """
+    gate = open_gate_instead(connection, error)
+    announce(gate, "about the pods in the files")
+    asked = [manifest for manifest in manifests if is_sent(manifest)]
+    try:
+        content, answer = ask_headroom(gate, asked, namespace)
+    except GateError as reason:
+        raise framework.UsageError(f"{error}\nthe gate does not answer instead: {reason}") from reason
+    unread = (f"{each.object}: {each.message}" for each in answer.unread)
+    acting = (
+        f"{each} would act on the others once it is stored, and does not act here" for each in answer.not_modelled
     )
-    heading = Text.assemble((f"{escape_control(str(pods.subject))}: ", "bold"), text)
-    lines = [
-        capacity.message,
-        *format_capacities(capacity.new_nodes),
-        *([format_unhealthy(capacity.unhealthy)] if capacity.unhealthy else ()),
-        *(f"not modelled: {question}" for question in capacity.unmodelled),
-    ]
-    return Group(Paragraph(heading), *(Paragraph(Text(escape_control(line)), 4) for line in lines))
+    for message in (*unread, *acting, *answer.remarks):
+        print_note(escape_control(message))
+    if not answer.items:
+        raise create_no_pods_error(list(dict.fromkeys(manifest.file for manifest in manifests)))
+    tables.print_list("Headroom", content["items"], output, lambda: _print_records(answer.items))
+    return framework.EXIT_FINDINGS if answer.unread else 0
+
+
+def _print_records(records: Iterable[HeadroomRecord]) -> None:
+    for record in records:
+        tables.print_content(_format_record(record))
+        if record.nodes:
+            rows = ((each.node or HIDDEN_NODE, each.copies) for each in record.nodes)
+            click.echo(prediction_json.COPIES.align(rows))
+
+
+def _format_record(record: HeadroomRecord) -> Group:
+    heading = Text.assemble((f"{escape_control(str(record.object))}: ", "bold"), format_headroom(record))
+    lines = (Paragraph(Text(escape_control(line)), 4) for line in format_headroom_details(record))
+    return Group(Paragraph(heading), *lines)

@@ -12,6 +12,7 @@ _FILES = {
     "scenario": ("tallygate.cli.scenarios", SCHEMA_FILE_NAME),
     "devices": ("tallygate.device_plugin", SCHEMA_FILE_NAME),
     "ask": ("tallygate.answers", SCHEMA_FILE_NAME),
+    "ask-headroom": ("tallygate.answers", "headroom_schema.json"),
     "ask-usage": ("tallygate.answers", "usage_schema.json"),
 }
 """The package of each schema, and its file there."""
@@ -24,11 +25,15 @@ _FILES = {
         ("tallygate schema scenario > policies/tests/schema.json", "for the files of `tallygate test`"),
         ("tallygate schema devices > devices.schema.json", "for the files of `tallygate device-plugin`"),
         ("tallygate schema --ask > ask-answer.schema.json", "for programs that read answers of `tallygate ask`"),
+        ("tallygate schema ask-headroom > ask-headroom.schema.json", "... that read answers of `POST /v1/headroom`"),
         ("tallygate schema ask-usage > ask-usage.schema.json", "for programs that read answers of `GET /v1/usage`"),
     ),
 )
 @click.argument(
-    "document", metavar="[policy|scenario|devices|ask|ask-usage]", type=click.Choice(tuple(_FILES)), default="policy"
+    "document",
+    metavar="[policy|scenario|devices|ask|ask-headroom|ask-usage]",
+    type=click.Choice(tuple(_FILES)),
+    default="policy",
 )
 @click.option("--ask", "of_answers", is_flag=True, help="The same as `ask`: that of an AskAnswer.")
 def schema(document: str, *, of_answers: bool) -> None:

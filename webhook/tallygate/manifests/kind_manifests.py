@@ -1,12 +1,14 @@
 """Definitions of kinds and shapes among manifests, and the objects whose kind has none, for the commands about pods."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from tallygate.accounting.node_shape import NodeShape
 from tallygate.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.documents.syntax_tree import DEFAULT_LIMITS
 from tallygate.documents.to_json import to_json
 from tallygate.errors import TallygateError
+from tallygate.manifests.findings import FindingSubject
 from tallygate.manifests.manifest_objects import Manifest
 from tallygate.manifests.typed_objects import create_subject, is_read
 from tallygate.manifests.unread_kinds import find_unread_pods
@@ -53,16 +55,34 @@ def _parse_definitions(manifests: Iterable[Manifest], kind: str) -> PolicySet:
     return parsed.policies
 
 
-def report_unread_kinds(
-    manifests: Iterable[Manifest], namespace: str, targets: ReviewTargets, report: Callable[[str], None]
-) -> int:
-    """Report each object with pods whose kind is not read, and return their number."""
-    unread_count = 0
+class UnreadObject(NamedTuple):
+    """An object with pods whose kind is not read; `place` is that of its pods in a file."""
+
+    place: str
+    subject: FindingSubject
+    message: str
+
+    def __str__(self) -> str:
+        """Return the place, the object and the message."""
+        return f"{self.place}: {self.subject}: {self.message}"
+
+
+def _list_unread_objects(
+    manifests: Iterable[Manifest], namespace: str, targets: ReviewTargets
+) -> Iterator[UnreadObject]:
+    """Yield each object with pods whose kind is not read; `namespace` is that of objects that name none."""
     for manifest in manifests:
         warning = None if is_read(manifest, targets) else find_unread_pods(manifest, targets)
         if warning is not None:
             place = f"{manifest.file}:{warning.position.line}:{warning.position.column}"
-            subject = create_subject(manifest, namespace, targets)
-            report(f"{place}: {subject}: {warning.message}")
-            unread_count += 1
-    return unread_count
+            yield UnreadObject(place, create_subject(manifest, namespace, targets), warning.message)
+
+
+def report_unread_kinds(
+    manifests: Iterable[Manifest], namespace: str, targets: ReviewTargets, report: Callable[[str], None]
+) -> tuple[UnreadObject, ...]:
+    """Report each object with pods whose kind is not read, and return them."""
+    unread = tuple(_list_unread_objects(manifests, namespace, targets))
+    for each in unread:
+        report(str(each))
+    return unread

@@ -13,7 +13,7 @@ machine, they are known by a node that has it, and unknown without one.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -146,14 +146,19 @@ def find_new_node_fits(
 
 
 def find_new_node_capacities(
-    pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape]
+    pod: IncomingPod,
+    cluster: Cluster,
+    shapes: Sequence[NodeShape],
+    check_time: Callable[[], None] = lambda: None,
 ) -> tuple[NewNodeCapacity, ...]:
     """Return for each shape the copies that would fit on a new node after the existing nodes are full.
+
+    `check_time` is called before each trial and each copy, and may raise.
 
     Raises:
         QuantityError: if the size of a claim or volume is invalid.
     """
-    return tuple(_find_capacity(pod, cluster, shape) for shape in shapes)
+    return tuple(_find_capacity(pod, cluster, shape, check_time) for shape in shapes)
 
 
 def _find_fit(pod: IncomingPod, cluster: Cluster, shape: NodeShape, count: int, scoring: Scoring) -> NewNodeFit:
@@ -224,15 +229,23 @@ def _place_on_new_nodes(
     return NewNodeFit(named, count, placed_count, node_count, is_cut=is_cut, chosen=choices)
 
 
-def _find_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NewNodeCapacity:
+def _find_capacity(
+    pod: IncomingPod, cluster: Cluster, shape: NodeShape, check_time: Callable[[], None]
+) -> NewNodeCapacity:
     """Return the capacity of the alternative with most copies; without a copy, the first reason why it is unknown."""
-    found = [_find_alternative_capacity(pod, cluster, alternative) for alternative in list_alternatives(pod, shape)]
+    found = [
+        _find_alternative_capacity(pod, cluster, alternative, check_time)
+        for alternative in list_alternatives(pod, shape)
+    ]
     best = max(found, key=lambda each: each.copies)
     unknown = next((prediction.unknown for prediction in found if prediction.unknown), "")
     return best if best.copies else NewNodeCapacity(shape, 0, unknown)
 
 
-def _find_alternative_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeShape) -> NewNodeCapacity:
+def _find_alternative_capacity(
+    pod: IncomingPod, cluster: Cluster, shape: NodeShape, check_time: Callable[[], None]
+) -> NewNodeCapacity:
+    check_time()
     if unknown := _find_unknown(pod, cluster, shape):
         return NewNodeCapacity(shape, 0, unknown)
     if is_independent(pod):
@@ -241,7 +254,7 @@ def _find_alternative_capacity(pod: IncomingPod, cluster: Cluster, shape: NodeSh
             return NewNodeCapacity(shape, int(count_max_copies(pod, cluster, feasible).sum()))
     name = ""
     try:
-        with open_placement_session(cluster, name=_COPY_NAME) as session:
+        with open_placement_session(cluster, name=_COPY_NAME, check_time=check_time) as session:
             session.place(pod, count_max_pods(cluster), run_filters(pod, cluster))
             name = _put_new_node(cluster, shape, 1)
             return NewNodeCapacity(

@@ -1,7 +1,7 @@
 """The number of further copies of a pod that fit, on each node and in all, and the limiting reasons."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -54,18 +54,23 @@ class RemainingCapacity:
 
 
 def compute_remaining_capacity(
-    pod: IncomingPod, cluster: Cluster, shapes: Sequence[NodeShape] = ()
+    pod: IncomingPod,
+    cluster: Cluster,
+    shapes: Sequence[NodeShape] = (),
+    check_time: Callable[[], None] = lambda: None,
 ) -> RemainingCapacity:
     """Return the number of copies of a pod that fit, and for each shape the number that would on a new node.
 
-    The cluster is unchanged afterwards.
+    `check_time` is called before each copy and each trial, and may raise. The cluster is unchanged afterwards.
 
     Raises:
         QuantityError: if the size of a claim or volume is invalid.
         SelectorError: if a claim has an invalid selector.
     """
-    count_copies = _count_independent if needs_amounts_only(pod, cluster) else _count_by_placement
-    copies_by_node, diagnosis, reason_counts, bind_error = count_copies(pod, cluster)
+    if needs_amounts_only(pod, cluster):
+        copies_by_node, diagnosis, reason_counts, bind_error = _count_independent(pod, cluster)
+    else:
+        copies_by_node, diagnosis, reason_counts, bind_error = _count_by_placement(pod, cluster, check_time)
     message = bind_error or (
         format_fit_error(diagnosis)
         if diagnosis.pre_filter_status or not len(diagnosis.nodes)
@@ -76,7 +81,7 @@ def compute_remaining_capacity(
         message,
         dict(reason_counts.most_common()),
         tuple(find_unmodelled(pod, cluster)),
-        find_new_node_capacities(pod, cluster, shapes),
+        find_new_node_capacities(pod, cluster, shapes, check_time),
         list_unhealthy_devices(pod, cluster),
     )
 
@@ -105,8 +110,8 @@ def _count_independent(pod: IncomingPod, cluster: Cluster) -> _Count:
     return _Count(copies_by_node, diagnosis, +reason_counts)
 
 
-def _count_by_placement(pod: IncomingPod, cluster: Cluster) -> _Count:
-    with open_placement_session(cluster) as session:
+def _count_by_placement(pod: IncomingPod, cluster: Cluster, check_time: Callable[[], None]) -> _Count:
+    with open_placement_session(cluster, check_time=check_time) as session:
         placement = session.place(pod, count_max_pods(cluster), run_filters(pod, cluster))
         diagnosis = placement.unplaced or run_filters(pod, cluster)
         bind_error = next(iter(find_bind_errors(pod, cluster, diagnosis.feasible).values()), "")

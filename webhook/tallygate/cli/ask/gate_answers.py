@@ -5,8 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from tallygate.accounting.node_fit import UnhealthyDevices
-from tallygate.answers.answer_records import HIDDEN_NODE, AskAnswer, UnhealthyRecord
+from tallygate.answers.answer_records import AskAnswer, AskHeadroom, UnhealthyRecord
 from tallygate.answers.usage_records import UsageItemRecord
 from tallygate.answers.usage_report import UsageReport
 from tallygate.cli.ask.asked_objects import AskedObjects
@@ -15,6 +14,7 @@ from tallygate.manifests.manifest_objects import Manifest
 from tallygate.server.asking.ask_request import MAX_BODY_BYTES
 
 _ASK_PATH: Final = "/v1/ask"
+_HEADROOM_PATH: Final = "/v1/headroom"
 _USAGE_PATH: Final = "/v1/usage"
 
 
@@ -33,10 +33,7 @@ def ask_gate(gate: GateClient, manifests: Sequence[Manifest], namespace: str) ->
         UsageError: if an object cannot be written as JSON.
     """
     asked = AskedObjects(manifests)
-    if len(asked.body) > MAX_BODY_BYTES:
-        message = f"the objects have {len(asked.body)} bytes, and one ask is about at most {MAX_BODY_BYTES}"
-        raise GateError(f"{message}: ask about fewer objects at a time")
-    body = gate.exchange("POST", _ASK_PATH, {"namespace": namespace}, asked.body)
+    body = _send_objects(gate, _ASK_PATH, asked, namespace)
     try:
         content = msgspec.json.decode(body)
         msgspec.convert(content, AskAnswer)
@@ -44,6 +41,40 @@ def ask_gate(gate: GateClient, manifests: Sequence[Manifest], namespace: str) ->
         return GateAnswer(content, msgspec.convert(content, AskAnswer))
     except (ValueError, RecursionError) as error:
         raise GateError(f"{gate.url} sends no AskAnswer that this version reads: {error}") from None
+
+
+class HeadroomOfGate(NamedTuple):
+    """The numbers of further copies as plain data, and the same as a record."""
+
+    content: dict[str, Any]
+    record: AskHeadroom
+
+
+def ask_headroom(gate: GateClient, manifests: Sequence[Manifest], namespace: str) -> HeadroomOfGate:
+    """Return the answer about further copies of the pods of objects; `namespace` is that of objects that name none.
+
+    Raises:
+        GateError: if there is no answer.
+        UsageError: if an object cannot be written as JSON.
+    """
+    body = _send_objects(gate, _HEADROOM_PATH, AskedObjects(manifests), namespace)
+    try:
+        content = msgspec.json.decode(body)
+        return HeadroomOfGate(content, msgspec.convert(content, AskHeadroom))
+    except (ValueError, RecursionError) as error:
+        raise GateError(f"{gate.url} sends no AskHeadroom that this version reads: {error}") from None
+
+
+def _send_objects(gate: GateClient, path: str, asked: AskedObjects, namespace: str) -> bytes:
+    """Send objects to a path of the gate, and return its answer.
+
+    Raises:
+        GateError: if they are too large for one ask, or there is no answer.
+    """
+    if len(asked.body) > MAX_BODY_BYTES:
+        message = f"the objects have {len(asked.body)} bytes, and one ask is about at most {MAX_BODY_BYTES}"
+        raise GateError(f"{message}: ask about fewer objects at a time")
+    return gate.exchange("POST", path, {"namespace": namespace}, asked.body)
 
 
 class _AskUsage(msgspec.Struct, frozen=True, rename="camel"):
@@ -66,8 +97,5 @@ def read_usage(gate: GateClient, namespace: str) -> UsageReport:
         usage = msgspec.json.decode(body, type=_AskUsage)
     except (ValueError, RecursionError) as error:
         raise GateError(f"{gate.url} sends no AskUsage that this version reads: {error}") from None
-    unhealthy = (
-        UnhealthyDevices(each.node or HIDDEN_NODE, each.resource, each.unhealthy, each.capacity)
-        for each in usage.unhealthy
-    )
-    return UsageReport(tuple(line.to_line() for line in usage.items), tuple(usage.notes), tuple(unhealthy))
+    unhealthy = tuple(each.to_devices() for each in usage.unhealthy)
+    return UsageReport(tuple(line.to_line() for line in usage.items), tuple(usage.notes), unhealthy)

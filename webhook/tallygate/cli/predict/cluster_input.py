@@ -84,8 +84,13 @@ def read_cluster(
         raise ClusterInputError(f"{server} has stored an invalid quantity: {error}") from error
 
 
+def report_omissions(state: ClusterState, source: ClusterSource) -> None:
+    """Print to stderr which kinds of objects may not be listed, and what else the columns lack."""
+    for omission in _list_omissions(state, source):
+        print_note(omission)
+
+
 def _list_omissions(state: ClusterState, source: ClusterSource) -> Iterator[str]:
-    """Yield a message for each kind of objects that may not be listed, and for what else the columns lack."""
     cluster = state.require_columns()
     if source.snapshot is None and cluster.git_version is None:
         server = source.connection.load().server
@@ -124,8 +129,7 @@ def read_cluster_input(
     """
     state = read_cluster(source, applied, rejected_pods=rejected_pods)
     cluster = state.require_columns()
-    for omission in _list_omissions(state, source):
-        click.echo(f"tallygate: {omission}", err=True)
+    report_omissions(state, source)
     for path in nodes:
         try:
             put_nodes(cluster, read_manifests([str(path)]), DEFAULT_LIMITS)
@@ -164,23 +168,14 @@ def read_pods_to_place(
     manifests = read_manifests(filenames)
     found = create_pods_in_files(manifests, namespace, policies, count, StderrProgress().report, selector)
     if not found.pods:
-        condition = " and that the selector matches" if selector else ""
-        raise UsageError(
-            f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read{condition}"
-        )
+        raise create_no_pods_error(filenames, " and that the selector matches" if selector else "")
     return found
 
 
-def read_prediction_policies(source: ClusterSource, paths: Sequence[Path]) -> PolicySet:
-    """Return the policies as `find_prediction_policies`; why those of the gate cannot be read is printed to stderr.
-
-    Raises:
-        UsageError: if the policies at the paths are not usable.
-        ClientConfigError: if the API server is not configured.
-    """
-    policies, note = find_prediction_policies(source, paths)
-    print_note(note)
-    return policies
+def create_no_pods_error(filenames: Sequence[str], condition: str = "") -> UsageError:
+    """Return the error of files without pods, or without such that meet a condition."""
+    text = f"it contains neither a pod nor a pod template of a kind that is read{condition}"
+    return UsageError(f"{', '.join(filenames)}: {text}")
 
 
 def find_prediction_policies(source: ClusterSource, paths: Sequence[Path]) -> tuple[PolicySet, str]:

@@ -258,7 +258,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     predictions = list(_predict_all(gathered, parsed_scoring, with_node_lines=with_node_lines))
     prediction_text.print_predictions(predictions, cluster, output, verbose=verbose)
     all_fit = all(prediction.feasibility is Feasibility.NOW for prediction in predictions)
-    ctx.exit(0 if all_fit and not in_files.unread_count else framework.EXIT_FINDINGS)
+    ctx.exit(0 if all_fit and not in_files.unread else framework.EXIT_FINDINGS)
 
 
 class _Inputs(NamedTuple):

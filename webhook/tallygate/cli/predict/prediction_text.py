@@ -23,7 +23,6 @@ from tallygate.answers.prediction_details import NodeLine, PredictionDetails
 from tallygate.answers.prediction_lines import format_counts, format_details
 from tallygate.cli.output import tables
 from tallygate.cli.output.tables import Paragraph, create_table, format_bar
-from tallygate.manifests.findings import FindingSubject
 
 _FEASIBILITY_STYLES = {
     Feasibility.REJECTED: "bold red",
@@ -70,10 +69,9 @@ def print_records(predictions: Iterable[PredictionRecord]) -> None:
 
 def format_prediction(prediction: PredictionRecord) -> Group:
     """Return a prediction with its details beneath it."""
-    of, verdict = prediction.object, prediction.verdict
-    subject = FindingSubject(kind=of.kind, namespace=of.namespace, name=of.name)
+    verdict = prediction.verdict
     heading = Text.assemble(
-        (f"{escape_control(str(subject))}: ", "bold"), (verdict.value, _FEASIBILITY_STYLES[verdict])
+        (f"{escape_control(str(prediction.object))}: ", "bold"), (verdict.value, _FEASIBILITY_STYLES[verdict])
     )
     heading.append(escape_control(format_counts(prediction)))
     details_text = (Paragraph(Text(escape_control(line)), 4) for line in format_details(prediction))

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from tallygate.answers.answer_json import VisibleNames, convert_answer
+from tallygate.answers.answer_json import Redactor, VisibleNames, convert_answer, convert_headroom
+from tallygate.answers.asked_headroom import PodCapacityError, TooManyRowsError, answer_headroom
 from tallygate.answers.asked_manifests import AskContext, TooManyCopiesError, answer_manifests
 from tallygate.answers.cap_overview import convert_caps, describe_caps
 from tallygate.answers.namespace_usage import UsageContext, answer_usage
@@ -19,6 +20,7 @@ from tallygate.answers.node_overview import AskNodes, describe_nodes
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.refusal_events import NOTHING_REPORTED, ReportedRefusals
 from tallygate.errors import TallygateError
+from tallygate.manifests.kind_manifests import ManifestsError
 from tallygate.manifests.manifest_objects import Manifest
 from tallygate.policy.model import PolicySet
 from tallygate.server.asking.ask_error import AskError
@@ -35,6 +37,7 @@ MAX_WAITING: Final = 16
 """The asks that wait at a time; a further one is refused at once."""
 
 _RETRY_AFTER_SECONDS: Final = 10
+_MAX_MESSAGE_CHARACTERS: Final = 2000
 
 
 class OpenedState(NamedTuple):
@@ -88,17 +91,36 @@ class Answerer:
         """
 
         def compute(opened: OpenedState, check_time: Callable[[], None]) -> dict[str, Any]:
-            context = AskContext(
-                policies=self._get_policies(),
-                state=opened.state,
-                namespace=namespace,
-                now=opened.now,
-                check_time=check_time,
-            )
-            answer = answer_manifests(manifests, context)
+            answer = answer_manifests(manifests, self._create_context(opened, namespace, check_time))
             return convert_answer(answer, opened.state, opened.as_of, visible)
 
         return self._run(compute)
+
+    def answer_headroom(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames) -> bytes:
+        """Return the numbers of further copies as JSON; `namespace` is that of objects that name none.
+
+        Raises:
+            AskError: with 400 for an object that no API server accepts; else as for an answer about manifests.
+        """
+
+        def compute(opened: OpenedState, check_time: Callable[[], None]) -> dict[str, Any]:
+            try:
+                answer = answer_headroom(manifests, self._create_context(opened, namespace, check_time))
+            except (ManifestsError, PodCapacityError) as error:
+                message = Redactor(opened.state, visible).hide_names(str(error))
+                raise AskError(HTTPStatus.BAD_REQUEST, message[:_MAX_MESSAGE_CHARACTERS]) from None
+            return convert_headroom(answer, opened.state, opened.as_of, visible)
+
+        return self._run(compute)
+
+    def _create_context(self, opened: OpenedState, namespace: str, check_time: Callable[[], None]) -> AskContext:
+        return AskContext(
+            policies=self._get_policies(),
+            state=opened.state,
+            namespace=namespace,
+            now=opened.now,
+            check_time=check_time,
+        )
 
     def answer_usage(self, namespace: str, visible: VisibleNames) -> bytes:
         """Return the usage of a namespace as JSON.
@@ -168,7 +190,7 @@ class Answerer:
             self._check_time(deadline)  # what `compute` leaves out since its time has ended is no answer
         except AskError:
             raise
-        except TooManyCopiesError as error:
+        except (TooManyCopiesError, TooManyRowsError) as error:
             raise AskError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)) from None
         except TallygateError as error:
             # about a stored object, whose name the asker may not see

@@ -1,4 +1,7 @@
-"""The Flask application of asks: `POST /v1/ask`, `GET /v1/usage`, the probes, and a Status as JSON for every error."""
+"""The Flask application of asks: `POST /v1/ask` and `/v1/headroom`, `GET /v1/usage`, and the probes.
+
+Every error is a Status as JSON.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +39,7 @@ from tallygate.server.web.request_body import BodyError, BodyReader
 from tallygate.server.web.request_log import RequestLog
 
 ASK_PATH: Final = "/v1/ask"
+HEADROOM_PATH: Final = "/v1/headroom"
 USAGE_PATH: Final = "/v1/usage"
 DEFAULT_NAMESPACE: Final = "default"
 """The namespace of objects that name none, where the request names none either."""
@@ -55,6 +59,10 @@ class AnswersAsks(Protocol):
 
     def answer(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames) -> bytes:
         """Return the answer as JSON."""
+        ...
+
+    def answer_headroom(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames) -> bytes:
+        """Return the numbers of further copies as JSON."""
         ...
 
     def answer_usage(self, namespace: str, visible: VisibleNames) -> bytes:
@@ -106,11 +114,11 @@ def create_ask_app(
 
     @app.post(ASK_PATH)
     def ask() -> Response:
-        asker = _authenticate(parts)
-        parts.user_limit.take(asker.username)
-        with track_request(app) as body:
-            namespace = request.args.get("namespace") or DEFAULT_NAMESPACE
-            return Response(answer_body(parts, asker, body, namespace), mimetype="application/json")
+        return _answer_objects(app, parts, parts.answerer.answer)
+
+    @app.post(HEADROOM_PATH)
+    def count_copies() -> Response:
+        return _answer_objects(app, parts, parts.answerer.answer_headroom)
 
     @app.get(USAGE_PATH)
     def show_usage() -> Response:
@@ -153,6 +161,22 @@ def _protect(app: Flask, front_proxies: FrontProxies) -> None:
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
         return response
+
+
+def _answer_objects(
+    app: Flask, parts: AskParts, answer: Callable[[Sequence[Manifest], str, VisibleNames], bytes]
+) -> Response:
+    """Return what `answer` returns about the objects in the body of the current request.
+
+    Raises:
+        AskError, BodyError: if the asker gets no answer.
+    """
+    asker = _authenticate(parts)
+    parts.user_limit.take(asker.username)
+    with track_request(app) as body:
+        namespace = request.args.get("namespace") or DEFAULT_NAMESPACE
+        manifests, visible = _read_ask(parts, asker, body, namespace)
+        return Response(answer(manifests, namespace, visible), mimetype="application/json")
 
 
 def _authenticate(parts: AskParts) -> Asker:
@@ -228,9 +252,18 @@ def answer_body(parts: AskParts, asker: Asker, body: bytes, namespace: str) -> b
     Raises:
         AskError: if the body cannot be read, the asker may not ask about its objects, or there is no answer now.
     """
+    manifests, visible = _read_ask(parts, asker, body, namespace)
+    return parts.answerer.answer(manifests, namespace, visible)
+
+
+def _read_ask(parts: AskParts, asker: Asker, body: bytes, namespace: str) -> tuple[list[Manifest], VisibleNames]:
+    """Return the objects of an ask, and the names that its asker may see, who may create all of them.
+
+    Raises:
+        AskError: if the body cannot be read, or the asker may not ask about its objects.
+    """
     manifests = read_objects(body)
     needed = list_needed_access(manifests, namespace, parts.get_targets())
     check_access(parts.reviewer, asker, needed)
     namespaces = dict.fromkeys(access.namespace for access in needed if access.namespace)
-    visible = find_visible_names(parts.reviewer, asker, namespaces)
-    return parts.answerer.answer(manifests, namespace, visible)
+    return manifests, find_visible_names(parts.reviewer, asker, namespaces)
