@@ -285,6 +285,7 @@ def create_line(**fields: Any) -> dict[str, Any]:
         "terminating": 1,
         "countedAt": None,
         "exceeded": "soft",
+        "exceededSince": "2026-01-01T08:00:00Z",
         "initializing": False,
         "surge": None,
         "remarks": ["8 until 2099-12-04T18:00:00Z, then 4"],
