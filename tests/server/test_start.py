@@ -9,10 +9,12 @@ import pytest
 
 from tallygate.errors import TallygateError
 from tallygate.policy.store import PolicyError
+from tallygate.server.asking.gate_inspection import Inspection, InspectionRequest
 from tallygate.server.https.tls_files import CertificateError
 from tallygate.server.lifecycle import Lifecycle, ServeError
 from tallygate.server.listener import open_listener
 from tallygate.server.serve import serve
+from tallygate.server.serve_asks import serve_asks
 from tallygate.server.settings.table import Settings
 from tallygate.server.settings.value_types import Address
 from tallygate.server.telemetry.metrics import ServerMetrics, Telemetry
@@ -32,6 +34,18 @@ def create_lifecycle(settings: Settings) -> Lifecycle:
 def test_the_error_about_a_missing_certificate_names_the_command_to_issue_one() -> None:
     with pytest.raises(ServeError, match="tallygate certs issue"):
         create_lifecycle(Settings(listen=ANYWHERE))
+
+
+def inspect_nothing(_: InspectionRequest) -> Inspection:
+    """Fail: no server runs."""
+    raise AssertionError
+
+
+def test_names_of_front_proxies_need_their_ca() -> None:
+    """Without a CA the names would seem to restrict what is off."""
+    settings = Settings(listen=ANYWHERE, cluster="in-cluster", proxy_names=("front",))
+    with pytest.raises(ServeError, match="proxy_ca_file"):
+        serve_asks(settings, inspect_nothing)
 
 
 def test_an_unusable_certificate_is_an_error(tmp_path: Path) -> None:
