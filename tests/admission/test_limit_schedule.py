@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.quantity import Quantity
 from tallygate.admission.cap_index import ActiveCap, CapIndex
+from tallygate.admission.capacity_limits import resolve_limits
 from tallygate.admission.limit_schedule import LimitSchedule
 from tallygate.policy.globs import matches
 from tallygate.policy.model import LimitOverride, PolicySet
@@ -149,7 +150,7 @@ def test_limits_and_periods_equal_those_of_a_plain_search(
     definition = msgspec.structs.replace(
         definition, hard={"a": Quantity.from_int(1), "b": Quantity.from_int(2)}, overrides=tuple(overrides)
     )
-    limits = LimitSchedule(definition, now).find_limits(group, "")
+    limits = LimitSchedule(definition, resolve_limits(definition.hard, {}), now).find_limits(group, "")
     for name, base in (("a", 1), ("b", 2)):
 
         def find_at(time: datetime, name: str = name, base: int = base) -> int:

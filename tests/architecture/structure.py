@@ -129,8 +129,12 @@ def _lazy_lines(module: Module) -> Iterator[int]:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 yield node.lineno
     for node in module.nodes:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) and _imports(node):
             yield node.lineno
+
+
+def _imports(node: ast.If) -> bool:
+    return any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in ast.walk(node))
 
 
 def _find_shared(named_places: Iterable[tuple[tuple[str, str], str]]) -> list[str]:

@@ -69,6 +69,7 @@ class GateFixture:
         find_page: Callable[[str], str] | None = None,
     ) -> None:
         self.policies: PolicySet = parse_policies(text)
+        self.cap_sources = CapSources(resources_by_class)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
         self.now = 0.0
         self.utc: datetime | None = None
@@ -86,7 +87,7 @@ class GateFixture:
                 else None,
                 workload_reader=workloads,
                 claim_templates=claim_templates,
-                cap_sources=lambda: CapSources(resources_by_class),
+                cap_sources=lambda: self.cap_sources,
                 find_pod_defaults=lambda _: pod_defaults,
                 count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots) if snapshots else None,
                 is_advertised=partial(may_be_advertised, snapshots=snapshots) if snapshots else lambda _: True,

@@ -108,6 +108,20 @@ spec:
   namespaces: {include: ["team-*"]}
   hard: {nvidia.com/gpu: 8}
   overrideAnnotation: {setBy: {groups: [platform-admins]}, most: {nvidia.com/gpu: 16}} # without groupBy and shared
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: half-of-the-pool}
+spec:
+  namespaces: {include: ["research-*"]}
+  shared: true
+  hard: {nvidia.com/gpu: 50%, requests.cpu: {percent: 12.5%, atLeast: 8, atMost: 640, round: up}}
+  capacity:
+    nodeSelector: {matchLabels: {pool: gpu}}
+    excludeTaints: [maintenance]
+    notReadyFor: 5m
+    nodeShapes: false
+    settle: 10m
 """,
     "ImpliedRequest": """\
 apiVersion: tallygate.dev/v1alpha1

@@ -17,6 +17,8 @@ from tallygate.policy.formats import (
 )
 
 ACCEPTED: dict[str, tuple[str, ...]] = {
+    "limit": ("8", "64Gi", "25%", "0.5%"),
+    "percent": ("0%", "25%", "12.5%", "1000%"),
     "quantity": (
         "0",
         "8",
@@ -86,6 +88,12 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 }
 
 REJECTED: dict[str, dict[str, str]] = {
+    "limit": {
+        "-1": "is negative; write 0 or more",
+        "25 %": "is no percentage; write a number",
+        "%": "is no percentage",
+    },
+    "percent": {"25": "as in 25% or 12.5%", "1001%": "is more than 1000%; write less"},
     "quantity": {
         "": "is not a quantity",
         "-1": "is negative; write 0 or more",

@@ -153,8 +153,9 @@ spec:
   namespaces: {FULL_NAMESPACES}
   shared: true
   groupBy: {{label: a}}
-  hard: {{a.b/c: 1, d: 1}}
+  hard: {{a.b/c: {{percent: 5%, atLeast: 1, atMost: 2, round: up}}, d: 1}}
   soft: {{a.b/c: 1, d: 1}}
+  capacity: {{nodeSelector: {FULL_SELECTOR}, excludeTaints: [a], notReadyFor: 1m, nodeShapes: true, settle: 1m}}
   overrides: [{{groups: [a], namespaces: [b], hard: {{a.b/c: 2}}, until: 2026-12-04}}]
   overrideAnnotation: {{setBy: {FULL_SUBJECTS}, most: {{a.b/c: 2}}}}
   surge: {{amounts: {{a.b/c: 1, d: 1}}, for: 1m}}

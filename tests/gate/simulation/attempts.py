@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from tallygate.accounting.quantity import Quantity
 from tallygate.admission.cap_index import ActiveCap
+from tallygate.policy.cap_limits import CapLimit
 from tallygate.state.ledger.ledger import Operation
 from tests.gate.simulation.cluster_objects import Limit, Pod
 from tests.gate.simulation.device_policies import Policies, PolicyVersion
@@ -59,7 +61,12 @@ def compute_hard(cap: ActiveCap, limit: Limit | None, unix_time: float) -> int:
     for override in definition.overrides:
         if override.until is None or unix_time < override.until.timestamp():
             return override.hard[GPU].value()
-    return definition.hard[GPU].value()
+    return _read_amount(definition.hard[GPU])
+
+
+def _read_amount(limit: CapLimit) -> int:
+    assert isinstance(limit, Quantity)
+    return limit.value()
 
 
 def compute_most(key: str, policies: Policies) -> int:
@@ -71,7 +78,7 @@ def compute_most(key: str, policies: Policies) -> int:
 
 def _list_limits(cap: ActiveCap) -> Iterator[int]:
     definition = cap.definition
-    yield definition.hard[GPU].value()
+    yield _read_amount(definition.hard[GPU])
     yield from (each.hard[GPU].value() for each in definition.overrides)
     if definition.annotation is not None:
         yield definition.annotation.most[GPU].value()

@@ -28,6 +28,7 @@ from tallygate.accounting.gpu_annotations import GpuAnnotation, select_gpu_annot
 from tallygate.accounting.names import ALLOCATED_MARK, DERIVED_MARK, is_extended
 from tallygate.accounting.result_cache import Fingerprint, FingerprintCache
 from tallygate.admission.cap_sources import NO_CAP_SOURCES, CapSources
+from tallygate.admission.capacity_limits import NO_CAPACITY, CapacityShare, resolve_limits
 from tallygate.admission.class_view import NO_POD_CLASSES, ClassView, PodClasses, UnseenClass
 from tallygate.admission.limit_schedule import CurrentLimits, LimitSchedule
 from tallygate.objects.core import Pod
@@ -54,7 +55,7 @@ class ActiveCap:
     different ledgers. `device_sources` are the ways to a device under each name that stands for devices, and
     `device_meters` the definitions of names that count devices by their attributes or capacities. `derived` are the
     definitions of names whose amounts are derived from several resources. `surge` are the amounts above `hard` that
-    pods of a controller that rolls may use.
+    pods of a controller that rolls may use. `soft_shares` are the soft limits that are percentages.
 
     `classes` are the device classes as this replica sees them.
 
@@ -73,6 +74,7 @@ class ActiveCap:
     device_meters: Mapping[str, DeviceMeter] = field(default_factory=dict, compare=False)
     derived: Mapping[str, DerivedAmount] = field(default_factory=dict, compare=False)
     surge: Amounts = NO_AMOUNTS
+    soft_shares: Mapping[str, CapacityShare] = field(default_factory=dict, compare=False)
     group_value: str | None = None
     schedule: LimitSchedule | None = field(default=None, repr=False, compare=False)
     classes: ClassView = field(default_factory=ClassView, repr=False, compare=False)
@@ -107,7 +109,7 @@ class ActiveCap:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hard", self.limits.hard)
-        resources = frozenset(self.hard.keys() | self.soft.keys())
+        resources = frozenset(self.definition.hard.keys() | self.definition.soft.keys())
         texts = {name: source.list_texts(name) for name, source in self.device_sources.items()}
         texts |= {
             name: frozenset({f"{name}{ALLOCATED_MARK}{meter.identity}"}) for name, meter in self.device_meters.items()
@@ -332,11 +334,12 @@ class CapIndex:
         annotated = {
             cap.name: read_overrides(cap, sources.annotations) if cap.annotation else {} for cap in policies.caps
         }
-        caps = (_create_active_cap(cap, now, sources.resources_by_class, annotated[cap.name]) for cap in policies.caps)
+        caps = (_create_active_cap(cap, now, sources, annotated[cap.name]) for cap in policies.caps)
         self._caps = tuple(sorted(caps, key=lambda active_cap: active_cap.key))
         overrides = (override for cap in policies.caps for override in (*cap.overrides, *annotated[cap.name].values()))
         self._ends = sorted({override.until for override in overrides if override.until is not None})
         self.reads_annotations = any(cap.annotation for cap in policies.caps)
+        self.reads_capacities = any(cap.follows_capacity for cap in policies.caps)
         self._ended = self._count_ended(now)
         self._caps_by_key = {cap.key: cap for cap in self._caps}
         self._grouped = tuple(cap for cap in self._caps if cap.definition.group_by)
@@ -355,6 +358,12 @@ class CapIndex:
     def is_current(self, now: datetime | None) -> bool:
         """Return whether the limits of this index are those at a time."""
         return not self._ends or self._count_ended(now) == self._ended
+
+    def reads_change(self, before: CapSources, after: CapSources) -> bool:
+        """Return whether limits may differ by a change of annotations or capacities."""
+        if self.reads_annotations and before.annotations is not after.annotations:
+            return True
+        return self.reads_capacities and before.capacities is not after.capacities
 
     def _count_ended(self, now: datetime | None) -> int:
         return len(self._ends) if now is None else bisect_right(self._ends, now)
@@ -428,30 +437,34 @@ def find_key_value(key: str) -> str | None:
 def _create_active_cap(
     definition: NamespaceCap,
     now: datetime | None,
-    resources_by_class: Mapping[str, str],
+    sources: CapSources,
     annotated: Mapping[str, LimitOverride],
 ) -> ActiveCap:
-    hard, soft = compute_hard_limits(definition.hard), compute_hard_limits(definition.soft)
-    schedule = LimitSchedule(definition, now, annotated) if definition.overrides or annotated else None
-    limits = CurrentLimits(hard) if schedule is None else schedule.find_limits(None, "")
-    names = hard.keys() | soft.keys()
+    resources_by_class, capacities = sources.resources_by_class, sources.capacities.get(definition.name, NO_CAPACITY)
+    hard, soft = (resolve_limits(written, capacities) for written in (definition.hard, definition.soft))
+    schedule = LimitSchedule(definition, hard, now, annotated) if definition.overrides or annotated else None
+    limits = CurrentLimits(hard.amounts, shares=hard.shares, unknown=hard.unknown)
+    if schedule is not None:
+        limits = schedule.find_limits(None, "")
+    names = definition.hard.keys() | definition.soft.keys()
     meters = {
         name: create_meter(device.selector, device.sum)
         for name, device in definition.devices.items()
         if device.is_by_allocation and name in names
     }
-    sources, derived = _find_ways(definition, names - meters.keys(), resources_by_class)
+    ways, derived = _find_ways(definition, names - meters.keys(), resources_by_class)
     return ActiveCap(
         definition,
         f"{definition.name}-{_hash_counting_rules(definition)}",
         limits,
-        soft,
-        sources,
+        soft.amounts,
+        ways,
         meters,
         derived,
         compute_hard_limits(definition.surge.amounts) if definition.surge else NO_AMOUNTS,
         schedule=schedule,
-        classes=_create_class_view(definition, hard.keys() - meters.keys(), resources_by_class),
+        soft_shares=soft.shares,
+        classes=_create_class_view(definition, definition.hard.keys() - meters.keys(), resources_by_class),
     )
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from tallygate.accounting.amounts import Amounts, format_amount
 from tallygate.accounting.charge import compute_hard_limits
+from tallygate.admission.capacity_limits import CapacityShare, ResolvedLimits
 from tallygate.policy.globs import matches
 from tallygate.policy.model import LimitOverride, NamespaceCap
 from tallygate.policy.times import format_time
@@ -46,10 +47,15 @@ class LimitPeriod:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CurrentLimits:
-    """The hard limits now, and the period of each one that an override changes at any time."""
+    """The hard limits now, the period of each one that an override changes at any time, and those that are shares.
+
+    A name whose limit is `unknown` has none in `hard`.
+    """
 
     hard: Amounts
     periods: Mapping[str, LimitPeriod] = field(default_factory=dict)
+    shares: Mapping[str, CapacityShare] = field(default_factory=dict)
+    unknown: frozenset[str] = frozenset()
 
     def get_most(self, name: str) -> int:
         """Return the largest limit of a name from now on; 0 without one."""
@@ -59,27 +65,32 @@ class CurrentLimits:
     def describe(self, name: str, hard: int | None = None) -> str:
         """Return the limit of a name with its end; `hard` is the limit that decides, if a ledger has a smaller one."""
         limit = self.hard[name] if hard is None else hard
-        period = self.periods.get(name)
-        change = "" if period is None or period.hard != limit else period.describe_change(name)
-        return f"{format_amount(name, limit)} ({change})" if change else format_amount(name, limit)
+        period, share = self.periods.get(name), self.shares.get(name)
+        notes = [] if share is None or share.limit != limit else [share.describe(name)]
+        notes += [] if period is None or period.hard != limit else filter(None, [period.describe_change(name)])
+        return f"{format_amount(name, limit)} ({'; '.join(notes)})" if notes else format_amount(name, limit)
 
 
 class LimitSchedule:
     """The limits of one cap by group or namespace at one time; at no time (None) every override with an end has ended.
 
-    Groups and namespaces that the same overrides select have the same limits object. `annotated` are the overrides that
-    annotations give, by namespace.
+    Groups and namespaces that the same overrides select have the same limits object. `base` are the limits of the cap
+    itself, `annotated` the overrides that annotations give, by namespace.
     """
 
     def __init__(
-        self, definition: NamespaceCap, now: datetime | None, annotated: Mapping[str, LimitOverride] = _NO_OVERRIDES
+        self,
+        definition: NamespaceCap,
+        base: ResolvedLimits,
+        now: datetime | None,
+        annotated: Mapping[str, LimitOverride] = _NO_OVERRIDES,
     ) -> None:
         self._now = now
+        self._base = base
         self._annotated = {
             name: (annotated_override, compute_hard_limits(annotated_override.hard))
             for name, annotated_override in annotated.items()
         }
-        self._base = compute_hard_limits(definition.hard)
         self._overrides = tuple((override, compute_hard_limits(override.hard)) for override in definition.overrides)
         self._by_selected: dict[tuple[str, tuple[int, ...]], CurrentLimits] = {}
         self.has_namespaces = bool(annotated) or any(override.namespaces for override in definition.overrides)
@@ -98,13 +109,14 @@ class LimitSchedule:
     def _compute_limits(self, annotated: str, selected: tuple[int, ...]) -> CurrentLimits:
         overrides = [self._annotated[annotated]] if annotated else []
         overrides += [self._overrides[index] for index in selected]
-        names = sorted({name for _, hard in overrides for name in hard if name in self._base})
+        base = self._base.amounts
+        names = sorted({name for _, hard in overrides for name in hard if name in base})
         periods = {name: self._find_period(name, overrides) for name in names}
         return CurrentLimits(
-            Amounts({**self._base, **{name: period.hard for name, period in periods.items()}})
-            if periods
-            else self._base,
+            Amounts({**base, **{name: period.hard for name, period in periods.items()}}) if periods else base,
             periods,
+            self._base.shares,
+            self._base.unknown,
         )
 
     def _find_period(self, name: str, overrides: list[tuple[LimitOverride, Amounts]]) -> LimitPeriod:
@@ -126,7 +138,7 @@ class LimitSchedule:
 
     def _find_limit(self, name: str, overrides: list[tuple[LimitOverride, Amounts]], time: datetime) -> int:
         active = (hard[name] for override, hard in overrides if name in hard and not override.has_ended(time))
-        return next(active, self._base[name])
+        return next(active, self._base.amounts[name])
 
 
 def _is_selected(override: LimitOverride, group: str | None, namespace: str) -> bool:

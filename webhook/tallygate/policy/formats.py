@@ -19,6 +19,7 @@ from tallygate.accounting.names import (
     REQUESTS_PREFIX,
     find_qualified_name_errors,
 )
+from tallygate.accounting.percent import Percent, PercentError
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.documents.scalars import Number
@@ -93,6 +94,22 @@ def check_quantity(text: str) -> None:
         raise FormatError(policy_codes.BAD_QUANTITY, f"{text} is negative; write 0 or more")
     if quantity.is_beyond_int64:
         raise FormatError(policy_codes.BAD_QUANTITY, f"{text} is more than Kubernetes can count (2^63-1); write less")
+
+
+def check_percent(text: str) -> None:
+    """Check a percentage: up to three decimals, as in 12.5%."""
+    try:
+        Percent.parse(text)
+    except PercentError as error:
+        raise FormatError(policy_codes.BAD_QUANTITY, f"{quote_text(text)} {error}") from error
+
+
+def check_limit(text: str) -> None:
+    """Check a limit of a cap: a quantity or a percentage."""
+    if text.endswith("%"):
+        check_percent(text)
+    else:
+        check_quantity(text)
 
 
 _SUFFIX_CORRECTIONS = {"": "", "B": "", "K": "k", "G": "G", "T": "T", "KI": "Ki", "MI": "Mi", "GI": "Gi", "TI": "Ti"}
@@ -396,6 +413,8 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "capacity-name": check_capacity_name,
     "weight": check_weight,
     "default-amount": check_default_amount,
+    "limit": check_limit,
+    "percent": check_percent,
     "end-time": check_end_time,
     "period": check_period,
     "api-group": check_api_group,
@@ -409,7 +428,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "node-count": check_node_count,
 }
 NUMBER_CHECKS = {
-    name: FORMAT_CHECKS[name] for name in ("quantity", "pod-count", "weight", "default-amount", "node-count")
+    name: FORMAT_CHECKS[name] for name in ("quantity", "limit", "pod-count", "weight", "default-amount", "node-count")
 }
 
 

@@ -1,20 +1,22 @@
-"""Lint of one cap: namespaces and pods that it cannot count, groups, limits, and names that stand for devices."""
+"""Lint of one cap: namespaces and pods that it cannot count, groups, limits and percentages, names of devices."""
 
 from collections.abc import Iterator
 
 import msgspec
 
 from tallygate.accounting import names
+from tallygate.accounting.percent import Percent
 from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.documents.syntax_tree import join_path
 from tallygate.policy import policy_codes
 from tallygate.policy.amount_units import describe_odd_unit
+from tallygate.policy.cap_limits import PercentLimit, is_never_above, list_amounts
 from tallygate.policy.coverage import explain_empty_namespaces, is_every_user, is_selector_satisfiable
 from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.lint_overrides import check_annotation, check_overrides
 from tallygate.policy.lint_pairs import list_own_names
-from tallygate.policy.model import AnnotationOverride, NamespaceCap
+from tallygate.policy.model import AnnotationOverride, CountDefinition, NamespaceCap
 from tallygate.policy.selectors import LabelRequirement, Operator, PolicyLabelSelector
 from tallygate.policy.suggest import format_suggestion
 
@@ -22,6 +24,7 @@ _LIMITS = frozenset({"hard", "soft"})
 _OVERRIDDEN = frozenset({"overrides", "hard", "shared", "groupBy", "namespaces"})
 """The fields that the findings about overrides depend on."""
 _ANNOTATED = frozenset({"overrideAnnotation", "hard", "shared", "groupBy"})
+_CAPACITY = frozenset({"hard", "soft", "capacity", "counts"})
 _SURGE_LIMITS = frozenset({"hard", "surge"})
 _SURGE_FIELD = "spec.surge.amounts"
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
@@ -39,6 +42,8 @@ def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) 
     if cap.annotation and not invalid_sections & _ANNOTATED:
         overrides += (*check_annotation(cap), *_check_annotation_amounts(cap, cap.annotation))
     amounts = (*_check_cap_amounts(cap), *_check_units(cap), *_check_soft_limits(cap))
+    if not invalid_sections & _CAPACITY:
+        amounts += tuple(_check_percentages(cap))
     for problem in (*matching, *amounts, *surge, *devices, *overrides):
         yield create_finding(cap, problem)
 
@@ -85,9 +90,10 @@ def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
     own_names = list_own_names(cap)
     surge = cap.surge.amounts if cap.surge else {}
     for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft), (_SURGE_FIELD, surge)):
-        for name, quantity in amounts.items():
-            is_whole = quantity.is_whole or name not in own_names
-            yield from _check_cap_amount(join_path(field, name), name, quantity, is_whole=is_whole)
+        for name, limit in amounts.items():
+            for part, quantity in list_amounts(limit):
+                is_whole = quantity.is_whole or name not in own_names
+                yield from _check_cap_amount(join_path(field, name) + part, name, quantity, is_whole=is_whole)
 
 
 def _check_units(cap: NamespaceCap) -> Iterator[FieldProblem]:
@@ -95,10 +101,11 @@ def _check_units(cap: NamespaceCap) -> Iterator[FieldProblem]:
     limits = {"spec.hard": cap.hard, "spec.soft": cap.soft}
     limits |= {f"spec.overrides[{index}].hard": override.hard for index, override in enumerate(cap.overrides)}
     for field, amounts in limits.items():
-        for name, quantity in amounts.items():
-            text = "" if name in own_names else describe_odd_unit(name, quantity)
-            if text:
-                yield create_warning(join_path(field, name), policy_codes.ODD_UNIT, text)
+        for name, limit in amounts.items():
+            for part, quantity in list_amounts(limit):
+                text = "" if name in own_names else describe_odd_unit(name, quantity)
+                if text:
+                    yield create_warning(join_path(field, name) + part, policy_codes.ODD_UNIT, text)
 
 
 def _check_override_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
@@ -138,10 +145,40 @@ def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bo
 def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
     for name, soft in cap.soft.items():
         hard = cap.hard.get(name)
-        if hard is not None and soft >= hard:
-            create_problem, relation = (create_error, "above") if soft > hard else (create_warning, "the same as")
+        if hard is not None and is_never_above(hard, soft, has_same_capacity=True):
+            is_same = is_never_above(soft, hard, has_same_capacity=True)
+            create_problem, relation = (create_warning, "the same as") if is_same else (create_error, "above")
             text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
             yield create_problem(join_path("spec.soft", name), policy_codes.SOFT_OVER_HARD, text)
+
+
+def _check_percentages(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    """Yield the mistakes of the limits of a cap that are percentages, and of the capacity that they are of."""
+    for field, limits in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
+        for name, limit in limits.items():
+            if isinstance(limit, PercentLimit):
+                yield from _check_percentage(join_path(field, name), limit, cap.counts.get(name))
+    if cap.capacity is None:
+        return
+    if not cap.follows_capacity:
+        text = "no limit is a percentage, so nothing reads the capacity; write one as in 25%, or remove this"
+        yield create_error("spec.capacity", policy_codes.MATCHES_NOTHING, text)
+    selector = cap.capacity.node_selector
+    if selector is not None and not is_selector_satisfiable(selector):
+        text = "no labels satisfy the selector, so nothing is counted; remove the requirement that contradicts another"
+        yield create_error("spec.capacity.nodeSelector", policy_codes.MATCHES_NOTHING, text)
+
+
+def _check_percentage(field: str, limit: PercentLimit, count: CountDefinition | None) -> Iterator[FieldProblem]:
+    if limit.percent == Percent(0) and not limit.at_least:
+        yield create_warning(field, policy_codes.MATCHES_NOTHING, "0% is 0 of any capacity; write 0")
+    if limit.at_least is not None and limit.at_most is not None and limit.at_least > limit.at_most:
+        text = f"{limit.at_least} is more than atMost {limit.at_most}, which counts; write {limit.at_most} or less"
+        yield create_error(f"{field}.atLeast", policy_codes.MATCHES_NOTHING, text)
+    if count is not None and (count.product or not count.weights):
+        what = "a product of requests" if count.product else "what annotations request"
+        text = f"nodes have no capacity of {what}, so there is nothing of which this is a share; write an amount"
+        yield create_error(field, policy_codes.MATCHES_NOTHING, text)
 
 
 def _check_surge(cap: NamespaceCap) -> Iterator[FieldProblem]:

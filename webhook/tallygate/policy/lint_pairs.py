@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tallygate.accounting.names import LIMITS_PREFIX
 from tallygate.documents.syntax_tree import join_path
 from tallygate.policy import coverage, model
+from tallygate.policy.cap_limits import CapLimit, is_never_above
 from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.globs import is_literal
 from tallygate.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
@@ -282,7 +283,9 @@ def _lint_idle_limits(caps: tuple[model.NamespaceCap, ...], redundant_names: set
 
 def _is_always_tighter(tight: model.NamespaceCap, loose: model.NamespaceCap, name: str) -> bool:
     """Return whether the first cap limits every pod of the second one to less under a name, at all times."""
-    if name not in tight.hard or tight.hard[name] >= loose.hard[name]:
+    if name not in tight.hard or not _is_at_most(tight, loose, tight.hard[name], loose.hard[name]):
+        return False
+    if _is_at_most(loose, tight, loose.hard[name], tight.hard[name]):
         return False
     return (
         tight.shared == loose.shared
@@ -300,14 +303,25 @@ def _is_always_tighter(tight: model.NamespaceCap, loose: model.NamespaceCap, nam
 def _is_as_strict(tight: model.NamespaceCap, loose: model.NamespaceCap) -> bool:
     """Return whether the first cap denies and warns wherever the second one does."""
     return (
-        all(name in tight.hard and tight.hard[name] <= limit for name, limit in loose.hard.items())
-        and all(name in tight.soft and tight.soft[name] <= limit for name, limit in loose.soft.items())
+        _are_at_most(tight, loose, tight.hard, loose.hard)
+        and _are_at_most(tight, loose, tight.soft, loose.soft)
         and tight.exceed == loose.exceed
         and tight.overrides == loose.overrides
         and (tight.annotation, loose.annotation) == (None, None)
         and all(_counts_as_much(tight.devices.get(name), definition) for name, definition in loose.devices.items())
         and all(tight.counts.get(name) == definition for name, definition in loose.counts.items())
     )
+
+
+def _is_at_most(tight: model.NamespaceCap, loose: model.NamespaceCap, limit: CapLimit, other: CapLimit) -> bool:
+    """Return whether a limit of the first cap is at most one of the second, however much capacity there is."""
+    return is_never_above(limit, other, has_same_capacity=tight.capacity == loose.capacity)
+
+
+def _are_at_most(
+    tight: model.NamespaceCap, loose: model.NamespaceCap, limits: Mapping[str, CapLimit], others: Mapping[str, CapLimit]
+) -> bool:
+    return all(name in limits and _is_at_most(tight, loose, limits[name], other) for name, other in others.items())
 
 
 def _counts_as_much(tight: model.DeviceDefinition | None, loose: model.DeviceDefinition) -> bool:

@@ -19,6 +19,7 @@ from msgspec import Meta
 from tallygate.accounting.gpu_annotations import GpuAnnotation
 from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.quantity import Quantity
+from tallygate.policy.cap_limits import CapacitySelection, CapLimits, PercentLimit
 from tallygate.policy.node_resources import NodeResource
 from tallygate.policy.periods import Seconds
 from tallygate.policy.selectors import (
@@ -604,11 +605,21 @@ class CapSpec(Written, frozen=True, kw_only=True):
     )
     """One cap for each value of a namespace label: the matched namespaces with that value share it. A namespace without
     the label is not counted. Left out: no groups."""
-    hard: Limits = msgspec.field(default_factory=dict)
-    """The largest amounts: a request that would exceed one is denied (403). 0 allows none at all."""
-    soft: Limits = msgspec.field(default_factory=dict)
+    hard: CapLimits = msgspec.field(default_factory=dict)
+    """The largest amounts: a request that would exceed one is denied (403). 0 allows none at all. `25%` is a share of
+    the capacity that there is now."""
+    soft: CapLimits = msgspec.field(default_factory=dict)
     """A request that exceeds this amount is admitted with a warning. The amount is below hard for the same name; a cap
     with soft alone only warns."""
+    capacity: Annotated[
+        CapacitySelection | None,
+        Meta(
+            examples=[{"nodeSelector": {"matchLabels": {"pool": "gpu"}}, "settle": "15m"}],
+            extra_json_schema={"minProperties": 1},
+        ),
+    ] = None
+    """The capacity of which hard and soft may name percentages: what is allocatable on these nodes, or the devices
+    there that count under a name. Left out: all nodes."""
     overrides: Annotated[
         tuple[
             Annotated[
@@ -733,6 +744,11 @@ class NamespaceCap(CapSpec, frozen=True, kw_only=True):
     def get_location(self, path: str) -> SourceLocation:
         """Return the location of a field (`spec.checks.perPod.max`), or of the policy if the field is missing."""
         return self.locations.get(path, self.location)
+
+    @property
+    def follows_capacity(self) -> bool:
+        """Whether a limit is a percentage of a capacity."""
+        return any(isinstance(limit, PercentLimit) for limit in (*self.hard.values(), *self.soft.values()))
 
     def list_requested_names(self) -> frozenset[str]:
         """Return the names of hard and soft; those of `counts` are replaced by the resources that count."""

@@ -276,13 +276,21 @@ def _suggest_value(node: syntax_tree.Node, types: list[str], schema_part: Any) -
     if types == ["array"]:
         items = ", ".join(item.strip() for item in _format_value(node.value).split(","))
         return f"; write [{items}]"
-    if types == ["string"] and schema_part.get("format") in _TIME_FORMATS:
+    return _suggest_text(node, schema_part) if types == ["string"] else ""
+
+
+def _suggest_text(node: syntax_tree.Scalar, schema_part: Any) -> str:
+    """Return the advice for a value in the place of a text."""
+    text_format = schema_part.get("format")
+    if text_format in _TIME_FORMATS:
         return f"; write a number and a unit, as in {node.text}s or {node.text}m"
-    if types == ["string"] and schema_part.get("format") in {"end-time", "time"}:
+    if text_format == "percent":
+        return f"; write {node.text}%"
+    if text_format in {"end-time", "time"}:
         return f"; write it as in {schema_part['examples'][0]}"
-    if types == ["string"] and "enum" in schema_part:
+    if "enum" in schema_part:
         return f"; write {_format_alternatives(schema_part['enum'])}"
-    return f'; write "{node.text}" in quotes' if types == ["string"] else ""
+    return f'; write "{node.text}" in quotes'
 
 
 _SHORT_FORMS = {"label": "; write {label: %s}", "include": "; write {include: [%s]}"}

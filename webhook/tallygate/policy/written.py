@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tallygate.accounting.percent import Percent
 from tallygate.accounting.quantity import Quantity
 from tallygate.documents.scalars import Number
 from tallygate.documents.syntax_tree import Mapping, Node, Sequence
@@ -52,7 +53,8 @@ def convert(plain: Any, written_type: type[WrittenType]) -> WrittenType:
 
 
 def _decode(custom_type: type, value: Any) -> object:
-    return _READERS[custom_type](str(value))
+    read = getattr(custom_type, "read_written", None)
+    return _READERS[custom_type](str(value)) if read is None else read(value)
 
 
-_READERS = {Quantity: Quantity.parse, Seconds: parse_period}
+_READERS = {Quantity: Quantity.parse, Seconds: parse_period, Percent: Percent.parse}

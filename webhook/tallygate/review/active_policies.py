@@ -80,7 +80,7 @@ class ActivePolicies:
         before = policy_set.sources
         if policy_set.policies is not policies or before.resources_by_class is not sources.resources_by_class:
             policy_set = self._policy_set = self._index_policies(policies, sources)
-        elif (before.annotations is not sources.annotations and policy_set.caps.reads_annotations) or (
+        elif policy_set.caps.reads_change(before, sources) or (
             policy_set.caps.may_change and not policy_set.caps.is_current(self._read_time())
         ):
             # the keys of the caps stay, so that no ledger is counted again

@@ -102,6 +102,11 @@ class CapCharge(msgspec.Struct, frozen=True):
         return any(name in hard for name in self.requested) or any(name in hard for name in self.current)
 
     @property
+    def unmeasured(self) -> list[str]:
+        """The names of which the consumer requests more than it has, and whose hard limit is not known."""
+        return sorted(self.cap.limits.unknown & self.requested.find_shortfall(self.current).keys())
+
+    @property
     def surge_terms(self) -> SurgeTerms:
         """The surge for a pod of a controller that rolls."""
         surge = self.cap.definition.surge

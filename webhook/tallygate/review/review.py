@@ -103,9 +103,30 @@ def review(  # noqa: PLR0913  # the request, and what it is reviewed by, each by
         outcome = _evaluate_node_rules(outcome, decoded_request, labels, view.evaluate_node_rules)
     if is_stored:
         return review_stored_limits(outcome, decoded_request, labels, view)
-    if planned is not None:
-        return PlannedLimits(view, decoded_request, labels, nonce, read_ledger, planned).review(outcome)
-    return _Limits(view, decoded_request, labels, nonce, read_ledger).review(outcome)
+    read = view, decoded_request, labels, nonce, read_ledger
+    limits = _Limits(*read) if planned is None else PlannedLimits(*read, planned)
+    return _require_capacities(limits.review(outcome), view, is_planned=planned is not None)
+
+
+def _require_capacities(outcome: Outcome, view: ClusterView, *, is_planned: bool) -> Outcome:
+    """Return no decision if a limit is a percentage of an unknown capacity; what is planned only says so."""
+    unmeasured = _list_unmeasured(outcome)
+    if not is_planned:
+        return outcome.fail(unmeasured[0], is_transient=view.is_watched) if unmeasured else outcome
+    for message in unmeasured:
+        outcome = outcome.warn((), f"{message}, so it was not evaluated")
+    return outcome
+
+
+def _list_unmeasured(outcome: Outcome) -> list[str]:
+    """Return a message for each limit that decides about the request, and is a percentage of an unknown capacity."""
+    problem = outcome.policy_set.sources.capacity_problem
+    return [
+        f"cap {charge.cap.definition.name}: hard {charge.cap.definition.hard[name]} of {name} is of a capacity that is "
+        f"not known: {problem}"
+        for charge in (outcome.charges.charges if outcome.charges else ())
+        for name in charge.unmeasured
+    ]
 
 
 def _fail_without_labels(outcome: Outcome, policy: str, view: ClusterView) -> Outcome:
