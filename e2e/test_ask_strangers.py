@@ -37,6 +37,7 @@ from tallygate_certs.certificate_names import parse_names
 from tallygate_certs.renewal import issue
 from tests.server.client_certificates import issue_client_certificate
 
+_HEADROOM: Final = "/v1/headroom"
 _WITHIN: Final = 240.0  # seconds
 _FLOOD_SECONDS: Final = 8.0
 _FLOODING: Final = 8
@@ -78,7 +79,7 @@ class Setting:
         """Return a token of the tenant."""
         return create_ask_token(self.site.cluster, self.someone.namespace, "tenant", *audiences)
 
-    def send(  # what a request has
+    def send(  # noqa: PLR0913 -- what a request has
         self,
         token: str,
         content: bytes | None,
@@ -86,10 +87,11 @@ class Setting:
         headers: dict[str, str] | None = None,
         *,
         pair: Path | None = None,
+        path: str = "/v1/ask",
     ) -> httpx.Response:
         """Ask about a content, or without one for the usage, again while the server is busy; note each answer."""
         answers: list[httpx.Response] = []
-        method, path = ("GET", "/v1/usage") if content is None else ("POST", "/v1/ask")
+        method, path = ("GET", "/v1/usage") if content is None else ("POST", path)
         query = {"namespace": namespace or self.someone.namespace}
         with self.asks.open_client(token, headers, pair) as client:
 
@@ -173,6 +175,9 @@ def test_a_tenant_gets_numbers_and_no_names_of_others(setting: Setting, audience
     assert len(verdicts) == 5
     usage = setting.send(token, None)
     assert usage.status_code == httpx.codes.OK, usage.text
+    copies = setting.send(token, _encode(*_draw_asked(setting)), path=_HEADROOM)
+    assert copies.status_code == httpx.codes.OK, copies.text
+    assert len(copies.json()["items"]) == 5
     assert setting.find_leaks() == []
 
 
@@ -204,8 +209,8 @@ def test_without_a_token_of_this_cluster_for_this_server_there_is_401(setting: S
     own = setting.create_token("tallygate")
     head, body, signature = own.split(".")
     for token in ("", "wrong", setting.create_token("vault"), f"{head}.{body}.{signature[::-1]}", f"{head}.{body}."):
-        for sent in (content, None):
-            answer = setting.send(token, sent)
+        for sent, path in ((content, "/v1/ask"), (content, _HEADROOM), (None, "")):
+            answer = setting.send(token, sent, path=path)
             assert answer.status_code == httpx.codes.UNAUTHORIZED, answer.text
     assert setting.find_leaks() == []
 
@@ -283,7 +288,8 @@ def test_a_tenant_gets_nothing_of_another_namespace(setting: Setting) -> None:
         (_encode(inside), ""),
         (_encode(pod(setting.site, "mine"), inside), ""),
     ):
-        assert own.send(token, content, namespace).status_code == httpx.codes.FORBIDDEN
+        for path in ("/v1/ask", _HEADROOM):
+            assert own.send(token, content, namespace, path=path).status_code == httpx.codes.FORBIDDEN
     assert own.send(token, None, setting.other).status_code == httpx.codes.FORBIDDEN
     unknown = own.send(token, _encode(pod(setting.site, "mine")), "no-such-namespace")
     assert unknown.status_code == httpx.codes.FORBIDDEN  # as for one that exists
