@@ -45,6 +45,7 @@ _PAGES: Final = {
     "nodes": "/page/nodes",
     "gate": "/page/gate",
 }
+_VISITED: Final = {**_PAGES, "namespaces": "/page/namespaces"}
 _OF_ADMINS: Final = frozenset({"caps", "nodes", "gate"})
 _WIDTHS: Final = (360, 1440)
 _PICTURES: Final = Path(__file__).parents[1] / "docs" / "pictures"
@@ -152,7 +153,7 @@ def _make_spec(site: Site, dongles: int) -> Object:
 def _visit(setting: Setting, visit: Visit, who: str) -> None:
     """Sign in, and open each page as this user."""
     visit.sign_in(setting.tokens[who])
-    for name, path in _PAGES.items():
+    for name, path in _VISITED.items():
         response = visit.open(path)
         is_refused = who == "tenant" and name in _OF_ADMINS
         assert response.status == (403 if is_refused else 200), path
@@ -182,7 +183,7 @@ def test_no_page_is_wider_than_its_window(setting: Setting, width: int) -> None:
         visit.open("/page/ask")
         assert visit.measure_overflow() <= 0
         visit.sign_in(setting.tokens["admin"])
-        for path in _PAGES.values():
+        for path in _VISITED.values():
             visit.open(path)
             assert visit.measure_overflow() <= 0, path
         _ask(setting, visit, 9)
@@ -197,7 +198,7 @@ def test_axe_finds_nothing(setting: Setting, who: str, scheme: Scheme) -> None:
         visit.open("/page/ask")
         found["sign in"] = visit.list_findings()
         visit.sign_in(setting.tokens[who])
-        for name, path in _PAGES.items():
+        for name, path in _VISITED.items():
             visit.open(path)
             found[name] = visit.list_findings()
         for dongles in (1, 9):

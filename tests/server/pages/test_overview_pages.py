@@ -104,6 +104,38 @@ def test_the_first_page_is_that_of_the_own_namespace(tenant: Browser) -> None:
     assert show(tenant, "namespace").find("input")[0]["name"] == "namespace"
 
 
+def test_the_namespaces_of_the_user_are_offered(tenant: Browser) -> None:
+    offered = read_json(tenant, "namespaces")
+    mine = [(each["namespace"], each["right"], each["capped"]) for each in offered["namespaces"]]
+    assert mine == [("team-a", "list", True), (other("team-b"), "create", True)]
+    for page in ("namespace", "namespaces"):
+        outline = show(tenant, page)
+        links = [each["href"] for each in outline.find("a") if "?namespace=" in (each["href"] or "")]
+        assert links == [f"/page/namespace?namespace={name}" for name, _, _ in mine]
+        assert [each["value"] for each in outline.find("option")] == [name for name, _, _ in mine]
+        assert outline.text.replace(other("team-b"), "").count(MARK) == 0
+        assert [each["href"] for each in outline.find("a") if each.get("aria-current")] == ["/page/namespace"]
+
+
+def test_who_has_no_right_is_offered_no_namespace(tenant: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    for right in ("list pods", "create pods"):
+        monkeypatch.setitem(RIGHTS, right, set())
+    tenant.review_clock.sleep(11)
+    assert read_json(tenant, "namespaces")["namespaces"] == []
+    text = show(tenant, "namespace").text
+    assert not re.search(rf"team-|{MARK}", text)
+
+
+def test_without_the_state_a_namespace_can_still_be_named(tenant: Browser) -> None:
+    def fail() -> None:
+        raise TallygateError(f"{MARK} is not as an API server stores it")
+
+    tenant.harness.opened = fail
+    outline = show(tenant, "namespace")
+    assert outline.find("input")[0]["name"] == "namespace"
+    assert MARK not in outline.text
+
+
 def test_a_tenant_opens_his_own_pages_and_sees_no_name_of_others(tenant: Browser) -> None:
     codes = {}
     created, denied = (f"namespace?namespace={other(name)}" for name in ("team-b", "team-d"))

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from threading import BoundedSemaphore
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from tallygate.answers.answer_json import Redactor, VisibleNames, convert_answer
 from tallygate.answers.asked_headroom import PodCapacityError, TooManyRowsError, answer_headroom
 from tallygate.answers.asked_manifests import AskContext, TooManyCopiesError, answer_manifests
 from tallygate.answers.cap_overview import convert_caps, describe_caps
+from tallygate.answers.namespace_list import NamespaceNames, list_namespaces
 from tallygate.answers.namespace_usage import UsageContext, answer_usage
 from tallygate.answers.namespace_usage_json import convert_usage
 from tallygate.answers.node_overview import AskNodes, describe_nodes
@@ -56,11 +57,14 @@ OpenState = Callable[[float], AbstractContextManager[OpenedState]]
 """A function that yields the state within a number of seconds; it raises an AskError if it cannot."""
 
 
-_Compute = Callable[[OpenedState, Callable[[], None]], dict[str, Any] | AskNodes | Callable[[], dict[str, Any]]]
-"""A function that returns an answer over a state, or what makes it without the state, so that others need not wait.
+T = TypeVar("T")
+R = TypeVar("R")
 
-It calls the other function between its parts.
-"""
+_Compute = Callable[[OpenedState, Callable[[], None]], T]
+"""A function that returns a value over a state; it calls the other function between its parts."""
+
+_Answer = dict[str, Any] | AskNodes | Callable[[], dict[str, Any]]
+"""An answer, or what makes it without the state, so that others need not wait."""
 
 
 class Answerer:
@@ -94,7 +98,7 @@ class Answerer:
             answer = answer_manifests(manifests, self._create_context(opened, namespace, check_time))
             return convert_answer(answer, opened.state, opened.as_of, visible)
 
-        return self._run(compute)
+        return self._answer(compute)
 
     def answer_headroom(self, manifests: Sequence[Manifest], namespace: str, visible: VisibleNames) -> bytes:
         """Return the numbers of further copies as JSON; `namespace` is that of objects that name none.
@@ -111,7 +115,7 @@ class Answerer:
                 raise AskError(HTTPStatus.BAD_REQUEST, message[:_MAX_MESSAGE_CHARACTERS]) from None
             return convert_headroom(answer, opened.state, opened.as_of, visible)
 
-        return self._run(compute)
+        return self._answer(compute)
 
     def _create_context(self, opened: OpenedState, namespace: str, check_time: Callable[[], None]) -> AskContext:
         return AskContext(
@@ -145,7 +149,7 @@ class Answerer:
             )
             return convert_usage(answer_usage(context), opened.state, opened.as_of, visible)
 
-        return self._run(compute)
+        return self._answer(compute)
 
     def answer_caps(self, most_lines: int | None = None) -> bytes:
         """Return all caps as JSON, for someone who may list all pods and namespaces, and the nodes.
@@ -160,7 +164,7 @@ class Answerer:
             caps = opened.state.index_caps(self._get_policies(), opened.now)
             return partial(convert_caps, describe_caps(opened.state, caps, check_time), opened.as_of, most_lines)
 
-        return self._run(compute)
+        return self._answer(compute)
 
     def answer_nodes(self, visible: VisibleNames) -> bytes:
         """Return the nodes as JSON, for someone who may list them.
@@ -172,22 +176,39 @@ class Answerer:
         def compute(opened: OpenedState, check_time: Callable[[], None]) -> AskNodes:
             return describe_nodes(opened.state, self._get_policies(), opened.as_of, visible, check_time)
 
-        return self._run(compute)
+        return self._answer(compute)
 
-    def _run(self, compute: _Compute) -> bytes:
+    def list_namespaces(self) -> NamespaceNames:
+        """Return the names of all namespaces, for what an asker may see of them.
+
+        Raises:
+            AskError: as for an answer about manifests.
+        """
+
+        def compute(opened: OpenedState, _: Callable[[], None]) -> NamespaceNames:
+            return list_namespaces(opened.state, opened.state.index_caps(self._get_policies(), opened.now))
+
+        return self._run(compute, lambda names: names)
+
+    def _answer(self, compute: _Compute[_Answer]) -> bytes:
         """Return what `compute` returns as JSON, one answer at a time, within the deadline."""
+        return self._run(compute, lambda content: msgspec.json.encode(content() if callable(content) else content))
+
+    def _run(self, compute: _Compute[T], finish: Callable[[T], R]) -> R:
+        """Return what `finish` makes of what `compute` returns, which runs alone, within the deadline."""
         if not self._places.acquire(blocking=False):
             raise create_busy_error(f"{MAX_WAITING} asks wait", 1.0)
         try:
-            return self._compute(compute, self._monotonic() + DEADLINE_SECONDS)
+            return finish(self._compute(compute, self._monotonic() + DEADLINE_SECONDS))
         finally:
             self._places.release()
 
-    def _compute(self, compute: _Compute, deadline: float) -> bytes:
+    def _compute(self, compute: _Compute[T], deadline: float) -> T:
         try:
             with self._open_state(deadline - self._monotonic()) as opened:
                 content = compute(opened, partial(self._check_time, deadline))
             self._check_time(deadline)  # what `compute` leaves out since its time has ended is no answer
+            return content
         except AskError:
             raise
         except (TooManyCopiesError, TooManyRowsError) as error:
@@ -196,7 +217,6 @@ class Answerer:
             # about a stored object, whose name the asker may not see
             message = "an object of the cluster is not as an API server stores it"
             raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, detail=str(error)) from error
-        return msgspec.json.encode(content() if callable(content) else content)
 
     def _start_part(self) -> Callable[[], bool]:
         until = self._monotonic() + PART_SECONDS

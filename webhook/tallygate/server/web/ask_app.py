@@ -16,6 +16,7 @@ from flask import Flask, Response, request
 
 from tallygate.admission.kinds import ReviewTargets
 from tallygate.answers.answer_json import VisibleNames
+from tallygate.answers.namespace_list import NamespaceNames
 from tallygate.manifests.manifest_objects import Manifest
 from tallygate.server.asking.access import AccessReviewer
 from tallygate.server.asking.ask_error import AskError
@@ -67,6 +68,10 @@ class AnswersAsks(Protocol):
 
     def answer_usage(self, namespace: str, visible: VisibleNames) -> bytes:
         """Return the usage of a namespace as JSON."""
+        ...
+
+    def list_namespaces(self) -> NamespaceNames:
+        """Return the names of all namespaces."""
         ...
 
     def answer_caps(self, most_lines: int | None = None) -> bytes:

@@ -3,6 +3,7 @@
 Each page shows the content that its address also answers as JSON (`?o=json`), which the asker's rights have redacted.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,6 +27,7 @@ from tallygate.server.asking.access import ResourceAccess
 from tallygate.server.asking.ask_error import AskError
 from tallygate.server.asking.ask_request import check_lists, find_visible_names, find_visible_names_of_usage
 from tallygate.server.asking.identity import Asker
+from tallygate.server.asking.own_namespaces import offer_namespaces
 from tallygate.server.interfaces import CLIENT_CERTIFICATE, PROXY_REQUEST
 from tallygate.server.web.ask_app import (
     DEFAULT_NAMESPACE,
@@ -51,6 +53,7 @@ _FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 _MOST_OBJECTS: Final = 200
 _MOST_NODES: Final = 200
 _MOST_ROWS: Final = 100
+_MOST_OPTIONS: Final = 1000
 """What one page shows of a long answer; its JSON has all."""
 
 _BODY_SECONDS: Final = 0.0  # a browser does not send a form again by itself
@@ -129,6 +132,7 @@ class Pages:
             ("GET", f"{PAGE_PATH}/ask", self.show_ask),
             ("POST", f"{PAGE_PATH}/ask", self.answer_ask),
             ("GET", f"{PAGE_PATH}/namespace", self.show_namespace),
+            ("GET", f"{PAGE_PATH}/namespaces", self.show_namespaces),
             ("GET", f"{PAGE_PATH}/caps", self.show_caps),
             ("GET", f"{PAGE_PATH}/nodes", self.show_nodes),
             ("GET", f"{PAGE_PATH}/gate", self.show_gate),
@@ -205,15 +209,28 @@ class Pages:
             return self._show("ask.html", asker, {"form": form, "answer": answer, "error": None})
 
     def show_namespace(self) -> Response:
-        """Show the usage of a namespace, as the API has it; without one, the form to name it."""
+        """Show the usage of a namespace, as the API has it; without one, those of the user and the form to name one."""
         asker = self._open()
         namespace = request.args.get("namespace") or _find_own_namespace(asker)
         if not namespace and not _wants_json():
-            return self._show("choose.html", asker, {"content": None})
+            return self._show_choice(asker)
         with track_request(self._app):
             visible = find_visible_names_of_usage(self._parts.reviewer, asker, namespace or DEFAULT_NAMESPACE)
             content = self._parts.answerer.answer_usage(namespace or DEFAULT_NAMESPACE, visible)
             return self._show_answer("namespace.html", asker, content, msgspec.json.decode)
+
+    def show_namespaces(self) -> Response:
+        """Show the namespaces of the user, and the form to name one."""
+        return self._show_choice(self._open())
+
+    def _show_choice(self, asker: Asker) -> Response:
+        with track_request(self._app):
+            read_names = self._parts.answerer.list_namespaces
+            choice = offer_namespaces(self._parts.reviewer, asker, read_names, time.monotonic)
+        if _wants_json():
+            return Response(msgspec.json.encode(choice), mimetype="application/json")
+        address = {"current": PAGES[0].path, "json_path": f"{PAGE_PATH}/namespaces?o=json"}
+        return self._show("choose.html", asker, {"content": None, "choice": choice, **address})
 
     def show_caps(self) -> Response:
         """Show all caps to someone who may list what they count."""
@@ -295,7 +312,7 @@ class Pages:
 
     def _show(self, template: str, asker: Asker, content: Mapping[str, Any], error: AskError | None = None) -> Response:
         """Return a page; one that was opened by GET is sent again only if it has changed."""
-        html = self._environment.get_template(template).render(self._describe_request(asker), **content)
+        html = self._environment.get_template(template).render({**self._describe_request(asker), **content})
         response = Response(
             html, 200 if error is None else error.status, [] if error is None else error.create_headers()
         )
@@ -366,6 +383,7 @@ def create_environment(style_path: str) -> Environment:
         most_objects=_MOST_OBJECTS,
         most_nodes=_MOST_NODES,
         most_rows=_MOST_ROWS,
+        most_options=_MOST_OPTIONS,
         **_FUNCTIONS,
     )
     return environment
