@@ -34,11 +34,11 @@ _NODE: Object = {
 def compare_usages(case: DrawnCase, folder: Path) -> None:
     """Compare the lines for each namespace; what someone without rights elsewhere sees has no name of others."""
     policies = parse_policies(case)
-    stored = list(_add_pods(case.stored))
+    stored = list(add_pods(case.stored))
     (folder / "policies.yaml").write_text(write_stream(case.policies))
     for namespace in NAMESPACES:
         marked = [mark_names(each, namespace) for each in stored]
-        marked += _create_ledgers(case, policies, namespace)
+        marked += create_ledgers(case, policies, namespace)
         snapshot = write_snapshot(folder, marked)
         arguments = ["--policies", str(folder / "policies.yaml"), "--snapshot", str(snapshot), "-n", namespace]
         result = CliRunner().invoke(root, ["usage", *arguments, "-o", "json"])
@@ -66,7 +66,7 @@ def _show_usage(stored: Sequence[Object], policies: PolicySet, namespace: str, v
     return content
 
 
-def _add_pods(stored: Sequence[Object]) -> Iterator[Object]:
+def add_pods(stored: Sequence[Object]) -> Iterator[Object]:
     """Yield the stored objects, a node, and for each namespace a pod that waits, and one with an invalid quantity."""
     yield _NODE
     yield from stored
@@ -77,7 +77,7 @@ def _add_pods(stored: Sequence[Object]) -> Iterator[Object]:
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
 
-def _create_ledgers(case: DrawnCase, policies: PolicySet, viewed: str) -> Iterator[Object]:
+def create_ledgers(case: DrawnCase, policies: PolicySet, viewed: str) -> Iterator[Object]:
     """Yield the ledgers of every second cap, each with a reservation for a pod; it has a mark unless it is `viewed`."""
     caps, found = CapIndex(policies, None), dict[LedgerKey, ActiveCap]()
     for each in case.stored:

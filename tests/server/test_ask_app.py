@@ -57,26 +57,29 @@ def answer_review(handler: Handler) -> None:
 
 
 class AskHarness:
-    """The application over a cluster in memory, for one test; `opened` is called when the state is used."""
+    """The application over a cluster in memory, for one test; `opened` is called when the state is used.
+
+    `state` and `policies` are those of the next answer.
+    """
 
     def __init__(self, authenticator: TokenAuthenticator, reviewer: AccessReviewer) -> None:
         self.clock = FakeClock()
         self.opened: Callable[[], object] = lambda: None
         self.now: Callable[[], float] = self.clock.now
         self.log = Log()
-        state = build_state(CLUSTER, with_templates=True)
-        policies = read_policies(POLICIES)
+        self.state = build_state(CLUSTER, with_templates=True)
+        self.policies = read_policies(POLICIES)
 
         @contextmanager
         def open_state(_: float) -> Iterator[OpenedState]:
             self.opened()
-            yield OpenedState(state, datetime(2026, 1, 1, tzinfo=UTC))
+            yield OpenedState(self.state, datetime(2026, 1, 1, tzinfo=UTC))
 
         self.parts = AskParts(
             authenticator=authenticator,
             reviewer=reviewer,
             user_limit=create_user_limit(self.clock.now),
-            answerer=Answerer(open_state, lambda: policies, lambda: self.now()),  # noqa: PLW0108 -- a test replaces it
+            answerer=Answerer(open_state, lambda: self.policies, lambda: self.now()),  # noqa: PLW0108 -- a test replaces it
             get_targets=lambda: REVIEW_TARGETS,
         )
         self.request_log = RequestLog(self.log.logger, ServerMetrics("1.2.3"))

@@ -208,7 +208,6 @@ class Answerer:
             with self._open_state(deadline - self._monotonic()) as opened:
                 content = compute(opened, partial(self._check_time, deadline))
             self._check_time(deadline)  # what `compute` leaves out since its time has ended is no answer
-            return content
         except AskError:
             raise
         except (TooManyCopiesError, TooManyRowsError) as error:
@@ -217,6 +216,7 @@ class Answerer:
             # about a stored object, whose name the asker may not see
             message = "an object of the cluster is not as an API server stores it"
             raise AskError(HTTPStatus.SERVICE_UNAVAILABLE, message, detail=str(error)) from error
+        return content
 
     def _start_part(self) -> Callable[[], bool]:
         until = self._monotonic() + PART_SECONDS
