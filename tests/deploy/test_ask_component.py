@@ -1,5 +1,6 @@
 """The server of asks in deploy/: its component of kustomize, its values of the chart, its rights and its address."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.ask_address_store import ASK_NAME
 from tallygate_certs.certificate_names import create_service_names
 from tests.deploy.container_settings import get_container, read_gate_settings
-from tests.deploy.generate import COMPONENTS
+from tests.deploy.generate import COMPONENTS, ROOT
 from tests.deploy.rendering import Object, Objects, compose_objects, render_chart
 from tests.deploy.test_chart import DEFAULTS, assert_equal_objects, enable
 from tests.deploy.test_chart_values import read_errors
 
 NAMESPACE = "tallygate-system"
+QUICK_START = ROOT / "docs" / "start" / "kind.md"
 WITH_ASK = DEFAULTS | {"ask.enabled": True}
 
 
@@ -71,6 +73,14 @@ def test_front_proxies_are_values_with_the_secret_of_their_ca() -> None:
     assert (settings.proxy_names, settings.proxy_group_lists) == (("front", "other"), "on")
     assert "proxy-ca" not in {each["name"] for each in get_ask_pod(render_chart(WITH_ASK))["volumes"]}
     assert "ask.proxy.names" in read_errors(WITH_ASK | {"ask.proxy.names": ["front"]})
+
+
+def test_the_quick_start_on_kind_installs_the_pages() -> None:
+    install = QUICK_START.read_text(encoding="utf-8").partition("helm install")[2].partition("kubectl")[0]
+    given = re.findall(r"([\w.]+)=([\w.]+)", install)
+    rendered = render_chart({name: value == "true" if value in {"true", "false"} else value for name, value in given})
+    assert read_ask_settings(rendered).page == "on"
+    assert read_gate_settings(rendered).ask_url
 
 
 def test_it_combines_with_every_extra_and_the_relay() -> None:
