@@ -173,6 +173,24 @@ def test_many_silent_and_slow_connections_delay_no_ask(tmp_path: Path) -> None:
         assert server.status("VmRSS") - before < 100 * 1024
 
 
+def test_a_request_beyond_the_connections_of_an_address_is_told_so(tmp_path: Path) -> None:
+    with run_server(tmp_path, connections_per_address=3) as (server, _):
+        begun = [connect(server, HEAD) for _ in range(3)]
+        silent = [connect(server) for _ in range(2)]
+        assert eventually(lambda: ask(server, token=ANN).status_code == 429)
+        refused = ask(server, token=ANN)
+        assert (refused.headers["Retry-After"], refused.headers["Connection"]) == ("1", "close")
+        assert refused.json()["message"] == (
+            "too many connections of this address: at most 3 at a time. Ask again in 1 s"
+        )
+        assert not any(map(is_cut, begun))
+        for connection in begun:
+            connection.close()
+        assert eventually(lambda: ask(server, token=ANN).status_code == 200)
+        for connection in silent:
+            connection.close()
+
+
 def test_an_answered_connection_stays_open_and_every_other_response_closes_its_own(tmp_path: Path) -> None:
     with run_server(tmp_path) as (server, _):
         asked = HEAD.replace(b"60000", b"%d" % len(ASKED))[:-1] + ASKED

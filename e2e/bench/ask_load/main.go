@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -42,6 +43,14 @@ func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// innermost returns the error that the others wrap: their texts have the ports of the connection.
+func innermost(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
 }
 
 func serve(folder string) {
@@ -86,7 +95,7 @@ func send(url, authority, perSecond, bodyFile, tenantsFile string) {
 		request.Header.Set("Authorization", "Bearer "+token)
 		answer, err := client.Do(request)
 		if err != nil {
-			note("error")
+			note("error: " + innermost(err).Error())
 			return
 		}
 		io.Copy(io.Discard, answer.Body)

@@ -7,9 +7,11 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
+from http import HTTPStatus
+from typing import Final, NamedTuple
 
 from flask import Flask
 
@@ -28,7 +30,7 @@ from tallygate.server.asking.reported_refusals import RefusalReader
 from tallygate.server.controllers.asked_cluster import AskedCluster
 from tallygate.server.controllers.informers import load_client_config
 from tallygate.server.controllers.user_authorities import UserAuthorities
-from tallygate.server.https.certified_server import CertifiedServer
+from tallygate.server.https.certified_server import CertifiedServer, CrowdLimit
 from tallygate.server.https.tls_files import ClientBundles, read_authorities
 from tallygate.server.interfaces import ReadinessCheck
 from tallygate.server.lifecycle import Lifecycle, ServeError
@@ -38,6 +40,7 @@ from tallygate.server.telemetry.json_log import forward_library_logs
 from tallygate.server.telemetry.metrics import Telemetry, start_telemetry
 from tallygate.server.web.admission_middleware import RequestLimits
 from tallygate.server.web.ask_app import AskParts, create_ask_app
+from tallygate.server.web.http_errors import status_body
 from tallygate.server.web.pages.gate_facts import GateSources
 from tallygate.server.web.pages.page_views import PageParts, add_pages
 from tallygate.server.web.pages.sessions import Sessions, read_keys
@@ -95,10 +98,10 @@ def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
 
     lifecycle = Lifecycle(
         create_app,
-        settings,
+        replace(settings, connections_per_address=_CLOSED_SHARE * settings.connections_per_address),
         telemetry,
         [policy_reloader.check, asked_cluster.check, charger.check, *(worker.check for worker in others)],
-        create_server=CertifiedServer,
+        create_server=partial(CertifiedServer, crowd=_create_crowd_limit(settings.connections_per_address)),
         read_client_bundles=lambda: ClientBundles(authorities.read_bundle(), _read_proxy_authorities(settings)),
     )
     forward_library_logs(telemetry.log)
@@ -112,6 +115,12 @@ def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
     finally:
         asked_cluster.stop()
         policy_reloader.store.stop()
+
+
+def _create_crowd_limit(connections: int) -> CrowdLimit:
+    """Return the limit of connections of one address: a client with more is told so, and has to ask again."""
+    message = f"too many connections of this address: at most {connections} at a time. Ask again in 1 s"
+    return CrowdLimit(connections, status_body(HTTPStatus.TOO_MANY_REQUESTS, message))
 
 
 @contextmanager
@@ -149,6 +158,10 @@ def _create_parts(
         get_targets=lambda: list_review_targets(get_policies()),
         front_proxies=FrontProxies(settings.proxy_names, headers),
     )
+
+
+_CLOSED_SHARE: Final = 2
+"""The guard closes connections beyond this many times the limit of an address: those beyond the limit get an answer."""
 
 
 class _AuthoritySource(NamedTuple):

@@ -12,6 +12,8 @@ The loop waits for clients, and threads run the application:
   of this process, whatever serves them. For it an answered connection is one with an answered ask, so that every other
   response closes its connection. There are no session tickets: they would look like an answer, and a resumed session
   would have a certificate that is not verified again;
+- a request of an address with too many connections that have one gets 429 from the loop (`CrowdLimit`), before the
+  guard would close one without an answer;
 - what is not HTTP/1.1 gets 400, or 431 for a longer header, with a sentence that has nothing of it, and the end of the
   connection.
 """
@@ -22,6 +24,7 @@ import ssl
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -63,10 +66,26 @@ _BROKEN: Final = (OSError, TimeoutError, EOFError, h11.ProtocolError)
 Environ = dict[str, Any]
 
 
+class CrowdLimit(NamedTuple):
+    """The most connections of one address that shake hands or have a request, and the body (JSON) for those beyond."""
+
+    connections: int
+    refusal: bytes
+
+
 class CertifiedServer:
     """A server of an application over TLS, whose certificates can be replaced while it runs."""
 
-    def __init__(self, application: WSGIApplication, listener: socket.socket, https_settings: HttpsSettings) -> None:
+    def __init__(
+        self,
+        application: WSGIApplication,
+        listener: socket.socket,
+        https_settings: HttpsSettings,
+        crowd: CrowdLimit,
+    ) -> None:
+        self._crowd = crowd
+        self.busy: Counter[str] = Counter()
+        """The connections that shake hands or have a request, by address."""
         self._application = application
         self._listener = listener
         self._settings = https_settings
@@ -157,7 +176,7 @@ class CertifiedServer:
             self._connections[task] = connection
 
             def end(ended: asyncio.Task[None]) -> None:
-                del self._connections[ended]
+                self._connections.pop(ended).leave()
                 places.release()
 
             task.add_done_callback(end)
@@ -196,6 +215,15 @@ class CertifiedServer:
             return await self._loop.run_in_executor(self._threads, self._call, environ)
         finally:
             del self._clients[key]
+
+    def find_refusal(self, address: str) -> "_Response | None":
+        """Return the response to a request of an address with too many connections; None if it has fewer."""
+        if self.busy[address] <= self._crowd.connections:
+            return None
+        response = _Response(is_closing=True)
+        response.start("429", [("Content-Type", "application/json"), ("Retry-After", "1")])
+        response.body = self._crowd.refusal
+        return response
 
     def wait_for_body(self, read: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
         """Return a piece of a body that the event loop reads; called in a thread of a request."""
@@ -291,6 +319,19 @@ class _Connection:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEADER_BYTES)
         self._stream: _Stream | None = None
         self._is_idle, self._is_first = False, True
+        server.busy[address] += 1
+
+    def leave(self) -> None:
+        """Count the connection no more, at its end."""
+        self._mark(is_idle=True)
+        if not self._server.busy[self._address]:
+            del self._server.busy[self._address]
+
+    def _mark(self, *, is_idle: bool) -> None:
+        """Record whether the connection waits for a request."""
+        if is_idle is not self._is_idle:
+            self._is_idle = is_idle
+            self._server.busy[self._address] += -1 if is_idle else 1
 
     def close_if_idle(self) -> None:
         """Close the connection if it waits for a request."""
@@ -340,7 +381,7 @@ class _Connection:
         request = await self._read_request()
         if request is None:
             return False
-        response = await self._server.call(self._create_environ(request))
+        response = self._server.find_refusal(self._address) or await self._server.call(self._create_environ(request))
         if self._http.their_state is h11.SEND_BODY:
             self._http.next_event()  # the end of a body of which all was read has not been asked for
         is_kept = not response.is_closing and self._http.their_state is h11.DONE
@@ -358,11 +399,12 @@ class _Connection:
         """
         settings = self._server.settings
         if self._http.trailing_data[0] == b"":
-            self._is_idle = True
+            self._mark(is_idle=True)
             seconds = settings.first_request_timeout if self._is_first else settings.idle_timeout
             async with asyncio.timeout(seconds):
                 await self._receive()
-        self._is_idle = self._is_first = False
+        self._mark(is_idle=False)
+        self._is_first = False
         async with asyncio.timeout(settings.first_request_timeout):
             event = await self._read_event()
         if not isinstance(event, h11.Request):
