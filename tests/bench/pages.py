@@ -22,7 +22,7 @@ from tests.bench.servers import RunningServer, issue_certificate, run_server
 
 _PEOPLE: Final = 50
 _RELOAD_SECONDS: Final = 5.0
-_SECONDS: Final = 20.0
+_SECONDS: Final = 15.0
 _ROUNDS: Final = 3
 _TIMEOUT: Final = 120.0
 _POLL_SECONDS: Final = 0.1
