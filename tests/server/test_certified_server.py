@@ -173,7 +173,7 @@ def test_many_silent_and_slow_connections_delay_no_ask(tmp_path: Path) -> None:
         assert server.status("VmRSS") - before < 100 * 1024
 
 
-def test_a_request_beyond_the_connections_of_an_address_is_told_so(tmp_path: Path) -> None:
+def test_a_request_beyond_the_connections_of_an_address_gets_429_with_the_reason(tmp_path: Path) -> None:
     with run_server(tmp_path, connections_per_address=3) as (server, _):
         begun = [connect(server, HEAD) for _ in range(3)]
         silent = [connect(server) for _ in range(2)]

@@ -118,7 +118,7 @@ def _run(settings: Settings, telemetry: Telemetry, inspect: Inspect) -> int:
 
 
 def _create_crowd_limit(connections: int) -> CrowdLimit:
-    """Return the limit of connections of one address: a client with more is told so, and has to ask again."""
+    """Return the limit of connections of one address: a client with more gets this answer, and has to ask again."""
     message = f"too many connections of this address: at most {connections} at a time. Ask again in 1 s"
     return CrowdLimit(connections, status_body(HTTPStatus.TOO_MANY_REQUESTS, message))
 
