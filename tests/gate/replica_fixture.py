@@ -9,7 +9,6 @@ from typing import Any
 
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.admission.cap_index import CapIndex
-from tallygate.admission.cap_sources import CapSources
 from tallygate.cluster.usage_lister import UsageLister
 from tallygate.gate.cap_activation import CapActivation
 from tallygate.gate.gate import Gate
@@ -160,7 +159,7 @@ class ReplicaFixture(GateFixture):
                 namespaces=self.namespaces,
                 usage_lister=self.usage_lister,
                 workload_reader=self.stored,
-                cap_sources=lambda: CapSources(annotations=self.namespaces.get_limit_annotations()),
+                cap_sources=lambda: self.cap_sources._replace(annotations=self.namespaces.get_limit_annotations()),
             ),
             ledgers=self.ledgers,
             monotonic=lambda: self.now,

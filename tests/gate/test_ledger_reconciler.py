@@ -3,8 +3,10 @@
 import pytest
 
 from tallygate.accounting.amounts import Amounts
+from tallygate.admission.cap_index import CapIndex
 from tallygate.admission.limit_schedule import CurrentLimits
 from tallygate.state.ports import LedgerKey
+from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, SHARED
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
 from tests.state.informers.pods import pod as stored_pod
@@ -161,7 +163,7 @@ def test_a_new_limit_is_written_though_nothing_else_has_changed() -> None:
 def test_a_resource_that_a_cap_starts_to_count_is_written_though_no_pod_uses_it() -> None:
     replica = create_active_replica()
     (cap,) = replica.caps.list_caps()
-    more = type(cap)(cap.definition, cap.key, cap.limits, Amounts({"pods": 3}))
+    (more,) = CapIndex(parse_policies(CAP + "  soft: {pods: 3}\n"), None).list_caps()
     replica.reconciler.reconcile(LedgerKey(cap.key, "team-a"), more)
     assert replica.read_ledger().resources == {"nvidia.com/gpu", "pods"}
 
@@ -171,7 +173,7 @@ def test_a_ledger_is_still_counted_after_its_cap_drops_a_resource() -> None:
     replica = create_active_replica(CAP + "  soft: {pods: 3}\n")
     assert replica.read_ledger().resources == {"nvidia.com/gpu", "pods"}
     (cap,) = replica.caps.list_caps()
-    fewer = type(cap)(cap.definition, cap.key, cap.limits, Amounts())
+    (fewer,) = CapIndex(parse_policies(CAP), None).list_caps()
     replica.store_pod("u1", 3)
     replica.observe("u1")
     replica.reconciler.reconcile(LedgerKey(cap.key, "team-a"), fewer)

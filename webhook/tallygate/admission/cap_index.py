@@ -157,6 +157,14 @@ class ActiveCap:
         object.__setattr__(cap, "_pod_classes", self._pod_classes)
         return cap
 
+    def complete_limits(self, stored: Amounts) -> Amounts:
+        """Return the hard limits of a ledger that has the `stored` ones.
+
+        Those of names whose limit is not known here stay: what is unknown neither raises nor removes a limit (rule 8).
+        """
+        kept = {name: stored[name] for name in self.limits.unknown if name in stored}
+        return Amounts({**self.hard, **kept}) if kept else self.hard
+
     def choose_limits(self, namespace: str) -> "ActiveCap":
         if self.schedule is None or not self.schedule.has_namespaces:
             return self

@@ -146,9 +146,10 @@ class ReserveTransition(msgspec.Struct):
 
         The hard limits of the policy apply, and a resource that is new to the ledger counts from now on.
         """
-        hard, resources = self.charge.cap.hard, self.charge.cap.counted
+        cap, resources = self.charge.cap, self.charge.cap.counted
         if stored is None:
-            return Ledger(hard, resources=resources)
+            return Ledger(cap.hard, resources=resources)
+        hard = cap.complete_limits(stored.hard)
         if stored.hard is hard and stored.resources >= resources:
             return stored
         return replace(stored, hard=hard, resources=stored.resources | resources)

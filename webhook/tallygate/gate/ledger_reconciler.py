@@ -150,11 +150,11 @@ class _ReconcileTransition:
         return replace(ledger, activation=replace(ledger.activation, expected_at=self.expected_at))
 
     def _apply_limits(self, ledger: Ledger) -> Ledger:
-        cap = self.cap.with_former(ledger.mappings)
+        cap, hard = self.cap.with_former(ledger.mappings), self.cap.complete_limits(ledger.hard)
         is_counted = ledger.resources <= cap.counted and ledger.mappings <= cap.mappings
-        if is_counted and ledger.hard == cap.hard and ledger.surge.amounts == cap.surge:
+        if is_counted and ledger.hard == hard and ledger.surge.amounts == cap.surge:
             return ledger
-        return apply_limits(ledger, cap.hard, cap.counted, cap.surge, cap.mappings)
+        return apply_limits(ledger, hard, cap.counted, cap.surge, cap.mappings)
 
     def _end_mappings(self, ledger: Ledger) -> Ledger:
         """Return the ledger without former mappings of device classes by which no consumer counts now."""
@@ -164,7 +164,7 @@ class _ReconcileTransition:
         if not ended:
             return ledger
         cap = self.cap.with_former(ledger.mappings - ended)
-        return apply_limits(ledger, cap.hard, cap.counted, cap.surge, cap.mappings)
+        return apply_limits(ledger, cap.complete_limits(ledger.hard), cap.counted, cap.surge, cap.mappings)
 
     def _recount(self, ledger: Ledger) -> Ledger:
         listed_at = (
