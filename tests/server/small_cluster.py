@@ -16,13 +16,14 @@ Object = dict[str, Any]
 class SmallCluster:
     """Objects by the path of their list, paths that are answered with an error, and the paths of all lists so far.
 
-    `stored` has the objects that clients created or replaced, by path; `on_store` is called with each. `review` returns
-    the status of a review of a spec. `patches` are the paths and bodies of all patches, which are answered with the
-    body.
+    A list of `delayed` waits for its event. `stored` has the objects that clients created or replaced, by path;
+    `on_store` is called with each. `review` returns the status of a review of a spec. `patches` are the paths and
+    bodies of all patches, which are answered with the body.
     """
 
     objects: dict[str, list[Object]] = field(default_factory=dict)
     error_statuses: dict[str, int] = field(default_factory=dict)
+    delayed: dict[str, Event] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     stored: dict[str, Object] = field(default_factory=dict)
     patches: list[tuple[str, Object]] = field(default_factory=list)
@@ -78,6 +79,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, self.cluster.stored[url.path])
             return
         self.cluster.paths.append(url.path)
+        if url.path in self.cluster.delayed:
+            self.cluster.delayed[url.path].wait(60)
         if url.path == "/apis" and url.path not in self.cluster.error_statuses:
             self._send(200, _discover(self.cluster.objects))
             return

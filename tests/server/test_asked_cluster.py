@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
@@ -146,6 +147,23 @@ def test_what_may_not_be_listed_is_not_known(tmp_path: Path) -> None:
         finally:
             asked.stop()
     assert verdicts == ["unknown", "unknown", "fits now"]
+
+
+def test_the_state_is_ready_once_each_kind_was_listed_or_tried(tmp_path: Path) -> None:
+    """Answer nothing before: it would call unknown what is known a moment later."""
+    path, event = "/api/v1/limitranges", Event()
+    with run_cluster(tmp_path) as (cluster, asked):
+        cluster.delayed[path] = event
+        cluster.error_statuses[f"/apis/{RESOURCE}/resourceclaims"] = 403
+        asked.start()
+        try:
+            assert eventually(lambda: sum(watch.revision is None for watch in asked.list_watches()) == 2)
+            assert not asked.check().ready
+            event.set()
+            assert eventually(lambda: asked.check().ready)
+        finally:
+            event.set()
+            asked.stop()
 
 
 def show_usage(asked: AskedCluster) -> dict[str, Any]:

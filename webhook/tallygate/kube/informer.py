@@ -55,6 +55,11 @@ class InformerStatus(msgspec.Struct, frozen=True):
     crash: str | None
     added: int = 0
 
+    @property
+    def is_listing_first(self) -> bool:
+        """Whether nothing was listed yet, and no attempt has failed: a moment later more is known."""
+        return self.revision is None and not self.restarts and not self.crash
+
 
 class Informer(Generic[W, R]):
     """A thread that lists and watches one resource. `apply` gets each event; `count_objects` returns the store size."""

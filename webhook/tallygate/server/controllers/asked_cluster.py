@@ -68,10 +68,16 @@ class AskedCluster:
         self._ledger_informer.stop()
 
     def check(self) -> ReadinessStatus:
-        """Return a status that is ready once namespaces, pods and nodes were listed."""
+        """Return a status that is ready once namespaces, pods and nodes were listed, and all else was tried.
+
+        Before, answers would call unknown what is known a moment later.
+        """
         statuses = [self._informers.get_status(resource) for resource in _REQUIRED]
         detail = {status.name: {"objects": status.objects, "stale": status.stale} for status in statuses}
-        return ReadinessStatus("watches", all(status.revision is not None for status in statuses), detail)
+        watches = (*self.list_watches(), self._ledger_informer.get_status())
+        is_reading = not self._devices.is_built or any(status.is_listing_first for status in watches)
+        is_ready = not is_reading and all(status.revision is not None for status in statuses)
+        return ReadinessStatus("watches", is_ready, detail)
 
     def list_watches(self) -> tuple[InformerStatus, ...]:
         """Return the status of each watch."""

@@ -502,10 +502,7 @@ class GateInformers:
 
     def is_listing_nodes(self) -> bool:
         """Return whether the nodes or their pools are not listed yet, and no attempt to list them has failed."""
-        return any(
-            status.revision is None and not status.restarts and not status.crash
-            for status in self.list_statuses({kinds.NODES, *_POOL_RESOURCES})
-        )
+        return any(status.is_listing_first for status in self.list_statuses({kinds.NODES, *_POOL_RESOURCES}))
 
     def is_current(self, resources: Collection[str]) -> bool:
         """Return whether no watch of these resources is stale."""

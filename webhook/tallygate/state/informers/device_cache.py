@@ -57,6 +57,11 @@ class DeviceCache:
         return self._index if self._is_built and not self._problems else None
 
     @property
+    def is_built(self) -> bool:
+        """Whether all devices that were known at the start are in the index."""
+        return self._is_built
+
+    @property
     def problem(self) -> str:
         """The reason why there is no index; empty with one."""
         if not self._is_built:
