@@ -14,9 +14,11 @@ from tallygate.accounting.pod_requests import compute_pod_requests
 from tallygate.accounting.pod_resources import parse_resource_list
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.objects.core import Node, Pod, PodSpec
+from tallygate.objects.scheduling import NodeCondition, SchedulingNodeStatus
 
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _MAX_LISTED = 5
+_READY = "Ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,15 @@ def parse_allocatable(node: Node) -> Amounts:
     return Amounts(
         {name: round_up_to_unit(name, quantity) for name, quantity in parse_resource_list(resource_list).items()}
     )
+
+
+def list_unready(status: SchedulingNodeStatus | None) -> list[NodeCondition]:
+    """Return the condition `Ready` of a node that is not ready: false, or unknown since its kubelet reports nothing.
+
+    A node without the condition counts as ready, as one that was written by hand.
+    """
+    conditions = (status.conditions if status else None) or ()
+    return [condition for condition in conditions if condition.type == _READY and condition.status != "True"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tallygate.accounting.names import find_qualified_name_errors
 from tallygate.accounting.problem import encode_go_json
 from tallygate.errors import TallygateError
-from tallygate.objects.meta import LabelSelector, SelectorRequirement
+from tallygate.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-_.]*+[A-Za-z0-9]++)*+)?", re.ASCII)
 _MAX_VALUE_BYTES = 63
@@ -122,6 +122,43 @@ def is_valid_requirement(requirement: SelectorRequirement) -> bool:
         and not find_qualified_name_errors(requirement.key)
         and not any(map(find_label_value_errors, values))
     )
+
+
+def is_valid_field(field: SelectorRequirement) -> bool:
+    """Return whether a requirement on a field is valid: an operator of fields, and one value."""
+    return field.operator in ("In", "NotIn") and len(field.values or ()) == 1
+
+
+def is_valid_term(term: NodeSelectorTerm) -> bool:
+    """Return whether a term of a node selector requires something, and only what is valid: else it matches no node."""
+    labels, fields = term.match_expressions or (), term.match_fields or ()
+    return bool(labels or fields) and all(map(is_valid_requirement, labels)) and all(map(is_valid_field, fields))
+
+
+def matches_node(selector: NodeSelector, name: str, labels: Mapping[str, str]) -> bool:
+    """Return whether a node with this name and these labels matches a term of a node selector.
+
+    Source: nodeSelectorTerm.match in k8s.io/component-helpers scheduling/corev1/nodeaffinity, v1.36.
+    """
+    return any(_matches_term(term, name, labels) for term in selector.node_selector_terms or () if is_valid_term(term))
+
+
+def _matches_term(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
+    return all(_matches_requirement(requirement, labels) for requirement in term.match_expressions or ()) and all(
+        ((field.values or ()) == [name if field.key == "metadata.name" else ""]) is (field.operator == "In")
+        for field in term.match_fields or ()
+    )
+
+
+def _matches_requirement(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
+    if requirement.operator not in ("Gt", "Lt"):
+        condition = LabelCondition(requirement.key, requirement.operator, frozenset(requirement.values or ()))
+        return condition.matches(labels)
+    (text,) = requirement.values or ("",)
+    limit, number = parse_int64(text), parse_int64(labels.get(requirement.key, ""))
+    if limit is None or number is None:
+        return False
+    return number > limit if requirement.operator == "Gt" else number < limit
 
 
 def find_label_value_errors(value: str) -> tuple[str, ...]:

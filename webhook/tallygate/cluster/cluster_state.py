@@ -17,6 +17,7 @@ from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.cap_sources import NO_CAP_SOURCES, CapSources
 from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import CapLedgerList
+from tallygate.cluster.capacities import CapacityReader
 from tallygate.cluster.consumers import (
     ClaimSources,
     ConsumerAmounts,
@@ -103,6 +104,12 @@ class ClusterState:
             devices=self.devices,
         )
         self._cap_sources = NO_CAP_SOURCES
+        self.capacities = CapacityReader(
+            self.nodes,
+            self.devices,
+            self.device_classes,
+            lambda resource: "" if self.knows(resource) else self.describe_problem(resource),
+        )
         self._caps: tuple[PolicySet, CapSources, CapIndex] | None = None
         self.sources = ClaimSources(self.pods, self.claims, self.devices)
 

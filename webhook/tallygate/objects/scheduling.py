@@ -246,10 +246,19 @@ class NodeSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     unschedulable: bool | None = None
 
 
+class NodeCondition(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `status.conditions` of a node, without the time of its last heartbeat."""
+
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
 class SchedulingNodeStatus(core.NodeStatus, rename="camel", frozen=True, omit_defaults=True):
-    """`status` of a node with the features that it declares."""
+    """`status` of a node with the features that it declares, and its conditions."""
 
     declared_features: list[str] | None = None
+    conditions: list[NodeCondition] | None = None
 
 
 class SchedulingNode(core.Node, rename="camel", frozen=True, omit_defaults=True):

@@ -12,6 +12,7 @@ import msgspec
 from tallygate.accounting.cluster.ingest import COLUMN_TYPES, STORAGE_TYPES, VERSION_KIND
 from tallygate.accounting.cluster.node_pools import GROUP_ANNOTATION
 from tallygate.accounting.gpu_annotations import select_gpu_annotations
+from tallygate.accounting.node_fit import list_unready
 from tallygate.cluster.cap_ledger_list import LEDGERS_PATH
 from tallygate.cluster.kinds import BUDGET_RESOURCE, KINDS, VOLUME_RESOURCES, ClusterKind
 from tallygate.cluster.state_builder import LIMIT_RECORDS_LISTED_KIND, VOLUMES_LISTED_KIND
@@ -23,6 +24,7 @@ from tallygate.objects.devices import (
     ResourceSlice,
 )
 from tallygate.objects.meta import ObjectMeta
+from tallygate.objects.scheduling import SchedulingNode
 from tallygate.policy.limit_annotations import ANNOTATION_PREFIX
 from tallygate.state.kubernetes import cap_ledger
 from tallygate.state.kubernetes.limit_record_store import LimitRecord, encode_record
@@ -158,6 +160,9 @@ def _reduce(obj: Any) -> Any:
     if isinstance(obj, ResourceSlice) and obj.spec is not None:
         devices = [msgspec.Raw(_ENCODER.encode(_DEVICE_DECODER.decode(device))) for device in obj.spec.devices or ()]
         return ResourceSlice(obj.metadata, msgspec.structs.replace(obj.spec, devices=devices))
+    if isinstance(obj, SchedulingNode) and obj.status is not None:
+        unready = list_unready(obj.status) or None
+        return msgspec.structs.replace(obj, status=msgspec.structs.replace(obj.status, conditions=unready))
     if isinstance(obj, ResourceClaimTemplate) and obj.spec is not None:
         return _reduce_template(obj, obj.spec)
     return obj

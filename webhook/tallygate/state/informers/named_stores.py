@@ -1,7 +1,7 @@
 """Stores of namespaces, nodes and their pools, device classes and taint rules of devices.
 
 - Namespaces: labels, the member namespaces of caps, and the annotations that set limits.
-- Nodes: labels, capacity, allocatable, features and taints.
+- Nodes: labels, capacity, allocatable, features, taints, and since when a node is not ready.
 - Device classes: the extended resource names of their devices.
 - Taint rules: the taint of each, and the devices that it selects.
 - Karpenter's NodePools and NodeClaims, which an API server without Karpenter does not know: the nodes of a pool.
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from tallygate.accounting.claim_charge import UNSERVED_CLASSES
 from tallygate.accounting.cluster.node_pools import keep_pool_fields
+from tallygate.accounting.node_fit import list_unready
 from tallygate.kube import resource_codec
 from tallygate.objects.core import Namespace
 from tallygate.objects.devices import DeviceClass, DeviceClassSpec, DeviceTaintRule, list_expressions
@@ -310,16 +311,21 @@ _NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
 class NodeStore(ObjectStore[ObjectRecord[bytes]]):
     """All nodes as of its revision: name, labels, taints, capacity, allocatable, features, and the pool of each.
 
-    A heartbeat changes only the revision.
+    A node that is not ready has this condition, and no node another one: a heartbeat changes only the revision.
     """
 
     def find_node(self, name: str) -> SchedulingNode | None:
         """Decode and return a node; None if it does not exist."""
         record = self.find(name)
-        return None if record is None else _NODE_DECODER.decode(record.content)
+        return None if record is None else decode_node(record.content)
 
     def list_nodes(self) -> tuple[SchedulingNode, ...]:
-        return tuple(_NODE_DECODER.decode(record.content) for record in self.list_records())
+        return tuple(decode_node(record.content) for record in self.list_records())
+
+
+def decode_node(content: bytes) -> SchedulingNode:
+    """Return the node of a record of a `NodeStore`."""
+    return _NODE_DECODER.decode(content)
 
 
 def _encode_node(node: SchedulingNode) -> bytes:
@@ -327,7 +333,12 @@ def _encode_node(node: SchedulingNode) -> bytes:
     kept = SchedulingNode(
         metadata=keep_pool_fields(node.metadata or ObjectMeta()),
         spec=NodeSpec(spec.taints, spec.unschedulable) if spec.taints or spec.unschedulable else None,
-        status=SchedulingNodeStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
+        status=SchedulingNodeStatus(
+            status.capacity,
+            status.allocatable,
+            declared_features=status.declared_features,
+            conditions=list_unready(status) or None,
+        ),
     )
     return _NODE_ENCODER.encode(kept)
 

@@ -28,7 +28,7 @@ from tallygate.accounting.cluster.node_columns import NodeColumns
 from tallygate.accounting.problem import encode_go_json
 from tallygate.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.selectors import find_label_value_errors, is_valid_requirement, join_errors, parse_int64
+from tallygate.accounting.selectors import find_label_value_errors, is_valid_term, join_errors, parse_int64
 from tallygate.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from tallygate.objects.scheduling import SchedulingPodSpec, Taint, Toleration
 
@@ -157,7 +157,7 @@ def match_selector(selector: NodeSelector, columns: NodeColumns) -> Mask:
     """Return a mask of the nodes that match a term. An empty or invalid term matches no node."""
     matched = np.zeros(columns.size, dtype=np.bool_)
     for term in selector.node_selector_terms or ():
-        if _is_valid_term(term):
+        if is_valid_term(term):
             matched |= _match_term(term, columns)
     return matched
 
@@ -186,16 +186,6 @@ def pre_filter_node_affinity(pod: IncomingPod, _cluster: Cluster) -> str | None:
     """Return the reason why a pod fits no node if the names in its affinity conflict; else None."""
     node_names = list_named_nodes(pod)
     return "pod affinity terms conflict" if node_names is not None and not node_names else None
-
-
-def is_valid_field(field: SelectorRequirement) -> bool:
-    """Return whether a requirement on a field is valid: an operator of fields, and one value."""
-    return field.operator in ("In", "NotIn") and len(field.values or ()) == 1
-
-
-def _is_valid_term(term: NodeSelectorTerm) -> bool:
-    labels, fields = term.match_expressions or (), term.match_fields or ()
-    return bool(labels or fields) and all(map(is_valid_requirement, labels)) and all(map(is_valid_field, fields))
 
 
 def _match_term(term: NodeSelectorTerm, columns: NodeColumns) -> Mask:

@@ -29,14 +29,14 @@ from tallygate.accounting.pod_resources import parse_resource_list
 from tallygate.accounting.quantity import Quantity
 from tallygate.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
 from tallygate.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.accounting.scheduling.plugins.node_eligibility import is_valid_field, match_selector
+from tallygate.accounting.scheduling.plugins.node_eligibility import match_selector
 from tallygate.accounting.scheduling.plugins.pod_claims import (
     get_claim_meta,
     get_claim_spec,
     list_claim_refs,
     sort_claims,
 )
-from tallygate.accounting.selectors import SelectorError, parse_selector
+from tallygate.accounting.selectors import SelectorError, is_valid_field, parse_selector
 from tallygate.objects.core import ResourceList
 from tallygate.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, ObjectMeta, SelectorRequirement
 from tallygate.objects.storage import (

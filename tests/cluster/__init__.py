@@ -1,0 +1,1 @@
+"""Tests of what the state of a cluster says about caps."""

@@ -1,0 +1,356 @@
+"""Tests of the capacity of which limits are percentages."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tallygate.admission.capacity_limits import Capacity
+from tallygate.cluster import kinds
+from tallygate.cluster.capacities import ComputedCapacities
+from tallygate.cluster.cluster_state import ClusterState
+from tallygate.cluster.state_builder import StateBuilder
+from tallygate.kube.resource_codec import Changed, Replaced
+from tallygate.policy.lint_findings import Severity
+from tallygate.policy.model import PolicySet
+from tallygate.policy.parse import parse
+from tallygate.state.informers.named_stores import decode_node
+
+GPU = "nvidia.com/gpu"
+NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
+Object = dict[str, Any]
+
+_READ = (kinds.NODES, kinds.SLICES, kinds.CLASSES)
+
+
+def node(name: str, amounts: Mapping[str, object], **more: Any) -> Object:
+    """Return a node; `labels`, `taints`, `unready` (a time) and `unschedulable` are what decides whether it counts."""
+    conditions = [{"type": "DiskPressure", "status": "False", "lastHeartbeatTime": "2026-12-01T11:59:00Z"}]
+    if "unready" in more:
+        conditions.append({"type": "Ready", "status": "Unknown", "lastTransitionTime": more["unready"]})
+    else:
+        conditions.append({"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T00:00:00Z"})
+    taints = [{"key": key, "effect": "NoSchedule"} for key in more.get("taints", ())]
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": more.get("labels", {})},
+        "spec": {"taints": taints, "unschedulable": more.get("unschedulable", False)},
+        "status": {"allocatable": {key: str(amount) for key, amount in amounts.items()}, "conditions": conditions},
+    }
+
+
+def resource_slice(
+    name: str, devices: Sequence[Object], *, count: int = 1, generation: int = 1, **place: Any
+) -> Object:
+    """Return a slice of driver `gpu.example.com`, whose pool has the name before the last dash."""
+    pool = {"name": name.rpartition("-")[0], "generation": generation, "resourceSliceCount": count}
+    spec = {"driver": "gpu.example.com", "pool": pool, "devices": list(devices), **place}
+    return {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
+def device(name: str, kind: str = "gpu", memory: str = "80Gi", **more: Any) -> Object:
+    """Return a device with an attribute `type`, and with memory."""
+    return {
+        "name": name,
+        "attributes": {"type": {"string": kind}},
+        "capacity": {"memory": {"value": memory}},
+        **more,
+    }
+
+
+def device_class(name: str, resource: str = "", kind: str = "gpu") -> Object:
+    """Return a class of devices of a type, and the extended resource that stands for them."""
+    expression = f'device.attributes["gpu.example.com"].type == "{kind}"'
+    spec = {
+        "selectors": [{"cel": {"expression": expression}}],
+        **({"extendedResourceName": resource} if resource else {}),
+    }
+    return {"kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
+
+
+def create_state(objects: Sequence[Object], known: Sequence[str] = _READ) -> ClusterState:
+    """Return a state with these objects, in which the kinds of these resources are known."""
+    builder = StateBuilder()
+    for each in objects:
+        assert builder.add(each["kind"], msgspec.Raw(json.dumps(each).encode()))
+    for resource in kinds.KINDS_BY_RESOURCE:
+        if resource in known:
+            builder.make_known(resource)
+        else:
+            builder.add_problem(resource, kinds.KindProblem(kinds.UnknownReason.FORBIDDEN))
+    return builder.finish()
+
+
+def parse_cap(spec: Mapping[str, Any], *shapes: Object) -> PolicySet:
+    """Return a policy set with one cap, and shapes of nodes."""
+    documents = [_document("NamespaceCap", "gpus", spec), *(_document("NodeShape", "big", shape) for shape in shapes)]
+    parsed = parse([("caps.yaml", "\n---\n".join(map(json.dumps, documents)).encode())])
+    errors = [str(finding) for finding in parsed.findings if finding.severity is Severity.ERROR]
+    assert not errors, errors
+    return parsed.policies
+
+
+def _document(kind: str, name: str, spec: Mapping[str, Any]) -> Object:
+    return {"apiVersion": "tallygate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def compute(spec: Mapping[str, Any], *objects: Object, now: datetime | None = NOW) -> ComputedCapacities:
+    """Return the capacities of a cap in a cluster of these objects."""
+    return create_state(objects).capacities.compute(parse_cap(spec), now)
+
+
+def measure(spec: Mapping[str, Any], *objects: Object) -> int:
+    """Return the only capacity of a cap in a cluster of these objects."""
+    computed = compute(spec, *objects)
+    assert computed.problem == ""
+    ((_, capacity),) = computed.capacities["gpus"].items()
+    return capacity.amount
+
+
+ONE_GPU = {"hard": {GPU: "25%"}}
+BY_CLASS = {"hard": {GPU: "25%"}, "devices": {GPU: {"classes": ["gpu.example.com"]}}}
+SLICES = {"hard": {"slices": "25%"}, "counts": {"slices": {"weights": {"nvidia.com/mig": 1, GPU: 7}}}}
+MAPPED, PLAIN = device_class("gpu.example.com", GPU), device_class("gpu.example.com")
+BIG = {"selector": 'device.attributes["gpu.example.com"].type == "gpu"'}
+FOUR = [device(f"gpu-{number}") for number in range(4)]
+FOUR_OF_A = resource_slice("a-1", FOUR, nodeName="a")
+
+
+def rack(number: str) -> Object:
+    """Return the place of devices that the nodes of a rack reach."""
+    requirement = {"key": "rack", "operator": "In", "values": [number]}
+    return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "objects", "amount"),
+    [
+        (ONE_GPU, [node("a", {GPU: 8}), node("b", {GPU: 4}), node("c", {"cpu": 4})], 12),
+        ({"soft": {"cpu": "25%"}}, [node("a", {"cpu": "1900m"}), node("b", {"cpu": 2})], 3900),
+        ({"hard": {"limits.memory": "25%"}}, [node("a", {"memory": "2Gi"})], 2 << 30),
+        ({"hard": {"pods": "25%"}}, [node("a", {"pods": 110}), node("b", {"pods": 250})], 360),
+        (ONE_GPU, [], 0),
+        (SLICES, [node("a", {"nvidia.com/mig": 7}), node("b", {GPU: 2, "cpu": 3})], 7 + 14),
+        ({**ONE_GPU, "capacity": {"nodeSelector": {"matchLabels": {"pool": "gpu"}}}},
+         [node("a", {GPU: 8}, labels={"pool": "gpu"}), node("b", {GPU: 4})], 8),
+        ({**ONE_GPU, "capacity": {"excludeTaints": ["maintenance"]}},
+         [node("a", {GPU: 8}, taints=["maintenance"]), node("b", {GPU: 4}, taints=["other"])], 4),
+        ({**ONE_GPU, "capacity": {"excludeTaints": ["node.kubernetes.io/unschedulable"]}},
+         [node("a", {GPU: 8}, unschedulable=True), node("b", {GPU: 4})], 4),
+        (ONE_GPU, [node("a", {GPU: 8}, unschedulable=True, taints=["x"])], 8),
+    ],
+)  # fmt: skip
+def test_the_capacity_of_a_name_is_the_sum_of_what_is_allocatable_on_selected_nodes(
+    spec: Mapping[str, Any], objects: list[Object], amount: int
+) -> None:
+    assert measure(spec, *objects) == amount
+
+
+@pytest.mark.parametrize(
+    ("spec", "objects", "amount"),
+    [
+        # a driver that publishes both, and two ways to one device: the larger amount of each node
+        (ONE_GPU, [MAPPED, node("a", {GPU: 4}), FOUR_OF_A], 4),
+        (ONE_GPU, [MAPPED, node("a", {GPU: 3}), FOUR_OF_A], 4),
+        (ONE_GPU, [MAPPED, node("a", {GPU: 5}), node("b", {}),
+                   resource_slice("b-1", FOUR, nodeName="b")], 9),
+        (BY_CLASS, [PLAIN, node("a", {GPU: 4}), FOUR_OF_A], 4),
+        ({"hard": {"gpu.example.com.deviceclass.resource.k8s.io/devices": "25%"}},
+         [PLAIN, node("a", {}), FOUR_OF_A], 4),
+        # only what the class selects; without a class nothing
+        (BY_CLASS, [device_class("gpu.example.com", kind="mig"), node("a", {}),
+                    resource_slice("a-1", [*FOUR, device("m", "mig")], nodeName="a")], 1),
+        (BY_CLASS, [node("a", {GPU: 2}), FOUR_OF_A], 2),
+        # devices of no node that counts
+        (BY_CLASS, [PLAIN, FOUR_OF_A], 0),
+        # devices that several nodes reach count once, if one of these counts
+        (BY_CLASS, [PLAIN, node("a", {}), node("b", {GPU: 1}),
+                    resource_slice("net-1", FOUR, allNodes=True)], 5),
+        ({**BY_CLASS, "capacity": {"nodeSelector": {"matchLabels": {"rack": "1"}}}},
+         [PLAIN, node("a", {}, labels={"rack": "1"}), node("b", {}, labels={"rack": "2"}),
+          resource_slice("net1-1", FOUR[:1], **rack("1")), resource_slice("net2-1", FOUR[:2], **rack("2"))], 1),
+        (BY_CLASS, [PLAIN, node("a", {}), resource_slice(
+            "net-1", [device("x", nodeName="a"), device("y", allNodes=True), device("z", nodeName="c")],
+            perDeviceNodeSelection=True)], 2),
+        # a pool of the newest generation, in two slices with one device in both
+        (BY_CLASS, [PLAIN, node("a", {}), FOUR_OF_A,
+                    resource_slice("a-2", FOUR[:2], nodeName="a", generation=2, count=2),
+                    resource_slice("a-3", FOUR[1:3], nodeName="a", generation=2, count=2)], 3),
+        # definitions by attributes and capacities
+        ({"hard": {"big": "25%"}, "devices": {"big": BIG}},
+         [node("a", {}), resource_slice("a-1", [*FOUR, device("m", "mig")], nodeName="a")], 4),
+        ({"hard": {"memory-of-devices": "25%"}, "devices": {"memory-of-devices": {"sum": "memory"}}},
+         [node("a", {}), resource_slice("a-1", FOUR[:2], nodeName="a"), resource_slice("n-1", FOUR[:1], allNodes=True)],
+         240 << 30),
+        ({"hard": {"slices": "25%"}, "counts": {"slices": {"weights": {"example.com/mig": 1, GPU: 7}}}},
+         [MAPPED, device_class("mig.example.com", "example.com/mig", "mig"),
+          node("a", {}), resource_slice("a-1", [*FOUR[:1], device("m", "mig")], nodeName="a")], 8),
+    ],
+)  # fmt: skip
+def test_devices_count_beside_what_is_allocatable_and_each_once(
+    spec: Mapping[str, Any], objects: list[Object], amount: int
+) -> None:
+    assert measure(spec, *objects) == amount
+
+
+@pytest.mark.parametrize(
+    ("unready", "amount", "change"),
+    [
+        ("2026-12-01T11:56:00Z", 12, "2026-12-01T12:01:00Z"),
+        ("2026-12-01T11:55:00Z", 4, None),
+        ("2026-12-01T12:10:00Z", 12, "2026-12-01T12:15:00Z"),  # a clock that is ahead
+        ("no time", 4, None),
+    ],
+)
+def test_a_node_that_is_not_ready_counts_for_some_minutes(unready: str, amount: int, change: str | None) -> None:
+    objects = node("a", {GPU: 8}, unready=unready), node("b", {GPU: 4})
+    computed = compute(ONE_GPU, *objects)
+    assert computed.capacities == {"gpus": {GPU: Capacity(amount)}}
+    assert computed.next_change == (None if change is None else datetime.fromisoformat(change))
+    assert compute(ONE_GPU, *objects, now=None).capacities == {"gpus": {GPU: Capacity(4)}}
+
+
+def test_a_node_that_nothing_selects_changes_nothing_later() -> None:
+    spec = {**ONE_GPU, "capacity": {"nodeSelector": {"matchLabels": {"pool": "gpu"}}, "notReadyFor": "1h"}}
+    assert compute(spec, node("a", {GPU: 8}, unready="2026-12-01T11:56:00Z")).next_change is None
+    labelled = node("a", {GPU: 8}, unready="2026-12-01T11:10:00Z", labels={"pool": "gpu"})
+    assert compute(spec, labelled).next_change == NOW + timedelta(minutes=10)
+
+
+SHAPE = {"labels": {"pool": "gpu"}, "allocatable": {"cpu": 8, GPU: 8}, "most": 3}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "amount"),
+    [
+        ({"nodeShapes": True}, 25),
+        ({"nodeShapes": True, "nodeSelector": {"matchLabels": {"pool": "gpu"}}}, 24),
+        ({"nodeShapes": True, "nodeSelector": {"matchLabels": {"pool": "other"}}}, 0),
+        ({"nodeShapes": True, "excludeTaints": ["spot"]}, 1),
+        ({"excludeTaints": ["other"]}, 1),
+    ],
+)
+def test_nodes_that_may_come_count_if_the_cap_says_so(capacity: Mapping[str, Any], amount: int) -> None:
+    shape = {**SHAPE, "taints": [{"key": "spot", "effect": "NoSchedule"}]}
+    policies = parse_cap({**ONE_GPU, "capacity": capacity}, shape)
+    computed = create_state([node("a", {GPU: 1})]).capacities.compute(policies, NOW)
+    assert computed.capacities == {"gpus": {GPU: Capacity(amount)}}
+
+
+@pytest.mark.parametrize(
+    ("known", "spec", "objects", "problem"),
+    [
+        ((kinds.SLICES, kinds.CLASSES), ONE_GPU, [], "nodes may not be listed"),
+        ((kinds.NODES, kinds.SLICES), ONE_GPU, [node("a", {GPU: 1})], "deviceclasses may not be listed"),
+        ((kinds.NODES,), {"hard": {"cpu": "50%"}}, [node("a", {"cpu": 1})], ""),
+        ((kinds.NODES, kinds.CLASSES), BY_CLASS, [node("a", {GPU: 1})], "resourceslices may not be listed"),
+        ((kinds.NODES, kinds.CLASSES), ONE_GPU, [node("a", {GPU: 1})], ""),
+        (_READ, BY_CLASS,
+         [node("a", {GPU: 1}), PLAIN, resource_slice("a-1", FOUR, nodeName="a", count=2)],
+         "a pool of devices of driver gpu.example.com lacks a ResourceSlice"),
+        (_READ, BY_CLASS,
+         [node("a", {GPU: 1}), PLAIN,
+          resource_slice("b-1", FOUR, nodeName="b", count=2)], ""),
+        (_READ, BY_CLASS,
+         [node("a", {GPU: 1}), {"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"},
+                                "spec": {"selectors": [{}]}}],
+         "it is not known which devices a DeviceClass selects: DeviceClass gpu.example.com has a selector of"),
+        (_READ, ONE_GPU, [node("a", {GPU: "x"})], "node a: "),
+    ],
+)  # fmt: skip
+def test_a_capacity_is_unknown_if_something_that_decides_it_is(
+    known: Sequence[str], spec: Mapping[str, Any], objects: list[Object], problem: str
+) -> None:
+    computed = create_state(objects, known).capacities.compute(parse_cap(spec), NOW)
+    assert computed.problem.startswith(problem)
+    assert bool(computed.problem) is bool(problem)
+    assert bool(computed.capacities["gpus"]) is not bool(problem)
+
+
+def test_a_state_that_no_watch_has_filled_has_no_capacity() -> None:
+    computed = ClusterState().capacities.compute(parse_cap(ONE_GPU), NOW)
+    assert computed == ComputedCapacities({"gpus": {}}, "the nodes of the cluster are not read")
+
+
+def test_a_shape_without_a_number_has_no_capacity() -> None:
+    shape = {name: value for name, value in SHAPE.items() if name != "most"}
+    policies = parse_cap({**ONE_GPU, "capacity": {"nodeShapes": True}}, shape)
+    computed = create_state([]).capacities.compute(policies, NOW)
+    assert (computed.capacities, "NodeShape big" in computed.problem) == ({"gpus": {}}, True)
+
+
+def test_capacities_are_the_same_object_until_one_changes() -> None:
+    state, policies = create_state([node("a", {GPU: 8})]), parse_cap(ONE_GPU)
+    first = state.capacities.compute(policies, NOW)
+    assert state.capacities.compute(policies, NOW + timedelta(days=1)) is first
+    codec = state.get_codec(kinds.NODES)
+
+    def put(name: str, amounts: Mapping[str, object], revision: int, **more: Any) -> None:
+        written = node(name, amounts, **more)
+        written["metadata"] |= {"uid": name, "resourceVersion": f"{revision}"}
+        decoded = decode_node(json.dumps(written).encode())
+        state.nodes.apply(Changed(codec.create_record(decoded), revision))
+
+    put("b", {"cpu": 1}, 10)
+    assert state.capacities.compute(policies, NOW).capacities is first.capacities
+    put("b", {GPU: 1}, 11)
+    assert state.capacities.compute(policies, NOW).capacities == {"gpus": {GPU: Capacity(9)}}
+    put("b", {GPU: 1}, 12, unready="2026-12-01T11:59:00Z")
+    assert state.capacities.compute(policies, NOW).capacities == {"gpus": {GPU: Capacity(9)}}
+    assert state.capacities.compute(policies, NOW + timedelta(hours=1)).capacities == {"gpus": {GPU: Capacity(8)}}
+    state.nodes.apply(Replaced((), 20))
+    assert state.capacities.compute(policies, NOW).capacities == {"gpus": {GPU: Capacity(0)}}
+
+
+def test_a_heartbeat_of_a_node_that_is_not_ready_changes_only_the_revision() -> None:
+    state = create_state([node("a", {GPU: 8}, unready="2026-12-01T11:59:00Z")])
+    before = state.nodes.generation
+    written = node("a", {GPU: 8}, unready="2026-12-01T11:59:00Z")
+    written["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-12-01T12:30:00Z"
+    written["metadata"] |= {"uid": "a", "resourceVersion": "9"}
+    record = state.get_codec(kinds.NODES).create_record(decode_node(json.dumps(written).encode()))
+    state.nodes.apply(Changed(record, 9))
+    assert (state.nodes.generation, state.nodes.revision) == (before, 9)
+
+
+_DRAWN_NODES = st.lists(
+    st.tuples(
+        st.integers(0, 8),  # allocatable
+        st.integers(0, 8),  # devices
+        st.sampled_from(["gpu", "cpu"]),  # pool
+        st.booleans(),  # under maintenance
+        st.none() | st.integers(0, 10),  # minutes since which it is not ready
+    ),
+    max_size=6,
+)
+
+
+@given(_DRAWN_NODES, st.integers(0, 3), st.sampled_from([None, "gpu"]), st.booleans())
+def test_a_capacity_is_the_plain_sum(
+    drawn: list[tuple[int, int, str, bool, int | None]],
+    shared: int,
+    pool: str | None,
+    excludes: bool,  # noqa: FBT001  # drawn
+) -> None:
+    objects = [MAPPED]
+    expected, is_reached = 0, False
+    for number, (allocatable, published, own_pool, is_tainted, minutes) in enumerate(drawn):
+        more: Object = {"labels": {"pool": own_pool}, "taints": ["maintenance"] if is_tainted else []}
+        if minutes is not None:
+            more["unready"] = (NOW - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        objects.append(node(f"n{number}", {GPU: allocatable}, **more))
+        devices = [device(f"d{each}") for each in range(published)]
+        objects.append(resource_slice(f"n{number}-1", devices, nodeName=f"n{number}"))
+        counts = pool in (None, own_pool) and not (excludes and is_tainted) and (minutes is None or minutes < 5)
+        expected += max(allocatable, published) if counts else 0
+        is_reached = is_reached or counts
+    objects.append(resource_slice("net-1", [device(f"s{each}") for each in range(shared)], allNodes=True))
+    capacity: Object = {"notReadyFor": "5m"}
+    capacity |= {"nodeSelector": {"matchLabels": {"pool": pool}}} if pool else {}
+    capacity |= {"excludeTaints": ["maintenance"]} if excludes else {}
+    assert measure({**ONE_GPU, "capacity": capacity}, *objects) == expected + (shared if is_reached else 0)
