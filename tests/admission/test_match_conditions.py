@@ -53,6 +53,11 @@ spec:
   checks: {advertised: true, wholeQuantity: true, perContainer: {oneOf: [1]}}
 ---
 apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: short}
+spec: {resources: [extended], checks: {activeDeadlineSeconds: {max: 1h}}}
+---
+apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
 metadata: {name: all}
 spec: {namespaces: {include: ["*"]}, hard: {nvidia.com/gpu: 4, pods: 1}, soft: {cpu: 1}}
@@ -105,6 +110,7 @@ pod_specs = st.fixed_dictionaries(
         "resources": needs,
         "priorityClassName": st.sampled_from(["high", "low"]),
         "nodeName": st.just("n"),
+        "activeDeadlineSeconds": st.sampled_from([60, 7200]),
     },
 )
 pod_statuses = st.fixed_dictionaries(
@@ -117,7 +123,10 @@ pod_statuses = st.fixed_dictionaries(
     },
 )
 templates = st.fixed_dictionaries({"spec": pod_specs}, optional={"metadata": metadata})
-workloads = st.fixed_dictionaries({"template": templates}, optional={"replicas": st.integers(0, 3)})
+workloads = st.fixed_dictionaries(
+    {"template": templates},
+    optional={"replicas": st.integers(0, 3), "activeDeadlineSeconds": st.sampled_from([60, 7200])},
+)
 limits = st.lists(
     st.fixed_dictionaries({"type": st.sampled_from(["Pod", "Container"])}, optional={"max": lists, "default": lists}),
     max_size=2,

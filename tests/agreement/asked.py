@@ -54,6 +54,7 @@ _CHECKS = st.sampled_from(
         {"perPod": {"min": 2}},
         {"perContainer": {"max": 1}, "requestsEqualLimits": False},
         {"perClaim": {"max": 1}},
+        {"activeDeadlineSeconds": {"max": "1h"}, "requestsEqualLimits": False, "wholeQuantity": False},
         {"devices": {"allocationModes": ["All"]}},
     ]
 )
@@ -167,6 +168,7 @@ POD_SPECS = st.fixed_dictionaries(
         "overhead": AMOUNTS,
         "resources": st.fixed_dictionaries({}, optional={"requests": st.just({"cpu": "1"})}),
         "priorityClassName": st.sampled_from(["high", "low"]),
+        "activeDeadlineSeconds": st.sampled_from([60, 7200]),
         "resourceClaims": st.sampled_from(
             [
                 [{"name": "made", "resourceClaimTemplateName": "two-gpus"}],

@@ -43,7 +43,11 @@ _NAMESPACE_CHOICES = st.sampled_from(
 _AMOUNTS = _draw_some(max=st.integers(1, 4), multipleOf=st.just(2)).filter(bool) | st.just({"oneOf": [1, 2, 4, 8]})
 _CHECKS = st.fixed_dictionaries(
     {"requestsEqualLimits": st.sampled_from([True, "fill"])},
-    optional={"perContainer": _AMOUNTS, "perPod": _AMOUNTS},
+    optional={
+        "perContainer": _AMOUNTS,
+        "perPod": _AMOUNTS,
+        "activeDeadlineSeconds": st.sampled_from([{"max": "1h", "required": False}]),
+    },
 ) | st.just({"wholeQuantity": True, "wellFormedName": True})
 _RULES = st.builds(
     lambda resources, namespaces, enforcement, checks: {

@@ -122,6 +122,8 @@ def list_gaps(rule: ResourceRule, code: str, field: str, request: Mapping[str, A
         yield "checks.requestsEqualLimits"
     if code == "TG116" and "firstAvailable" in json.dumps(body):
         yield "checks.perClaim"
+    if code in {"TG123", "TG124"}:
+        yield "checks.activeDeadlineSeconds"
     if code in _BOUNDS and any(amount >= _INEXACT for amount in _list_amounts(body)):
         yield from (f"checks.{_BOUNDS[code]}.{bound}" for bound in ("min", "multipleOf", "oneOf"))
     if code == "TG108" and (_has_pod_level(body) or any(amount.is_beyond_int64 for amount in _list_amounts(body))):

@@ -245,6 +245,7 @@ def test_larger_objects_pass_without_an_error() -> None:
         ({"perContainer": {"multipleOf": 2}}, "checks.perContainer.multipleOf", True),
         ({"perPod": {"max": 2}}, "checks.perPod", True),
         ({"perClaim": {"min": 2}}, "checks.perClaim", True),
+        ({"activeDeadlineSeconds": {"max": "1h"}}, "checks.activeDeadlineSeconds", False),
         ({}, "match.kinds", True),
     ],
 )

@@ -19,7 +19,7 @@ _QUOTA = {"hard", "scopes", "scopeSelector"}
 NODE_CODES = ("TG112", "TG113", "TG114", "TG115")
 STORED_CODES = ("TG071", "TG121")
 """The codes of stored objects, which `check` does not find: names of before Kubernetes 1.8, and what is implied."""
-WHOLE_MANIFESTS = ("TG024", "TG028", "TG029")
+WHOLE_MANIFESTS = ("TG024", "TG028", "TG029", "TG123", "TG124")
 """The codes whose examples are whole manifests."""
 RULE_CODES = [
     code
@@ -60,6 +60,13 @@ kind: ImpliedRequest
 metadata: {name: one-address-each}
 spec: {resource: example.com/ip}
 """
+DEADLINES = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: a-day}
+spec: {resources: [nvidia.com/gpu], checks: {activeDeadlineSeconds: {max: 24h}}}
+"""
+DEADLINE_CODES = ("TG123", "TG124")
 NOTHING = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -89,7 +96,8 @@ def check_fragment(folder: Path, code: Code, fragment: str) -> set[str]:
     """Return the codes that check finds in an object with the fragment, by policies for this code."""
     policies = folder / "policies.yaml"
     shipped = SHIPPED_POLICIES.joinpath("default.yaml").read_text()
-    policies.write_text(NOTHING if code.number < "TG1" else f"{shipped}---\n{BOUNDS}---\n{CLAIMS}---\n{IMPLIED}")
+    own = DEADLINES if code.number in DEADLINE_CODES else f"{BOUNDS}---\n{CLAIMS}---\n{IMPLIED}"
+    policies.write_text(NOTHING if code.number < "TG1" else f"{shipped}---\n{own}")
     arguments = ["check", "-o", "json", "--policies", str(policies), "-"]
     manifests = fragment if code.number in WHOLE_MANIFESTS else json.dumps(manifest(fragment))
     result = CliRunner().invoke(root, arguments, input=manifests)

@@ -58,6 +58,7 @@ spec:
     perPod: {min: 1, max: 8}
     advertised: true
     schedulable: never
+    activeDeadlineSeconds: {max: 24h, required: true}
     perClaim: {max: 8}
     devices:
       classes: [gpu.example.com, "mig-*.example.com"]

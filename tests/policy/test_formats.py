@@ -62,6 +62,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "weight": ("1", "7", "1000000"),
     "default-amount": ("1", "81920", "1000000"),
     "period": ("15m", "1h30m", "90s", "24h", "1h0m1s"),
+    "run-time": ("15m", "24h", "168h", "720h"),
     "object-name": ("batch", "system-cluster-critical", "a.b"),
     "counted-name": (
         "pods",
@@ -191,6 +192,12 @@ REJECTED: dict[str, dict[str, str]] = {
         "0m0s": "is no time; write a period from 1s to 24h",
         "24h1s": "is more than a day; write a period up to 24h",
         "99999h": "is more than a day",
+    },
+    "run-time": {
+        "": "is not a period",
+        "30d": "is not a period; write hours, minutes and seconds",
+        "0h": "is no time; write a period from 1s to 720h",
+        "720h1s": "is more than 30 days; write a period up to 720h",
     },
     "node-count": {
         "": "write one from 1 on, as in 10",

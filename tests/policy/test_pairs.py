@@ -77,6 +77,15 @@ REDUNDANT: dict[str, tuple[str, str]] = {
     ),
     "advertised": (f"{GPU}, checks: {{advertised: true}}", GPU),
     "schedulable": (f"{GPU}, checks: {{schedulable: never}}", GPU),
+    "a deadline over none": (f"{GPU}, checks: {{activeDeadlineSeconds: {{max: 1h}}}}", GPU),
+    "a shorter deadline": (
+        f"{GPU}, checks: {{activeDeadlineSeconds: {{max: 1h}}}}",
+        f"{GPU}, checks: {{activeDeadlineSeconds: {{max: 2h, required: false}}}}",
+    ),
+    "a shortest deadline over any": (
+        f"{GPU}, checks: {{activeDeadlineSeconds: {{max: 1h}}}}",
+        f"{GPU}, checks: {{activeDeadlineSeconds: {{required: true}}}}",
+    ),
 }
 
 
@@ -114,6 +123,14 @@ INDEPENDENT: dict[str, tuple[str, str]] = {
     "other multiples": (
         f"{GPU}, checks: {{perPod: {{multipleOf: 2}}}}",
         f"{GPU}, checks: {{perPod: {{multipleOf: 3}}}}",
+    ),
+    "a deadline that is required and a shorter one": (
+        f"{GPU}, checks: {{activeDeadlineSeconds: {{max: 2h}}}}",
+        f"{GPU}, checks: {{activeDeadlineSeconds: {{max: 1h, required: false}}}}",
+    ),
+    "deadlines of Jobs and of pods alone": (
+        f"{GPU}, checks: {{activeDeadlineSeconds: {{max: 2h}}}}",
+        f"{GPU}, match: {{kinds: [Pod]}}, checks: {{activeDeadlineSeconds: {{max: 2h}}}}",
     ),
     "other predictions": (f"{GPU}, checks: {{schedulable: never}}", f"{GPU}, checks: {{schedulable: not-now}}"),
 }

@@ -144,6 +144,7 @@ spec:
     advertised: true
     schedulable: never
     perClaim: {FULL_BOUNDS}
+    activeDeadlineSeconds: {{max: 24h, required: false}}
     devices: {{classes: [a.b], allocationModes: [All], adminAccess: {FULL_SUBJECTS}, selectors: required}}
 """,
     "NamespaceCap": f"""apiVersion: tallygate.dev/v1alpha1

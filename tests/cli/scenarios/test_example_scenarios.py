@@ -52,6 +52,7 @@ def test_the_examples_have_scenarios() -> None:
         "node-resources.yaml",
         "node-shapes.yaml",
         "rolling-surge.yaml",
+        "run-time.yaml",
         "warn-first.yaml",
         "whole-jobs.yaml",
     ]

@@ -76,6 +76,7 @@ class RuleGroup:
         self.has_fill = any(equality is Equality.FILL for _, equality in self.equality_rules)
         self.pod_bounds = tuple((rule, rule.checks.per_pod) for rule in rules if rule.checks.per_pod)
         self.container_bounds = tuple((rule, rule.checks.per_container) for rule in rules if rule.checks.per_container)
+        self.deadline_rules = tuple(rule for rule in rules if rule.checks.active_deadline_seconds)
         self.passing_quantities: dict[tuple[bytes, bool], QuantityCheckResult] = {}
 
 

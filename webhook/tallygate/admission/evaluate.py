@@ -21,6 +21,7 @@ from tallygate.accounting.problem import Problem
 from tallygate.accounting.validation.limit_ranges import find_device_defaults
 from tallygate.admission import implied_requests, kinds
 from tallygate.admission.claim_checks import check_claim, describe_unknown_users, list_claim_rules
+from tallygate.admission.deadline_checks import check_deadlines, is_bounded_by_job, list_deadline_rules
 from tallygate.admission.object_checks import RuleViolation, ViolationIdentity, check_object, relocate_amounts
 from tallygate.admission.pod_view import Completeness, PodView
 from tallygate.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
@@ -138,7 +139,14 @@ class _Evaluation:
         if claim is not None:
             return self._check_claim(claim, selection)
         fingerprint = None
-        if pod_view is not None and not selection.unknown and not (phase is Phase.MUTATING and selection.has_fill):
+        if (
+            pod_view is not None
+            and not selection.unknown
+            and not (phase is Phase.MUTATING and selection.has_fill)
+            and not (
+                selection.deadline_rules and is_bounded_by_job(pod_view)
+            )  # the Job decides too, not the spec alone
+        ):
             # Most pods are made from a template that passed before.
             fingerprint = self.decoded_request.get_fingerprint(pod_view.pod)
             if fingerprint is not None and selection.passing_pods.get(fingerprint):
@@ -178,13 +186,24 @@ class _Evaluation:
                     resource_fields, pod_view, selection, fills_limits=bool(fill), existing=self._existing
                 )
             violations += found if pod_view is None else relocate_amounts(found, pod_view.amounts)
+            violations += self._check_deadlines(pod_view, selection)
             patch += fill
             if selection.unknown:
                 unevaluated |= self._find_unevaluated(resource_fields)
+                if pod_view is not None:
+                    unevaluated.update(list_deadline_rules(pod_view, RuleSelection(selection.unknown, ())))
         unknown = self._describe_unevaluated(unevaluated)
         if not violations:
             return Verdict(unknown=unknown, patch=patch) if unknown or patch else ALLOWED
         return create_verdict(violations, unknown, patch)
+
+    def _check_deadlines(self, pod_view: PodView | None, selection: RuleSelection) -> list[RuleViolation]:
+        if pod_view is None or not selection.deadline_rules:
+            return []
+        found = list(check_deadlines(pod_view, selection, self.request))
+        if found and self.request.old_object is not None:
+            return [violation for violation in found if violation.identity not in self._existing]
+        return found
 
     def _select_for_user(self, decoded_object: kinds.DecodedObject, pod_view: PodView | None) -> RuleSelection:
         # The labels of a template decide for its workload, as they do for the pods or claims created from it.
@@ -203,17 +222,14 @@ class _Evaluation:
             selection = self._select_for_user(stored_object, None)
             violations = check_claim(claim, selection.claim_rules, self.request.user, max_violations=None)
             return frozenset(violation.identity for violation in violations)
-        return frozenset(
-            violation.identity
-            for pod_view in self.decoded_request.implied.complete_views(self.target.list_pods(stored_object)) or (None,)
-            for violation in check_object(
-                list_resource_fields(stored_object, pod_view),
-                pod_view,
-                self._select_for_user(stored_object, pod_view),
-                fills_limits=False,
-                max_violations=None,
-            )
-        )
+        violations = []
+        for pod_view in self.decoded_request.implied.complete_views(self.target.list_pods(stored_object)) or (None,):
+            selection = self._select_for_user(stored_object, pod_view)
+            resource_fields = list_resource_fields(stored_object, pod_view)
+            violations += check_object(resource_fields, pod_view, selection, fills_limits=False, max_violations=None)
+            if pod_view is not None and selection.deadline_rules:
+                violations += check_deadlines(pod_view, selection, self.request)
+        return frozenset(violation.identity for violation in violations)
 
     def _create_patch(
         self, resource_fields: list[ResourceField], selection: RuleSelection

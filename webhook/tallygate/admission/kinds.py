@@ -90,14 +90,21 @@ def _list_own_pod(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
     return (pod_view.PodView("", decoded_object, is_template=False),) if isinstance(decoded_object, Pod) else ()
 
 
-def _list_template_pods(count: Callable[[WorkloadSpec], pod_view.ReplicaCount]) -> PodLister:
+_DEADLINE = "activeDeadlineSeconds"
+
+
+def _list_template_pods(count: Callable[[WorkloadSpec], pod_view.ReplicaCount], *, is_job: bool = False) -> PodLister:
     def list_pods(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
         spec = decoded_object.spec if isinstance(decoded_object, Workload) else None
         if spec is None or spec.template is None:
             return ()
         return (
             pod_view.PodView(
-                "spec.template.", _complete_group(spec, spec.template), is_template=True, replicas=count(spec)
+                "spec.template.",
+                _complete_group(spec, spec.template),
+                is_template=True,
+                replicas=count(spec),
+                job=pod_view.JobDeadline(f"spec.{_DEADLINE}", spec.active_deadline_seconds) if is_job else None,
             ),
         )
 
@@ -127,7 +134,9 @@ def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[pod_view.
     if cron_job.suspend:
         replicas = replace(replicas, count=0)  # it starts no Job (syncCronJob in cronjob_controllerv2.go, v1.36)
     template = _complete_group(spec, spec.template)
-    return (pod_view.PodView("spec.jobTemplate.spec.template.", template, is_template=True, replicas=replicas),)
+    deadline = pod_view.JobDeadline(f"spec.jobTemplate.spec.{_DEADLINE}", spec.active_deadline_seconds)
+    path = "spec.jobTemplate.spec.template."
+    return (pod_view.PodView(path, template, is_template=True, replicas=replicas, job=deadline),)
 
 
 def _list_pods_at_top(decoded_object: DecodedObject) -> Sequence[pod_view.PodView]:
@@ -164,12 +173,10 @@ _DECODE_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
 
 def _create_workload_target(
-    plural: str, count: Callable[[WorkloadSpec], pod_view.ReplicaCount], *, starts_together: bool = False
+    plural: str, count: Callable[[WorkloadSpec], pod_view.ReplicaCount], *, is_job: bool = False
 ) -> ReviewTarget:
-    list_pods = _list_template_pods(count)
-    return ReviewTarget(
-        plural, _DECODE_WORKLOAD, list_pods, _OBJECT_ONLY, creates_pods=True, starts_together=starts_together
-    )
+    list_pods = _list_template_pods(count, is_job=is_job)
+    return ReviewTarget(plural, _DECODE_WORKLOAD, list_pods, _OBJECT_ONLY, creates_pods=True, starts_together=is_job)
 
 
 BUILT_IN_TARGETS: ReviewTargets = {
@@ -180,7 +187,7 @@ BUILT_IN_TARGETS: ReviewTargets = {
     ("apps", "ReplicaSet"): _create_workload_target("replicasets", pod_view.count_replicas),
     ("apps", "StatefulSet"): _create_workload_target("statefulsets", pod_view.count_replicas),
     ("apps", "DaemonSet"): _create_workload_target("daemonsets", pod_view.count_daemon_pods),
-    ("batch", "Job"): _create_workload_target("jobs", pod_view.count_job_pods, starts_together=True),
+    ("batch", "Job"): _create_workload_target("jobs", pod_view.count_job_pods, is_job=True),
     ("", "ReplicationController"): _create_workload_target("replicationcontrollers", pod_view.count_replicas),
     ("batch", "CronJob"): ReviewTarget(
         "cronjobs", msgspec.json.Decoder(CronJob).decode, _list_job_template_pods, _OBJECT_ONLY, creates_pods=True

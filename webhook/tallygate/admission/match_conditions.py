@@ -56,7 +56,7 @@ from tallygate.admission.workload_texts import (
     create_text_condition,
     estimate_text_cost,
 )
-from tallygate.policy.matching import FAMILY_PATTERNS, matches_resource
+from tallygate.policy.matching import FAMILY_PATTERNS, matches_resource, names_every_class
 from tallygate.policy.model import CLAIM_KINDS, Checks, Equality, ImpliedRequest, NamespaceCap, PolicySet, ResourceRule
 from tallygate.policy.selectors import NamespaceSelector
 
@@ -438,6 +438,7 @@ def _find_rule_interest(rule: ResourceRule, *, gives_devices: bool) -> _Interest
     checks = rule.checks
     names = _create_rule_test(rule.resources, checks)
     is_about_nodes = checks.advertised or checks.schedulable is not None
+    limits_claims = checks.active_deadline_seconds is not None and names_every_class(rule.resources)
     always = [_IS_CLAIM] if checks.per_claim or checks.devices or checks.advertised else []
     if is_about_nodes and matches_resource(rule.resources, PODS):
         always.append(_HAS_PODS)  # each pod needs a place
@@ -452,8 +453,8 @@ def _find_rule_interest(rule: ResourceRule, *, gives_devices: bool) -> _Interest
         tuple(always),
         tuple(tests),
         reads_native_names,
-        pods=(HAS_CLAIMS,) if is_about_nodes else (),
-        texts=(EVERYTHING,) if is_wide else (*texts, CLAIMS) if is_about_nodes else texts,
+        pods=(HAS_CLAIMS,) if is_about_nodes or limits_claims else (),
+        texts=(EVERYTHING,) if is_wide else (*texts, CLAIMS) if is_about_nodes or limits_claims else texts,
         text_names=() if names == NOTHING else create_name_tests(rule.resources),
     )
     return _select(rule.match.namespaces, interest)
@@ -478,7 +479,14 @@ def _create_rule_test(patterns: Sequence[str], checks: Checks) -> str:
 
 def _is_about_each_name(checks: Checks) -> bool:
     """Return whether checks concern every name that a rule has, not only those with a domain, or malformed ones."""
-    demands = (checks.whole_quantity, checks.per_container, checks.per_pod, checks.advertised, checks.schedulable)
+    demands = (
+        checks.whole_quantity,
+        checks.per_container,
+        checks.per_pod,
+        checks.advertised,
+        checks.schedulable,
+        checks.active_deadline_seconds,
+    )
     return any(demands) or checks.requests_equal_limits not in {None, Equality.IGNORE}
 
 

@@ -21,6 +21,7 @@ from tallygate.objects.meta import ObjectMeta
 from tallygate.policy import workload_kinds
 
 _POD_DECODER = msgspec.json.Decoder(Pod)
+_SECONDS_DECODER = msgspec.json.Decoder(int | None)
 _EMPTY = frozenset({b"null", b"[]", b"{}", b'""'})
 _DECLARED_TEMPLATE = workload_kinds.PodSetDefinition(())
 _FORMS_WITHOUT_PODS = frozenset(
@@ -141,7 +142,21 @@ class _Reader:
             places=composed.places,
             amounts=composed.amounts,
             completeness=pod_view.Completeness.PARTIAL if self._is_part(definition) else composed.completeness,
+            job=self._find_job_deadline(place) if definition.is_of_job else None,
         )
+
+    def _find_job_deadline(self, template: object_values.Place) -> pod_view.JobDeadline:
+        """Return the deadline of the Job with a template.
+
+        Raises:
+            msgspec.ValidationError: if it is no whole number; the text names the field.
+        """
+        place = (*template[:-1], "activeDeadlineSeconds")
+        path, content = object_values.format_place(place), self._values.find(place)
+        try:
+            return pod_view.JobDeadline(path, None if content is None else _SECONDS_DECODER.decode(content))
+        except msgspec.ValidationError as error:
+            raise object_values.locate_error(error, path, {}) from error
 
     def _is_part(self, definition: workload_kinds.PodSetDefinition) -> bool:
         """Return whether another object has further parts of the templates of a definition."""
@@ -190,6 +205,7 @@ class _Reader:
                 content=pod_view.read_template(view, content),
                 places=view.places and {name: f"{path}.{place}" for name, place in view.places.items()},
                 amounts={f"{path}.{name}": f"{path}.{amount}" for name, amount in (view.amounts or {}).items()},
+                job=view.job and view.job._replace(path=f"{path}.{view.job.path}"),
             )
 
     def _read_declared(

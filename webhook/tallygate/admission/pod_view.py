@@ -57,6 +57,13 @@ class Completeness(StrEnum):
     PARTIAL = "partial"
 
 
+class JobDeadline(NamedTuple):
+    """The path of `activeDeadlineSeconds` of the Job that makes pods of a template, and its value."""
+
+    path: str
+    seconds: int | None
+
+
 class PodView(msgspec.Struct, frozen=True):
     """A pod or pod template inside an object: `path` is empty for a pod, else it ends in a dot.
 
@@ -64,7 +71,8 @@ class PodView(msgspec.Struct, frozen=True):
     template among several in one object, also after a change of their order. `content` is the JSON of the template, if
     the object has not that of a pod at `path`; `places` are the paths of those fields of the pod that are elsewhere,
     and `amounts` the fields that state an amount, by the path that it would have as one of a container. `completeness`
-    tells whether it is the whole template.
+    tells whether it is the whole template. `job` has the deadline of the Job that the template is of; None if it is of
+    none.
     """
 
     path: str
@@ -76,6 +84,7 @@ class PodView(msgspec.Struct, frozen=True):
     places: Mapping[str, str] | None = None
     amounts: Mapping[str, str] | None = None
     completeness: Completeness = Completeness.WHOLE
+    job: JobDeadline | None = None
 
     @property
     def is_partial(self) -> bool:

@@ -35,7 +35,8 @@ class RuleSelection:
     """The rules for one kind in one namespace.
 
     `unknown` are the rules that select by labels of the namespace, where these are unknown: they are not evaluated.
-    `node_rules` are the rules that compare pods with nodes, `claim_rules` those that check claims for devices.
+    `node_rules` are the rules that compare pods with nodes, `claim_rules` those that check claims for devices, and
+    `deadline_rules` those that limit the time of pods.
     `passing_pods` are the fingerprints of pods without any violation. `node_shapes` are the nodes that may come,
     `node_resources` the amounts that nodes get.
     """
@@ -55,6 +56,7 @@ class RuleSelection:
         self.node_rules = tuple(rule for rule in rules if rule.checks.advertised or rule.checks.schedulable)
         self.claim_rules = tuple(rule for rule in rules if rule.checks.per_claim or rule.checks.devices)
         self.has_pod_bounds = any(rule.checks.per_pod for rule in rules)
+        self.deadline_rules = tuple(rule for rule in rules if rule.checks.active_deadline_seconds)
         self._conditional_rules = tuple(rule for rule in rules if _is_conditional(rule))
         self._checks_by_name: dict[str, CompiledChecks] = {}
         self._patterns = PatternIndex(pattern for rule in rules for pattern in rule.resources)

@@ -35,6 +35,9 @@ def list_rule_gaps(rule: ResourceRule, policies: PolicySet) -> Iterator[Gap]:
     if checks.schedulable is not None:
         reason = "Admission policies cannot predict whether a node can run a pod."
         yield Gap(subject, "checks.schedulable", reason, is_looser=False)
+    if checks.active_deadline_seconds is not None:
+        reason = "Admission policies do not check the deadlines of pods and Jobs."
+        yield Gap(subject, "checks.activeDeadlineSeconds", reason, is_looser=False)
     yield from _list_kind_gaps(rule, subject)
     if not list_compiled_kinds(rule):
         return

@@ -40,6 +40,7 @@ class WorkloadSpec(msgspec.Struct, rename="camel", frozen=True):
     managed_by: str | None = None
     strategy: DeploymentStrategy | None = None
     scheduling: JobScheduling | None = None
+    active_deadline_seconds: int | None = None
 
 
 class Workload(msgspec.Struct, rename="camel", frozen=True):

@@ -26,7 +26,7 @@ from tallygate.documents.scalars import Number
 from tallygate.documents.syntax_tree import truncate_text
 from tallygate.errors import TallygateError
 from tallygate.policy import policy_codes
-from tallygate.policy.periods import PeriodError, parse_period
+from tallygate.policy.periods import PeriodError, parse_period, parse_run_time
 from tallygate.policy.suggest import format_resource_suggestion
 from tallygate.policy.times import TimeError, parse_end_time
 from tallygate.policy.workload_kinds import MAX_COUNT, FieldPath, PathError
@@ -397,6 +397,14 @@ def check_period(text: str) -> None:
         raise FormatError(policy_codes.BAD_QUANTITY, f"{quote_text(text)} {error}") from error
 
 
+def check_run_time(text: str) -> None:
+    """Check the time that a pod may run: whole hours, minutes and seconds, up to 30 days."""
+    try:
+        parse_run_time(text)
+    except PeriodError as error:
+        raise FormatError(policy_codes.BAD_QUANTITY, f"{quote_text(text)} {error}") from error
+
+
 FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "quantity": check_quantity,
     "policy-name": check_policy_name,
@@ -417,6 +425,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "percent": check_percent,
     "end-time": check_end_time,
     "period": check_period,
+    "run-time": check_run_time,
     "api-group": check_api_group,
     "kind-name": check_kind_name,
     "plural-name": check_plural_name,

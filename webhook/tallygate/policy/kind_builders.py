@@ -54,6 +54,7 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     references: Iterable[workload_kinds.TemplateReference] = (),
     is_part: bool = False,
     completed_by: str = "",
+    is_of_job: bool = False,
 ) -> workload_kinds.PodSetDefinition:
     """Return the definition of the pods of one template; the path of a field stands for its `create_count`."""
     return workload_kinds.PodSetDefinition(
@@ -75,6 +76,7 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
         tuple(references),
         is_part,
         workload_kinds.FieldPath.parse(completed_by) if completed_by else None,
+        is_of_job,
     )
 
 

@@ -318,7 +318,9 @@ APPLICATION_KINDS: tuple[workload_kinds.WorkloadKind, ...] = (
             f"{kind}.argoproj.io",
             f"{kind.lower()}s",
             "v1alpha1",
-            create_pod_set(f"{_METRIC_JOB}.template", counts=_METRIC_COUNTS, is_used=kind == "AnalysisRun"),
+            create_pod_set(
+                f"{_METRIC_JOB}.template", counts=_METRIC_COUNTS, is_used=kind == "AnalysisRun", is_of_job=True
+            ),
             source=f"{_ROLLOUTS}, metricproviders/job/job.go",
             suspended=_TERMINATE if kind == "AnalysisRun" else (),
             is_namespaced=not kind.startswith("Cluster"),

@@ -36,7 +36,8 @@ def _create_job_set(spec: str, *, is_used: bool = True) -> PodSetDefinition:
     """Return the pods of a JobSet; a runtime that is not used has a part of them, and a TrainJob the others."""
     jobs = f"{spec}.replicatedJobs[*]"
     counts = [create_count(f"{jobs}.replicas"), *create_job_counts(f"{jobs}.template.spec")]
-    return create_pod_set(f"{jobs}.template.spec.template", counts=counts, is_used=is_used, is_part=not is_used)
+    template = f"{jobs}.template.spec.template"
+    return create_pod_set(template, counts=counts, is_used=is_used, is_part=not is_used, is_of_job=True)
 
 
 def _create_training_kind(

@@ -9,6 +9,7 @@ from tallygate.accounting.names import LIMITS_PREFIX
 from tallygate.documents.syntax_tree import join_path
 from tallygate.policy import coverage, model
 from tallygate.policy.cap_limits import CapLimit, is_never_above
+from tallygate.policy.deadlines import DeadlineChecks
 from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.globs import is_literal
 from tallygate.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
@@ -81,7 +82,13 @@ def _is_shadowing(wide: model.ResourceRule, narrow: model.ResourceRule) -> bool:
         and coverage.match_covers(wide.match, narrow.match)
         and coverage.resources_cover(wide.resources, narrow.resources)
         and (not (narrow.checks.per_claim or narrow.checks.devices) or _claim_checks_imply(wide, narrow))
+        and (narrow.checks.active_deadline_seconds is None or _includes_jobs(wide) == _includes_jobs(narrow))
     )
+
+
+def _includes_jobs(rule: model.ResourceRule) -> bool:
+    """Return whether a rule checks Jobs in place of their pods, which then need no deadline."""
+    return rule.match.kinds is None or "Job" in rule.match.kinds
 
 
 def _claim_checks_imply(wide: model.ResourceRule, narrow: model.ResourceRule) -> bool:
@@ -110,7 +117,16 @@ def _checks_imply(strict: model.Checks, lax: model.Checks) -> bool:
         and _bounds_imply(strict.per_pod, lax.per_pod)
         and (strict.advertised or not lax.advertised)
         and lax.schedulable in {None, strict.schedulable}
+        and _deadlines_imply(strict.active_deadline_seconds, lax.active_deadline_seconds)
     )
+
+
+def _deadlines_imply(strict: DeadlineChecks | None, lax: DeadlineChecks | None) -> bool:
+    if lax is None or lax == strict:
+        return True
+    if strict is None or (lax.required and not strict.required):
+        return False
+    return lax.max is None or (strict.max is not None and strict.max <= lax.max)
 
 
 def _rank_whole_quantity(checks: model.Checks) -> int:

@@ -19,11 +19,12 @@ from tallygate.policy.lint_caps import lint_cap
 from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
 from tallygate.policy.lint_implied import lint_implied_requests
 from tallygate.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
-from tallygate.policy.matching import FAMILY_PATTERNS
+from tallygate.policy.matching import FAMILY_PATTERNS, names_every_class
 from tallygate.policy.node_resource_definitions import lint_node_resources
 
 _KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"}) | model.CLAIM_KINDS
 _CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
+_DEADLINE_FIELD = "spec.checks.activeDeadlineSeconds"
 _MAX_DEVICES = model.AmountBounds(max=Quantity.from_int(MAX_DEVICES))
 """The bounds that Kubernetes sets for every claim."""
 
@@ -54,6 +55,7 @@ def lint_rule(rule: model.ResourceRule, invalid_sections: frozenset[str] = froze
         *_check_rule_bounds(rule),
         *_check_claim_scope(rule),
         *_check_device_checks(rule.checks.devices),
+        *_check_deadlines(rule),
     )
     for problem in problems:
         if problem.section not in excluded:
@@ -96,7 +98,13 @@ def _check_rule_checks(rule: model.ResourceRule) -> Iterator[FieldProblem]:
         checks.whole_quantity is not False,
         checks.requests_equal_limits != model.Equality.IGNORE,
     )
-    pod_checks = (checks.per_container, checks.per_pod, checks.advertised, checks.schedulable)
+    pod_checks = (
+        checks.per_container,
+        checks.per_pod,
+        checks.advertised,
+        checks.schedulable,
+        checks.active_deadline_seconds,
+    )
     if not any((*enabled, *pod_checks, checks.per_claim, checks.devices)):
         yield create_warning(
             "spec.checks", policy_codes.CHECKS_NOTHING, "every check is switched off; switch one on or remove the rule"
@@ -130,6 +138,8 @@ def _list_pod_checks(checks: model.Checks) -> Iterator[str]:
         yield "perPod"
     if checks.schedulable is not None:
         yield "schedulable"
+    if checks.active_deadline_seconds is not None:
+        yield "activeDeadlineSeconds"
 
 
 def _check_rule_bounds(rule: model.ResourceRule) -> Iterator[FieldProblem]:
@@ -203,6 +213,23 @@ def _check_device_checks(devices: model.DeviceChecks | None) -> Iterator[FieldPr
     if devices.admin_access is not None and coverage.is_every_user(devices.admin_access):
         text = "every user may request admin access; name the groups that may, or remove this"
         yield create_warning(f"{_DEVICES_FIELD}.adminAccess", policy_codes.CHECKS_NOTHING, text)
+
+
+def _check_deadlines(rule: model.ResourceRule) -> Iterator[FieldProblem]:
+    """Yield the problems of bounds on the time of pods: every pod passes them, or those with claims are not checked."""
+    deadlines = rule.checks.active_deadline_seconds
+    if deadlines is None:
+        return
+    if deadlines.max is None and not deadlines.required:
+        text = "every pod passes; write max, or required: true"
+        yield create_warning(_DEADLINE_FIELD, policy_codes.CHECKS_NOTHING, text)
+    elif not names_every_class(rule.resources) and any(map(_names_class, coverage.list_included(rule.resources))):
+        text = "a pod does not name the classes of its claims, so pods with claims are not checked; name extended"
+        yield create_warning(_DEADLINE_FIELD, policy_codes.CHECKS_NOTHING, text)
+
+
+def _names_class(pattern: str) -> bool:
+    return pattern.endswith(DEVICES_SUFFIX)
 
 
 def _check_bounds(field: str, bounds: model.AmountBounds) -> Iterator[FieldProblem]:

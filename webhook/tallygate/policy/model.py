@@ -20,6 +20,7 @@ from tallygate.accounting.gpu_annotations import GpuAnnotation
 from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.quantity import Quantity
 from tallygate.policy.cap_limits import CapacitySelection, CapLimits, PercentLimit
+from tallygate.policy.deadlines import DeadlineChecks
 from tallygate.policy.node_resources import NodeResource
 from tallygate.policy.periods import Seconds
 from tallygate.policy.selectors import (
@@ -281,6 +282,13 @@ class Checks(Written, frozen=True):
     """Checks of each device request of a ResourceClaim or ResourceClaimTemplate, and of each alternative, if the rule
     names its class; left out: none. Claims that kube-scheduler creates for the extended resources of a pod are not
     checked: the pod is."""
+    active_deadline_seconds: Annotated[
+        DeadlineChecks | None,
+        Meta(examples=[{"max": "24h"}, {"max": "24h", "required": False}], extra_json_schema={"minProperties": 1}),
+    ] = None
+    """Bounds on the time that a pod may run which requests one of the resources: on its spec.activeDeadlineSeconds. Of
+    a Job the smaller one counts of its own field and that of its pods. A pod with claims is checked if the rule names
+    the devices of every class, as extended does. Left out: none."""
 
 
 class RuleSpec(Written, frozen=True):

@@ -7,6 +7,9 @@ from tallygate.errors import TallygateError
 MAX_PERIOD_SECONDS = 24 * 3600
 """A rollout ends within a day; a cap that may be exceeded for longer is a larger cap."""
 
+MAX_RUN_TIME_SECONDS = 30 * MAX_PERIOD_SECONDS
+"""A pod that runs for longer is a service, which no deadline fits."""
+
 _PERIOD = re.compile(r"(?:([0-9]{1,5})h)?(?:([0-9]{1,5})m)?(?:([0-9]{1,5})s)?")
 _SECONDS = (3600, 60, 1)
 
@@ -23,7 +26,11 @@ def format_period(seconds: int) -> str:
 
 
 class Seconds(int):
-    """A number of seconds that is written as a period."""
+    """A number of seconds that is written as a period of a day at most."""
+
+
+class RunTime(int):
+    """A number of seconds that is written as a period of 30 days at most."""
 
 
 def parse_period(text: str) -> Seconds:
@@ -32,12 +39,25 @@ def parse_period(text: str) -> Seconds:
     Raises:
         PeriodError: if the text is not a period, or is 0 or more than a day.
     """
+    return Seconds(_parse_seconds(text, MAX_PERIOD_SECONDS, "a day"))
+
+
+def parse_run_time(text: str) -> RunTime:
+    """Return the time that a pod may run, in seconds.
+
+    Raises:
+        PeriodError: if the text is not a period, or is 0 or more than 30 days.
+    """
+    return RunTime(_parse_seconds(text, MAX_RUN_TIME_SECONDS, "30 days"))
+
+
+def _parse_seconds(text: str, most: int, most_in_days: str) -> int:
     match = _PERIOD.fullmatch(text)
     if match is None or not text:
         raise PeriodError("is not a period; write hours, minutes and seconds, as in 15m or 1h30m")
     seconds = sum(int(number or 0) * unit for number, unit in zip(match.groups(), _SECONDS, strict=True))
     if not seconds:
-        raise PeriodError("is no time; write a period from 1s to 24h, as in 15m")
-    if seconds > MAX_PERIOD_SECONDS:
-        raise PeriodError("is more than a day; write a period up to 24h, as in 15m")
-    return Seconds(seconds)
+        raise PeriodError(f"is no time; write a period from 1s to {format_period(most)}, as in 15m")
+    if seconds > most:
+        raise PeriodError(f"is more than {most_in_days}; write a period up to {format_period(most)}, as in 15m")
+    return seconds

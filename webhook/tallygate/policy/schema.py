@@ -103,7 +103,7 @@ class _SchemaError:
 
 
 _HEAD_FIELDS = frozenset({"apiVersion", "kind"})
-_MAX_PARENTS = 3
+_MAX_PARENTS = 4
 
 
 def check_shape(
@@ -197,7 +197,7 @@ def _suggest_from_habit(error: _SchemaError, key: syntax_tree.Scalar) -> str:
 
 
 def _suggest_parent(error: _SchemaError, name: str) -> str:
-    """Return the parents in which a field of this name is valid, if there are at most three."""
+    """Return the parents in which a field of this name is valid, if there are at most four."""
     parents = [path or "the top level" for path in error.document_schema.list_parents(error.kind).get(name, ())]
     return f"; it belongs in {' or '.join(parents)}" if 0 < len(parents) <= _MAX_PARENTS else ""
 
@@ -295,7 +295,7 @@ def _suggest_text(node: syntax_tree.Scalar, schema_part: Any) -> str:
 
 _SHORT_FORMS = {"label": "; write {label: %s}", "include": "; write {include: [%s]}"}
 """The mapping that a text in its place stands for, by a field that the mapping has."""
-_TIME_FORMATS = frozenset({"duration", "period"})
+_TIME_FORMATS = frozenset({"duration", "period", "run-time"})
 _TRUE_TEXTS = frozenset({"yes", "on", "y", "true", "1"})
 _FALSE_TEXTS = frozenset({"no", "off", "n", "false", "0"})
 

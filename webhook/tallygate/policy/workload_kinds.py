@@ -174,7 +174,7 @@ class PodSetDefinition:
     templates in an object that is contained, with their replicas, for kinds that are not read.
 
     A template `is_part` of that of the pods if another object has further parts, always or where the field
-    `completed_by` names one.
+    `completed_by` names one. If it `is_of_job`, a Job of Kubernetes makes the pods, whose spec has the template.
     """
 
     templates: tuple[FieldPath, ...]
@@ -195,6 +195,7 @@ class PodSetDefinition:
     references: tuple[TemplateReference, ...] = ()
     is_part: bool = False
     completed_by: FieldPath | None = None
+    is_of_job: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tallygate.accounting.percent import Percent
 from tallygate.accounting.quantity import Quantity
 from tallygate.documents.scalars import Number
 from tallygate.documents.syntax_tree import Mapping, Node, Sequence
-from tallygate.policy.periods import Seconds, parse_period
+from tallygate.policy.periods import RunTime, Seconds, parse_period, parse_run_time
 
 _MAX_DIGITS = 18
 """Whole numbers of documents have at most ten digits; a longer text stays a text."""
@@ -57,4 +57,9 @@ def _decode(custom_type: type, value: Any) -> object:
     return _READERS[custom_type](str(value)) if read is None else read(value)
 
 
-_READERS = {Quantity: Quantity.parse, Seconds: parse_period, Percent: Percent.parse}
+_READERS = {
+    Quantity: Quantity.parse,
+    Seconds: parse_period,
+    RunTime: parse_run_time,
+    Percent: Percent.parse,
+}
