@@ -14,6 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tallygate.accounting.kubernetes_versions.switches import Switch
 from tallygate.cli.app import root
 from tallygate.cli.framework import Command, Group, RootGroup
 from tallygate.errors import TallygateError
@@ -84,6 +85,23 @@ def test_the_help_does_not_load_every_command(arguments: list[str]) -> None:
 def test_the_version_is_printed() -> None:
     result = CliRunner().invoke(root, ["--version"], prog_name="tallygate")
     assert (result.exit_code, result.output) == (0, "tallygate 0.1.0\n")
+
+
+def test_the_version_has_the_rules_by_version_of_kubernetes_as_data() -> None:
+    result = CliRunner().invoke(root, ["--version", "-o", "json"], prog_name="tallygate")
+    kubernetes = json.loads(result.output)["kubernetes"]
+    assert (result.exit_code, kubernetes["preliminary"]) == (0, ["1.38"])
+    assert kubernetes["modelled"] == ["1.36", "1.37", "1.38"]
+    assert [each["name"] for each in kubernetes["switches"]] == [switch.name for switch in Switch]
+    assert {each["since"] for each in kubernetes["switches"] if each["preliminary"]} == {"1.38"}
+    gate = next(each for each in kubernetes["featureGates"] if each["name"] == "DRADeviceTaintRules")
+    assert gate["onByDefault"] == {"1.36": False, "1.37": True, "1.38": True}
+
+
+def test_the_output_of_the_version_is_no_option_of_commands() -> None:
+    """Point to the option of the command: before the command it would have no effect."""
+    result = CliRunner().invoke(root, ["-o", "json", "check", "x.yaml"], prog_name="tallygate")
+    assert (result.exit_code, result.stderr) == (2, "tallygate: -o json stands after the command: check -o json\n")
 
 
 class FailingGroup(RootGroup):
@@ -161,7 +179,7 @@ def test_a_full_disk_is_no_fault_of_tallygate(arguments: list[str]) -> None:
         (["certs", "isue"], "No such command 'isue'. Did you mean 'issue'?"),
         (["zzz"], "No such command 'zzz'."),
         (["check", "--polices", "x"], "No such option '--polices'. Did you mean '--policies'?"),
-        (["--contxt", "x", "usage"], "No such option '--contxt'. Did you mean '--context'?"),
+        (["--contxt", "x", "usage"], "No such option '--contxt'. (Did you mean one of: '--context', '--output'?)"),
     ],
 )
 def test_a_mistyped_name_is_met_with_the_nearest(arguments: list[str], sentence: str) -> None:

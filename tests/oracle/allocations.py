@@ -40,15 +40,50 @@ def draw_allocation(seed: str, features: tuple[str, ...]) -> Case:
         }
         for number in range(dice.pick_weighted({1: 6, 2: 3, 3: 1}))
     ]
-    return {
+    allocated = _draw_allocated(dice, slices)
+    case = {
         "name": seed,
         "features": features,
-        "allocated": _draw_allocated(dice, slices),
+        "allocated": allocated,
         "classes": draw_classes(dice),
         "slices": slices,
         "node": {"metadata": {"name": "n0", "labels": {HOSTNAME: "n0", ZONE: dice.pick(("a", "b", "c"))}}},
         "claims": claims,
     }
+    return _vary(dice, case) if dice.chance(0.4) else case
+
+
+def _vary(dice: Dice, case: Case) -> Case:
+    """Return a case with what versions read in different ways: names with a domain, builds, devices shared before."""
+    varied: Case = json.loads(json.dumps(case))  # the drawn objects share parts
+    for each in varied["slices"]:
+        spec = each["spec"]
+        for device in spec.get("devices", ()):
+            _vary_device(dice, spec["driver"], device)
+        for name, amounts in varied["allocated"].get("capacity", {}).items():
+            if name.startswith(f"{spec['driver']}/{spec['pool']['name']}/"):
+                varied["allocated"]["capacity"][name] = _qualify(dice, spec["driver"], amounts)
+    drivers = [each["spec"]["driver"] for each in varied["slices"]] or ["none"]
+    requests = (each for claim in varied["claims"] for each in claim["spec"]["devices"].get("requests", ()))
+    for each in (each for request in requests for each in request.get("firstAvailable") or [request["exactly"]]):
+        if "capacity" in each:
+            each["capacity"]["requests"] = _qualify(dice, dice.pick(drivers), each["capacity"]["requests"])
+    return varied
+
+
+def _vary_device(dice: Dice, driver: str, device: Case) -> None:
+    if "capacity" in device:
+        device["capacity"] = _qualify(dice, driver, device["capacity"])
+    if dice.chance(0.3):
+        device.pop("allowMultipleAllocations", None)
+    for attribute in device.get("attributes", {}).values():
+        if "version" in attribute and dice.chance(0.5):
+            attribute["version"] += dice.pick(("+a", "+b", "-rc.1"))
+
+
+def _qualify(dice: Dice, driver: str, amounts: Case) -> Case:
+    """Return amounts, some with the driver before their names."""
+    return {f"{driver}/{name}" if dice.chance(0.3) else name: amount for name, amount in amounts.items()}
 
 
 def _set_defaults(spec: Case) -> Case:

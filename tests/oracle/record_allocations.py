@@ -27,9 +27,10 @@ DEFAULT_FEATURES: dict[str, tuple[str, ...]] = {
     )
 }
 DEFAULT_FEATURES["1.37"] = DEFAULT_FEATURES["1.36"]
+DEFAULT_FEATURES["1.38"] = (*DEFAULT_FEATURES["1.37"], "FractionalCapacityRange")
 """The allocator's features that are on by default, by version of Kubernetes.
 
-FractionalCapacityRange needs `--min-compatibility-version=1.37`.
+In 1.37 FractionalCapacityRange needs `--min-compatibility-version=1.37`.
 """
 
 Cases = dict[str, Mapping[str, Any]]

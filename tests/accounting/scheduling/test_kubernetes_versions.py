@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tallygate.accounting.kubernetes_versions.switches import FEATURE_GATES, Switch
 from tallygate.accounting.kubernetes_versions.version import (
     DEFAULT_VERSION,
     MODELLED_VERSIONS,
@@ -11,8 +12,10 @@ from tallygate.accounting.kubernetes_versions.version import (
     parse_minor,
     select_version,
 )
+from tallygate.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.accounting.scheduling.schedule import ScheduleResult
-from tallygate.accounting.scheduling.victims import PreemptionCandidate
+from tallygate.accounting.scheduling.scoring import score_allocation
+from tallygate.accounting.scheduling.victims import NoCandidate, PreemptionCandidate, select_victims_on_node
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, decide
 from tests.accounting.scheduling.storage_objects import (
@@ -25,7 +28,7 @@ from tests.accounting.scheduling.storage_objects import (
     volume,
 )
 
-V1_36, V1_37 = select_version(36), select_version(37)
+V1_36, V1_37, V1_38 = MODELLED_VERSIONS
 NODE = node("n0", cpu="2")
 PREVENT = {"preventPodSchedulingIfMissing": True}
 DRIVER = {"kind": "CSIDriver", "metadata": {"name": "csi.io"}, "spec": PREVENT}
@@ -35,6 +38,7 @@ NOT_INSTALLED = "0/1 nodes are available: 1 csi.io CSI driver is not installed o
 @pytest.mark.parametrize(
     ("git_version", "minor"),
     [
+        ("v1.38.0-beta.0", 38),
         ("v1.36.3", 36),
         ("v1.37.2-gke.1200", 37),
         ("v1.35.4+k3s1", 35),
@@ -50,7 +54,8 @@ def test_the_minor_version_is_read_from_the_version_that_a_cluster_reports(git_v
 
 
 @pytest.mark.parametrize(
-    ("minor", "expected"), [(None, DEFAULT_VERSION), (20, MODELLED_VERSIONS[0]), (36, V1_36), (37, V1_37), (99, V1_37)]
+    ("minor", "expected"),
+    [(None, DEFAULT_VERSION), (20, MODELLED_VERSIONS[0]), (36, V1_36), (37, V1_37), (38, V1_38), (99, V1_38)],
 )
 def test_the_nearest_modelled_version_applies(minor: int | None, expected: KubernetesVersion) -> None:
     assert select_version(minor) == expected
@@ -136,7 +141,7 @@ def test_a_node_needs_the_driver_of_a_volume_from_1_37_on(
     version: KubernetesVersion, others: list[Json], message: str
 ) -> None:
     answer = decide([NODE], [], [*csi_claim("data", "v"), *others], pod_with_claims("data"), version)
-    assert answer.message.startswith(message if version is V1_37 else "")
+    assert answer.message.startswith(message if version.minor >= 37 else "")
     assert bool(answer.nodes) is (not message or version is V1_36)
 
 
@@ -182,4 +187,87 @@ def test_a_negative_namespace_selector_matches_by_the_labels_of_namespaces_from_
     old = old | {"metadata": old["metadata"] | {"namespace": "blue"}}
     blue = {"kind": "Namespace", "metadata": {"name": "blue", "labels": {"team": "b"}}}
     answer = decide([node("n0"), node("n1")], [old], [blue], pod("new", affinity=anti_affinity), version)
-    assert answer.nodes == (nodes if version is V1_37 else {"n1"})
+    assert answer.nodes == (nodes if version.minor >= 37 else {"n1"})
+
+
+@pytest.mark.parametrize(("version", "nodes"), [(V1_37, ["n0", "n1"]), (V1_38, ["n1"])], ids=str)
+def test_an_empty_spread_selector_counts_all_pods_of_the_namespace_from_1_38_on(
+    version: KubernetesVersion, nodes: list[str]
+) -> None:
+    """Spread over two hosts, one of which has a pod: in 1.37 no pod counts, so that each host would do."""
+    spread = [{"maxSkew": 1, "topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]
+    new = pod("new", labels={"app": "x"})
+    new["spec"]["topologySpreadConstraints"] = spread
+    answer = decide([node("n0"), node("n1")], [pod("old", on="n0")], [], new, version)
+    assert sorted(answer.nodes) == nodes
+
+
+@pytest.mark.parametrize(("version", "victim"), [(V1_37, "old"), (V1_38, "young")], ids=str)
+@pytest.mark.parametrize("labels", [{"app": "old"}, {}], ids=["labels", "no labels"])
+def test_a_budget_without_requirements_protects_pods_from_1_38_on(
+    version: KubernetesVersion, victim: str, labels: dict[str, str]
+) -> None:
+    """Evict the pod that no budget covers: both have one priority, and the older one is under a budget for all pods."""
+    pods = [
+        pod("old", on="n0", requests={"cpu": "1"}, labels=labels, priority=1),
+        pod("young", on="n0", requests={"cpu": "1"}, priority=2),
+    ]
+    pods[1]["metadata"]["namespace"] = "other"
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "all", "namespace": "default"},
+        "spec": {"selector": {}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    selected, _ = _preempt(pods, [budget], version)
+    assert [each.name for each in selected.victims] == [victim]
+
+
+@pytest.mark.parametrize(("version", "victim"), [(V1_37, "second"), (V1_38, "first")], ids=str)
+def test_of_equal_victims_the_one_with_the_higher_uid_is_evicted_from_1_38_on(
+    version: KubernetesVersion, victim: str
+) -> None:
+    """Evict one of two pods of one priority and start time: in 1.37 the first in the scheduler's cache stays."""
+    pods = [
+        _create_pod("first", startTime="2026-01-01T10:00:00Z"),
+        _create_pod("second", startTime="2026-01-01T10:00:00Z"),
+    ]
+    pods[0]["metadata"]["uid"], pods[1]["metadata"]["uid"] = "b", "a"
+    assert [each.name for each in _preempt(pods, [], version)[0].victims] == [victim]
+
+
+@pytest.mark.parametrize(("version", "nodes"), [(V1_37, ["n0", "n1"]), (V1_38, ["n1"])], ids=str)
+def test_requests_at_pod_level_decide_the_score_from_1_38_on(version: KubernetesVersion, nodes: list[str]) -> None:
+    """Prefer the node with more free memory after the pod: 1.37 scores the requests of containers alone."""
+    new = pod("new")
+    new["spec"]["resources"] = {"requests": {"cpu": "1", "memory": "8Gi"}}
+    cluster = create_full_cluster(
+        [node("n0", cpu="4", memory="9Gi"), node("n1", cpu="4", memory="16Gi")], [], [], version
+    )
+    scores = score_allocation(IncomingPod.from_pod(decode_pod(new)), cluster, cluster.nodes.get_indices())
+    best = scores.max()
+    assert [cluster.nodes.get_name(index) for index in range(2) if scores[index] == best] == nodes
+
+
+@pytest.mark.parametrize("switch", list(Switch), ids=lambda switch: switch.name)
+def test_a_switch_that_a_feature_gate_turns_on_applies_since_the_gate_is_on(switch: Switch) -> None:
+    if switch.value.gate:
+        assert switch.value.since == next(gate.on_since for gate in FEATURE_GATES if gate.name == switch.value.gate)
+
+
+def test_no_version_that_has_not_answered_stands_for_an_unknown_one() -> None:
+    """Keep the newest released version as the default: a pre-release stands only for itself and for newer ones."""
+    assert not DEFAULT_VERSION.is_preliminary
+    assert V1_38.is_preliminary
+
+
+def test_a_node_without_a_needed_victim_is_no_error_from_1_38_on() -> None:
+    """Report a node on which the pod would fit without a victim as one of those without victims."""
+    nodes, pods = [node("n0", cpu="2")], [_create_pod("old")]
+    for version, expected in ((V1_37, True), (V1_38, False)):
+        cluster = create_full_cluster(nodes, pods, [], version)
+        new = IncomingPod.from_pod(decode_pod(pod("new", requests={"cpu": "1"}, priority=100)))
+        found = select_victims_on_node(new, cluster, 0)
+        assert isinstance(found, NoCandidate)
+        assert found.is_error is expected
+        assert found.reasons[0].startswith("expected at least one" if expected else "No preemption victims found")

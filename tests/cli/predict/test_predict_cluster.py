@@ -95,6 +95,12 @@ def test_everything_is_listed_once_and_claims_after_the_pods(tmp_path: Path) -> 
     assert [each["name"] for each in found["closestNodes"][0]["consumers"]] == ["running"]
 
 
+_PRELIMINARY = (
+    "tallygate: the rules of Kubernetes 1.38 are preliminary: they are those of a pre-release, and no release has been "
+    "compared with them\n"
+)
+
+
 @pytest.mark.parametrize(
     ("version", "scheduler", "stderr"),
     [
@@ -104,10 +110,16 @@ def test_everything_is_listed_once_and_claims_after_the_pods(tmp_path: Path) -> 
         ),
         pytest.param(
             respond_json(200, gitVersion="v1.41.0"),
-            {"rules": "1.37", "cluster": "v1.41.0"},
-            "tallygate: the cluster runs Kubernetes v1.41.0, and the rules of kube-scheduler 1.37 apply here: verdicts "
-            "and messages of that version may differ\n",
+            {"rules": "1.38", "cluster": "v1.41.0"},
+            f"{_PRELIMINARY}tallygate: the cluster runs Kubernetes v1.41.0, and the rules of kube-scheduler 1.38 apply "
+            "here: verdicts and messages of that version may differ\n",
             id="too new",
+        ),
+        pytest.param(
+            respond_json(200, gitVersion="v1.38.0"),
+            {"rules": "1.38", "cluster": "v1.38.0"},
+            _PRELIMINARY,
+            id="preliminary",
         ),
         pytest.param(_FORBIDDEN, {"rules": "1.37", "cluster": None}, "does not report its version", id="forbidden"),
         pytest.param(respond_json(200, major="1"), {"rules": "1.37", "cluster": None}, "does not report", id="no text"),
@@ -122,6 +134,26 @@ def test_the_rules_are_those_of_the_version_of_the_cluster(
         result, _ = run(tmp_path, [version, *plays], *command, stdin=stdin)
         assert result.stderr == stderr if stderr.endswith("\n") else stderr in result.stderr
         assert [each["scheduler"] for each in _read_json(result)["items"]] == [scheduler]
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "rules", "stderr"),
+    [("1.36", "1.36", ""), ("v1.38.0", "1.38", _PRELIMINARY)],
+)
+def test_an_option_chooses_the_rules_whatever_version_the_cluster_has(
+    tmp_path: Path, kubernetes: str, rules: str, stderr: str
+) -> None:
+    plays = [VERSION, *_create_plays_after_version([_create_pending_pod()])]
+    result, _ = run(tmp_path, plays, *_ARGUMENTS, "--kubernetes", kubernetes)
+    assert result.stderr == stderr
+    assert [each["scheduler"] for each in _read_json(result)["items"]] == [{"rules": rules, "cluster": "v1.37.2"}]
+
+
+@pytest.mark.parametrize("text", ["1.20", "1", "next", "1.380"])
+def test_the_option_names_the_versions_whose_rules_are_known(text: str) -> None:
+    result = CliRunner().invoke(root, [*_ARGUMENTS, "--kubernetes", text])
+    assert result.exit_code == 2
+    assert f"{text!r} is no version whose rules are known here; there are 1.36, 1.37, 1.38" in result.stderr
 
 
 def test_a_snapshot_has_the_version_of_its_cluster(tmp_path: Path) -> None:

@@ -6,15 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured/internal"
 )
 
@@ -52,19 +48,6 @@ type inputs struct {
 	claims   []*resourceapi.ResourceClaim
 }
 
-// newQuestion returns the inputs as a case.
-func newQuestion(name string, in inputs) question {
-	return question{
-		Name:      name,
-		Features:  featureNames(in.features),
-		Allocated: newAllocated(in.state),
-		Classes:   encodeAll(in.classes),
-		Slices:    encodeAll(in.slices),
-		Node:      encode(in.node),
-		Claims:    encodeAll(in.claims),
-	}
-}
-
 // read returns the inputs that a case stands for.
 func (q question) read() inputs {
 	in := inputs{state: q.Allocated.read(), node: &corev1.Node{}}
@@ -80,73 +63,6 @@ func (q question) read() inputs {
 	in.slices = decodeAll[resourceapi.ResourceSlice](q.Slices)
 	in.claims = decodeAll[resourceapi.ResourceClaim](q.Claims)
 	return in
-}
-
-// carries tells whether a case stands for the inputs. Kubernetes writes the amount 1e21 as 1.
-func (q question) carries(in inputs) bool {
-	again := q.read()
-	equal := equality.Semantic.DeepEqual
-	return again.features == in.features && equal(again.state, in.state) && equal(again.classes, in.classes) &&
-		equal(again.slices, in.slices) && equal(again.node, in.node) && equal(again.claims, in.claims)
-}
-
-func featureNames(features internal.Features) []string {
-	names := []string{}
-	value := reflect.ValueOf(features)
-	for i := range value.NumField() {
-		if value.Field(i).Bool() {
-			names = append(names, value.Type().Field(i).Name)
-		}
-	}
-	return names
-}
-
-func newAllocated(state internal.AllocatedState) allocated {
-	var found allocated
-	for id := range state.AllocatedDevices {
-		found.Devices = append(found.Devices, id.String())
-	}
-	for id := range state.AllocatedSharedDeviceIDs {
-		found.Shared = append(found.Shared, id.GetDeviceID().String()+"/"+id.ShareID.String())
-	}
-	slices.Sort(found.Devices)
-	slices.Sort(found.Shared)
-	for id, consumed := range state.AggregatedCapacity {
-		amounts := map[string]string{}
-		for name, amount := range consumed {
-			amounts[string(name)] = amount.String()
-		}
-		if found.Capacity == nil {
-			found.Capacity = map[string]map[string]string{}
-		}
-		found.Capacity[id.String()] = amounts
-	}
-	return found
-}
-
-func (a allocated) read() internal.AllocatedState {
-	state := internal.AllocatedState{
-		AllocatedDevices:         sets.New[internal.DeviceID](),
-		AllocatedSharedDeviceIDs: sets.New[internal.SharedDeviceID](),
-		AggregatedCapacity:       internal.NewConsumedCapacityCollection(),
-	}
-	for _, device := range a.Devices {
-		state.AllocatedDevices.Insert(readDevice(device))
-	}
-	for _, shared := range a.Shared {
-		end := strings.LastIndex(shared, "/")
-		share := types.UID(shared[end+1:])
-		state.AllocatedSharedDeviceIDs.Insert(internal.MakeSharedDeviceID(readDevice(shared[:end]), &share))
-	}
-	for device, amounts := range a.Capacity {
-		consumed := internal.NewConsumedCapacity()
-		for name, text := range amounts {
-			amount := resource.MustParse(text)
-			consumed[resourceapi.QualifiedName(name)] = &amount
-		}
-		state.AggregatedCapacity[readDevice(device)] = consumed
-	}
-	return state
 }
 
 func readDevice(text string) internal.DeviceID {

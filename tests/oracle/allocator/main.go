@@ -1,6 +1,6 @@
 // Command allocator answers lines of JSON, each with the inputs of an allocator of devices, with the results of the
-// incubating allocator of k8s.io/dynamic-resource-allocation, which the scheduler's default feature gates choose. With
-// -record it writes the cases of Kubernetes' own tests of allocators instead.
+// allocator of k8s.io/dynamic-resource-allocation that the scheduler's default feature gates choose: the incubating one, with
+// the tag kubernetes_1_38 the stable one. With -record it writes the cases of Kubernetes' own tests of allocators instead.
 //
 // The module's path lies within k8s.io/dynamic-resource-allocation/structured, which lets it import the internal packages.
 package main
@@ -22,7 +22,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/dynamic-resource-allocation/structured/internal/incubating"
 	"k8s.io/klog/v2"
 )
 
@@ -58,7 +57,7 @@ func answer(in inputs) (found map[string]any) {
 		EnableConsumableCapacity: in.features.ConsumableCapacity,
 		EnableListTypeAttributes: in.features.ListTypeAttributes,
 	})
-	allocator, err := incubating.NewAllocator(ctx, in.features, in.state, classLister(in.classes), in.slices, cache)
+	allocator, err := newAllocator(ctx, in, cache)
 	if err != nil {
 		return newAnswer(nil, err)
 	}

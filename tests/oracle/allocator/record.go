@@ -1,15 +1,19 @@
+//go:build !kubernetes_1_38
+
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured/internal"
@@ -110,4 +114,59 @@ func recordTests(write func(answered)) {
 		run("TestLexicographicalAllocator", allocatortesting.TestLexicographicalAllocator),
 		{Name: "Write", F: writeAll},
 	}, nil, nil)
+}
+
+// newQuestion returns the inputs as a case.
+func newQuestion(name string, in inputs) question {
+	return question{
+		Name:      name,
+		Features:  featureNames(in.features),
+		Allocated: newAllocated(in.state),
+		Classes:   encodeAll(in.classes),
+		Slices:    encodeAll(in.slices),
+		Node:      encode(in.node),
+		Claims:    encodeAll(in.claims),
+	}
+}
+
+// carries tells whether a case stands for the inputs. Kubernetes writes the amount 1e21 as 1.
+func (q question) carries(in inputs) bool {
+	again := q.read()
+	equal := equality.Semantic.DeepEqual
+	return again.features == in.features && equal(again.state, in.state) && equal(again.classes, in.classes) &&
+		equal(again.slices, in.slices) && equal(again.node, in.node) && equal(again.claims, in.claims)
+}
+
+func featureNames(features internal.Features) []string {
+	names := []string{}
+	value := reflect.ValueOf(features)
+	for i := range value.NumField() {
+		if value.Field(i).Bool() {
+			names = append(names, value.Type().Field(i).Name)
+		}
+	}
+	return names
+}
+
+func newAllocated(state internal.AllocatedState) allocated {
+	var found allocated
+	for id := range state.AllocatedDevices {
+		found.Devices = append(found.Devices, id.String())
+	}
+	for id := range state.AllocatedSharedDeviceIDs {
+		found.Shared = append(found.Shared, id.GetDeviceID().String()+"/"+id.ShareID.String())
+	}
+	slices.Sort(found.Devices)
+	slices.Sort(found.Shared)
+	for id, consumed := range state.AggregatedCapacity {
+		amounts := map[string]string{}
+		for name, amount := range consumed {
+			amounts[string(name)] = amount.String()
+		}
+		if found.Capacity == nil {
+			found.Capacity = map[string]map[string]string{}
+		}
+		found.Capacity[id.String()] = amounts
+	}
+	return found
 }

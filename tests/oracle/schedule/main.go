@@ -1,4 +1,4 @@
-// Command schedule runs the scheduler of Kubernetes 1.36, or with the tag kubernetes_1_37 that of 1.37: each line on standard input is a case of tests/conformance
+// Command schedule runs the scheduler of Kubernetes 1.36, or with the tag kubernetes_1_37 or kubernetes_1_38 that of 1.37 or 1.38: each line on standard input is a case of tests/conformance
 // (nodes, pods, objects, pod), and is written again with the answer of kube-scheduler under `result`, and under `choices`
 // all nodes among which it chooses. Its code runs here over a fake client: no API server, nothing is bound or evicted.
 package main
@@ -43,7 +43,8 @@ var versions = map[string]string{
 	"StorageClass": "storage.k8s.io/v1", "CSINode": "storage.k8s.io/v1", "CSIDriver": "storage.k8s.io/v1",
 	"CSIStorageCapacity": "storage.k8s.io/v1", "VolumeAttachment": "storage.k8s.io/v1",
 	"PodDisruptionBudget": "policy/v1", "PriorityClass": "scheduling.k8s.io/v1",
-	"DeviceClass": "resource.k8s.io/v1", "ResourceClaim": "resource.k8s.io/v1",
+	"DeviceClass": "resource.k8s.io/v1", "ResourceClaim": "resource.k8s.io/v1", "ResourceClaimTemplate": "resource.k8s.io/v1",
+	"ResourceSlice": "resource.k8s.io/v1", "DeviceTaintRule": "resource.k8s.io/v1",
 }
 
 // attempts is the number of attempts for a pod that gets a nomination. The scheduler walks through a map of its candidates and

@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 from tallygate.accounting import pod_resources
 from tallygate.accounting.amounts import Amounts, round_up_to_unit
+from tallygate.accounting.kubernetes_versions.switches import Switch
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity import Quantity
 from tallygate.objects.core import ContainerStatus, Pod, PodSpec, PodStatus
 
@@ -308,18 +310,18 @@ def select_default_requests(
     return {name: default for name, default in _DEFAULT_REQUESTS.items() if name not in requested}
 
 
-def compute_incoming_non_zero_requests(pod: Pod) -> Amounts:
+def compute_incoming_non_zero_requests(pod: Pod, version: KubernetesVersion) -> Amounts:
     """Return the amounts with which an incoming pod would count on any node, by resource.
 
-    The score of NodeResourcesFit ignores requests at pod level: its scorers are made without that feature
-    (nodeResourceStrategyTypeMap in plugins/noderesources/fit.go, v1.36).
+    Before SCORES_POD_LEVEL the score of NodeResourcesFit ignores requests at pod level: its scorers are made without
+    that feature (nodeResourceStrategyTypeMap in plugins/noderesources/fit.go, v1.36).
 
     Raises:
         QuantityError: if a quantity of the pod is invalid.
     """
-    resources = pod_resources.parse_pod_resources(pod.spec or PodSpec())._replace(
-        requests=pod_resources.NO_QUANTITIES, limits=pod_resources.NO_QUANTITIES
-    )
+    resources = pod_resources.parse_pod_resources(pod.spec or PodSpec())
+    if not version.has(Switch.SCORES_POD_LEVEL):
+        resources = resources._replace(requests=pod_resources.NO_QUANTITIES, limits=pod_resources.NO_QUANTITIES)
     return compute_requests(_fill_in_pod_defaults(resources, _DEFAULT_REQUESTS)).amounts
 
 

@@ -43,6 +43,24 @@ def completion(ctx: click.Context, shell: str) -> None:
     click.echo(completion_class(ctx.find_root().command, {}, framework.PROGRAM, _COMPLETE_VARIABLE).source())
 
 
+def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 -- click's order
+    """Print the version: a line for people, or with the rules by version of Kubernetes as data."""
+    if not is_asked or ctx.resilient_parsing:
+        return
+    # Other commands start without these modules.
+    from importlib.metadata import version  # noqa: PLC0415
+
+    from tallygate.accounting.kubernetes_versions.version_data import describe_versions  # noqa: PLC0415
+    from tallygate.cli.output.tables import print_data  # noqa: PLC0415
+
+    own_version, output = version(framework.PROGRAM), ctx.params["output"]
+    if output == "table":
+        click.echo(f"{framework.get_program(ctx)} {own_version}")
+    else:
+        print_data({"version": own_version, "kubernetes": describe_versions()}, output)
+    ctx.exit()
+
+
 @click.group(
     cls=framework.RootGroup,
     modules={
@@ -114,8 +132,23 @@ def completion(ctx: click.Context, shell: str) -> None:
         ("tallygate serve --tls-cert tls.crt --tls-key tls.key", "answer a cluster's admission reviews"),
     ),
 )
-@click.version_option(package_name="tallygate", message="%(prog)s %(version)s")
-def root() -> None:
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit; with -o json the rules that differ by version of Kubernetes, too.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(framework.DATA_FORMATS),
+    default="table",
+    is_eager=True,  # read before --version
+    help="With --version: how to print it.",
+)
+@click.pass_context
+def root(ctx: click.Context, output: str) -> None:
     """Gate the resources that Kubernetes counts but does not understand.
 
     The gate reads every request for GPUs, licences and other countable resources exactly, denies malformed requests,
@@ -123,6 +156,8 @@ def root() -> None:
 
     Exit codes: 0 clean, 1 findings, 2 a usage error, 70 an internal error of tallygate.
     """
+    if output != "table":
+        raise framework.UsageError(f"-o {output} stands after the command: {ctx.invoked_subcommand} -o {output}")
 
 
 def main() -> None:

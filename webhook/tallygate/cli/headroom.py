@@ -7,6 +7,7 @@ import click
 from rich.console import Group
 from rich.text import Text
 
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.answers import prediction_json
 from tallygate.answers.answer_records import HIDDEN_NODE, HeadroomRecord, read_headroom
 from tallygate.answers.asked_headroom import PodCapacityError, compute_capacities
@@ -31,7 +32,13 @@ from tallygate.cli.predict.cluster_input import (
 )
 from tallygate.cli.progress import StderrProgress
 from tallygate.cli.sources.cluster_source import ClusterSource
-from tallygate.cli.sources.options import combine_files, files_options, policies_option, snapshot_option
+from tallygate.cli.sources.options import (
+    combine_files,
+    files_options,
+    kubernetes_option,
+    policies_option,
+    snapshot_option,
+)
 from tallygate.cli.sources.resource_lists import ListError
 from tallygate.manifests.manifest_objects import Manifest
 
@@ -57,6 +64,7 @@ _INSTEAD = (
     "-o json or -o yaml, instead of a cluster."
 )
 @policies_option
+@kubernetes_option
 @framework.data_option
 @click.pass_context
 def headroom(  # noqa: PLR0913 -- one argument for each option
@@ -68,6 +76,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     connection: Connection,
     snapshot: Path | None,
     policies: tuple[Path, ...],
+    kubernetes: KubernetesVersion | None,
     output: str,
 ) -> None:
     """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
@@ -96,7 +105,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
         # by its policies, which are not known here, the gate may read the pods of further kinds
         state = read_cluster(source) if in_files.pods or note else None
     except ListError as error:
-        if policies or not is_forbidden(error):
+        if policies or kubernetes or not is_forbidden(error):
             raise create_no_gate_error(error, _INSTEAD) from error
         ctx.exit(_print_answer_of_gate(connection, manifests, namespace, error, output))
     for message in messages:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tallygate.accounting.charge import has_ended
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.cluster import kinds
 from tallygate.cluster.cap_ledger_list import CapLedgerList, CapLedgerRecord, create_ledger_list, create_ledger_record
 from tallygate.cluster.cluster_state import ClusterState
@@ -41,10 +42,17 @@ class _ColumnRecord(NamedTuple):
 class StateBuilder:
     """The builder of one state, `with_columns` where pods are to be placed on its nodes; it leaves out `skipped` kinds.
 
-    Objects of a file may be written by hand: they get the identity that an API server would set.
+    Objects of a file may be written by hand: they get the identity that an API server would set. With `kubernetes` the
+    rules of this version apply to the columns, whatever version the cluster has.
     """
 
-    def __init__(self, *, with_columns: bool = False, skipped: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        with_columns: bool = False,
+        skipped: Collection[str] = (),
+        kubernetes: KubernetesVersion | None = None,
+    ) -> None:
         self._skipped = frozenset(skipped)
         self.state = ClusterState()
         self._records: dict[str, list[Any]] = {}
@@ -56,6 +64,8 @@ class StateBuilder:
         self._columns: _Columns | None = None
         if with_columns:
             self._columns = _Columns(self.state)
+            if kubernetes is not None:
+                self._columns.cluster.choose_version(kubernetes)
 
     def add(self, kind: str, item: msgspec.Raw) -> bool:
         """Add an object of a snapshot, or the mark that all objects of its kind are there; return whether it is used.

@@ -21,7 +21,7 @@ def split_by_budgets(pods: list[PodInfo], budgets: list[Json], minor: int) -> tu
     violating: list[PodInfo] = []
     others: list[PodInfo] = []
     for pod in pods:
-        matching = [index for index, each in enumerate(budgets) if _is_covered(each, pod.pod)]
+        matching = [index for index, each in enumerate(budgets) if _is_covered(each, pod.pod, minor)]
         for index in matching:
             allowed[index] -= 1
             if minor >= 37 and allowed[index] < 0:
@@ -30,14 +30,14 @@ def split_by_budgets(pods: list[PodInfo], budgets: list[Json], minor: int) -> tu
     return violating, others
 
 
-def _is_covered(budget: Json, pod: Json) -> bool:
-    """Return whether a budget counts a pod that was not evicted yet; an empty selector matches no pod."""
-    if not get_labels(pod) or get_namespace(budget) != get_namespace(pod):
+def _is_covered(budget: Json, pod: Json, minor: int) -> bool:
+    """Return whether a budget counts a pod that was not evicted yet; up to v1.37 an empty selector matches no pod."""
+    if (minor < 38 and not get_labels(pod)) or get_namespace(budget) != get_namespace(pod):
         return False
     try:
         selector = parse_label_selector(get_spec(budget).get("selector"))
     except SelectorError:
         return False
-    if selector.is_empty or not selector.matches(get_labels(pod)):
+    if (minor < 38 and selector.is_empty) or not selector.matches(get_labels(pod)):
         return False
     return get_name(pod) not in (get_status(budget).get("disruptedPods") or {})

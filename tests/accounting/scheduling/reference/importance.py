@@ -4,7 +4,7 @@ from datetime import datetime
 from math import inf
 
 from tests.accounting.scheduling.reference.cluster import PodInfo
-from tests.accounting.scheduling.reference.objects import Json, get_priority, get_status
+from tests.accounting.scheduling.reference.objects import Json, get_priority, get_status, get_uid
 
 
 def sort_by_importance(pods: list[PodInfo], minor: int) -> list[PodInfo]:
@@ -13,8 +13,11 @@ def sort_by_importance(pods: list[PodInfo], minor: int) -> list[PodInfo]:
     The algorithm matters since the comparison is not an order: of two pods that have not started, each precedes the
     other, because the clock is read for each. The order of more than 12 such pods differs from Go's.
 
-    In v1.37 (MoreImportantVictim, NewVictim) the clock is read once for each pod, in their order.
+    In v1.37 (MoreImportantVictim, NewVictim) the clock is read once for each pod, in their order. In v1.38 it is not
+    read, and of pods that are equal otherwise the one with the lower UID precedes the other.
     """
+    if minor >= 38:
+        return sorted(pods, key=lambda each: (-get_priority(each.pod), _get_start(each.pod), get_uid(each.pod)))
     if minor >= 37:
         return sorted(pods, key=lambda each: (-get_priority(each.pod), _get_start(each.pod)))
     ordered: list[PodInfo] = []

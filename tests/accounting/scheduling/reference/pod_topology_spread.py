@@ -70,9 +70,8 @@ class PodTopologySpread(Plugin):
         constraints = _read_constraints(pod.pod)
         if not constraints:
             return None, SKIP
-        cycle.states[self.name] = _State(
-            constraints, [_count_by_domain(cycle.cluster, pod.pod, each, constraints) for each in constraints]
-        )
+        counts = [_count_by_domain(cycle.cluster, pod.pod, each, constraints, cycle.minor) for each in constraints]
+        cycle.states[self.name] = _State(constraints, counts)
         return None, SUCCESS
 
     def filter(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
@@ -101,21 +100,21 @@ class PodTopologySpread(Plugin):
 
 
 def _count_by_domain(
-    cluster: Cluster, pod: Json, constraint: _Constraint, constraints: list[_Constraint]
+    cluster: Cluster, pod: Json, constraint: _Constraint, constraints: list[_Constraint], minor: int
 ) -> Counter[str]:
     """Implement `calPreFilterState`, for one constraint: only nodes with the labels of all of them are domains."""
     counts: Counter[str] = Counter()
     for node in cluster.nodes:
         if _has_all_keys(node.labels, constraints) and constraint.includes_node(pod, node):
             counts[node.labels[constraint.topology_key]] += _count_matching(
-                node, constraint.selector, get_namespace(pod)
+                node, constraint.selector, get_namespace(pod), minor
             )
     return counts
 
 
-def _count_matching(node: NodeInfo, selector: Selector, namespace: str) -> int:
-    """Implement `countPodsMatchSelector`."""
-    if selector.is_empty:
+def _count_matching(node: NodeInfo, selector: Selector, namespace: str, minor: int) -> int:
+    """Implement `countPodsMatchSelector`: up to v1.37 an empty selector counts no pod."""
+    if selector.is_empty and minor < 38:
         return 0
     pods = [each.pod for each in node.pods if not is_being_deleted(each.pod)]
     return sum(get_namespace(each) == namespace and selector.matches(get_labels(each)) for each in pods)

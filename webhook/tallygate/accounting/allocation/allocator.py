@@ -47,6 +47,8 @@ class AllocatorRules(NamedTuple):
         return ConsumptionRules(
             has_fractions=self.version.has(Switch.ROUNDS_FRACTIONS_OF_CAPACITY),
             rejects_unreadable=self.version.has(Switch.REJECTS_UNREADABLE_CAPACITY),
+            rejects_negative=self.version.has(Switch.REJECTS_NEGATIVE_CAPACITY),
+            qualifies_names=self.version.has(Switch.QUALIFIES_CAPACITY_NAMES),
         )
 
 
@@ -115,7 +117,7 @@ class Allocator:
             self.selectors.match(f"class {request.class_name}", request.class_selectors, device)
             and self.selectors.match(f"claim {planned_requests.format_name(claim)}", request.selectors, device)
             and (ignores_taints or all(request.tolerates(taint) for taint in device.content.taints))
-            and self.consumption.fits(device.content.capacities, request.requested)
+            and self.consumption.fits(device.id.driver, device.content.capacities, request.requested)
         )
 
     def allocate(self, node: TargetNode, claims: Sequence[ResourceClaim]) -> list[Allocation] | None:
@@ -147,7 +149,7 @@ class Allocator:
     def _has_room(self, device: AllocatableDevice, requested: Amounts) -> bool:
         needs_every = self.rules.version.has(Switch.NEEDS_EVERY_DEVICE_OF_ALL)
         allocated = _NO_AMOUNTS if needs_every else self.state.consumed.get(device.id, _NO_AMOUNTS)
-        return self.consumption.fits(device.content.capacities, requested, allocated)
+        return self.consumption.fits(device.id.driver, device.content.capacities, requested, allocated)
 
     def _create_constraints(self, claim: ResourceClaim) -> list[Constraint]:
         devices = claim.spec.devices if claim.spec else None
@@ -214,6 +216,7 @@ class _Search:
         self._planner = planner
         self._consumption = rules.create_consumption_rules()
         self._state = state
+        self._keeps_shares = rules.version.has(Switch.KEEPS_SHARED_DEVICES_SHARED)
         self._counts_shares = rules.version.has(Switch.COUNTS_SHARES_WITHOUT_CAPACITY)
         self._candidates: list[planned_requests.Candidate] = [
             (pool, resource_slice, device)
@@ -315,6 +318,8 @@ class _Search:
             claim_index, request, device.id
         ):
             return False
+        if not request.has_admin_access and not device.content.is_shared and self._has_old_share(device.id):
+            return False
         is_counted = bool(device.content.consumed_counters) and not (
             device.content.is_shared and self._is_in_use(device.id)
         )
@@ -326,7 +331,8 @@ class _Search:
             return False
         consumed = _NO_AMOUNTS
         if device.content.is_shared:
-            consumed = self._consumption.compute_consumed(device.content.capacities, request.requested)
+            capacities = device.content.capacities
+            consumed = self._consumption.compute_consumed(device.id.driver, capacities, request.requested)
             self._consumed.setdefault(device.id, []).append(consumed)
         else:
             self._allocating.setdefault(device.id, set()).add(claim_index)
@@ -391,6 +397,10 @@ class _Search:
         is_shared = self._counts_shares and device in self._state.shared
         return is_shared or device in self._state.consumed or device in self._consumed
 
+    def _has_old_share(self, device: DeviceId) -> bool:
+        """Return whether a claim has a share of a device that its driver published for several claims before."""
+        return self._keeps_shares and self._is_in_use(device)
+
     def _check_room(
         self, claim_index: int, request: planned_requests.PlannedRequest, device: AllocatableDevice
     ) -> bool:
@@ -409,6 +419,7 @@ class _Search:
 
     def _has_room(self, request: planned_requests.PlannedRequest, device: AllocatableDevice) -> bool:
         allocated = self._state.consumed.get(device.id, _NO_AMOUNTS)
+        allocating = sum_amounts(self._consumed.get(device.id, ()))
         return self._consumption.fits(
-            device.content.capacities, request.requested, allocated, sum_amounts(self._consumed.get(device.id, ()))
+            device.id.driver, device.content.capacities, request.requested, allocated, allocating
         )

@@ -33,7 +33,7 @@ def find_mismatch(allocator: Allocator, request: PlannedRequest, device: Allocat
     for taint in content.taints:
         if not request.tolerates(taint):
             return f"{TAINTED} {taint}"
-    if not allocator.consumption.fits(content.capacities, request.requested):
+    if not allocator.consumption.fits(device.id.driver, content.capacities, request.requested):
         has = {name: content.capacities[name].value for name in request.requested if name in content.capacities}
         requested = ", ".join(f"{name} {amount}" for name, amount in sorted(request.requested.items()))
         return f"has too little capacity for {requested}: {', '.join(f'{n} {v}' for n, v in sorted(has.items()))}"

@@ -108,6 +108,11 @@ class Selectors:
                 raise (UndecidedAllocationError if error.is_unsupported else AllocationError)(message) from None
         return True
 
+    def create_pool_error(self, message: str) -> AllocationError:
+        """Return the error of a pool that is incomplete or invalid, for a request for all devices."""
+        skips_node = self.version.has(Switch.SKIPS_NODES_OF_UNUSABLE_POOLS)
+        return NodeAllocationError(message) if skips_node else AllocationError(message)
+
     def forget(self, contents: Iterable[DeviceContent]) -> None:
         """Drop the results of devices that are published no more."""
         for content in contents:
@@ -328,13 +333,10 @@ class RequestPlanner:
 
     def _find_every_device(self, claim: ResourceClaim, owner: str, request: PlannedRequest) -> Iterator[Candidate]:
         for pool in self._pools:
-            if not pool.is_complete:
-                raise AllocationError(
-                    f"{owner}: asks for all devices, but resource pool {pool.id} is currently being updated"
-                )
-            if pool.invalid_reason:
-                raise AllocationError(
-                    f"{owner}: asks for all devices, but resource pool {pool.id} is currently invalid"
+            if not pool.is_usable:
+                state = "being updated" if not pool.is_complete else "invalid"
+                raise self._selectors.create_pool_error(
+                    f"{owner}: asks for all devices, but resource pool {pool.id} is currently {state}"
                 )
             for resource_slice in pool.slices:
                 spend(self._selectors.work, _DEVICE * len(resource_slice.devices))

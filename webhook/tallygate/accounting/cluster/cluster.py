@@ -96,13 +96,15 @@ class Cluster:
     devices are not; `devices_problem` is then the reason, if it is known. `limit_ranges` and `runtime_classes` stay
     None while these kinds are not known. `pools` has the pools of the nodes that `ingest` put in. `fork_changes` has
     the pods that a fork removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`).
-    `version` is the version of the scheduler whose rules apply, `git_version` the version that the cluster
-    reports, as `v1.37.2`, or None. `now` is the time of this state, None if it is not known.
+    `version` is the version of Kubernetes whose rules apply, `git_version` the version that the cluster reports, as
+    `v1.37.2`, or None; `is_version_chosen` is set if the rules do not follow it. `now` is the time of this state, None
+    if it is not known.
     """
 
     def __init__(self, version: KubernetesVersion = DEFAULT_VERSION) -> None:
         self.version = version
         self.git_version: str | None = None
+        self.is_version_chosen = False
         self.nodes = NodeColumns()
         self.pools = NodePools()
         self.groups = SchedulingGroupInterner(version)
@@ -144,10 +146,19 @@ class Cluster:
         return len(self._pods)
 
     def set_version(self, git_version: str) -> None:
-        """Set the version that the cluster reports, and select the rules of its scheduler; put pods in afterwards."""
+        """Set the version that the cluster reports, and select its rules unless they are chosen; put pods in later."""
         self.git_version = git_version
-        self.version = select_version(parse_minor(git_version))
-        self.groups = SchedulingGroupInterner(self.version)
+        if not self.is_version_chosen:
+            self._apply_version(select_version(parse_minor(git_version)))
+
+    def choose_version(self, version: KubernetesVersion) -> None:
+        """Choose the rules, whatever version the cluster reports; put pods in afterwards."""
+        self.is_version_chosen = True
+        self._apply_version(version)
+
+    def _apply_version(self, version: KubernetesVersion) -> None:
+        self.version = version
+        self.groups = SchedulingGroupInterner(version)
 
     def put_node(self, node: SchedulingNode) -> None:
         """Add a node, or replace its previous version.

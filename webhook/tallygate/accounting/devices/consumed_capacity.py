@@ -7,6 +7,7 @@ the policy allows. Two requests may share a device as long as the sum fits, if t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -78,50 +79,97 @@ class ConsumptionRules:
     """The rules of one version.
 
     With `has_fractions` ranges of valid amounts may have fractions, in thousandths. With `rejects_unreadable` a request
-    whose amount int64 cannot represent ends the allocation.
+    whose amount int64 cannot represent ends the allocation, with `rejects_negative` any negative request. With
+    `qualifies_names` a capacity is the same with and without the driver's name before it.
     """
 
-    def __init__(self, *, has_fractions: bool, rejects_unreadable: bool) -> None:
+    def __init__(
+        self,
+        *,
+        has_fractions: bool,
+        rejects_unreadable: bool = False,
+        rejects_negative: bool = False,
+        qualifies_names: bool = False,
+    ) -> None:
         self._has_fractions = has_fractions
         self._rejects_unreadable = rejects_unreadable
+        self._rejects_negative = rejects_negative
+        self._qualifies_names = qualifies_names
 
-    def compute_consumed(self, capacities: Capacities, requested: Amounts) -> dict[str, Quantity]:
-        """Return what a request consumes of a device, by capacity.
+    def compute_consumed(self, driver: str, capacities: Capacities, requested: Amounts) -> dict[str, Quantity]:
+        """Return what a request consumes of a device of a driver, by capacity, as the driver writes its name.
 
         Raises:
-            CapacityRequestError: if the amount cannot be represented.
+            CapacityRequestError: if the amount cannot be represented, or two requests are for one capacity.
         """
+        capacities = self._select_published(driver, capacities)
+        requested = self._resolve(driver, capacities, requested) or _NONE
         consumed = {}
         for name, capacity in capacities.items():
-            amount = self.compute_amount(name, requested.get(name), capacity)
+            shown = self._list_spellings(driver, name)[0]
+            amount = self.compute_amount(shown, requested.get(name), capacity)
             if self._rejects_unreadable and amount.sign < 0:
-                raise CapacityRequestError(f'capacity "{name}": capacity value is negative')
+                raise CapacityRequestError(f'capacity "{shown}": capacity value is negative')
             consumed[name] = amount
         return consumed
 
     def fits(
-        self, capacities: Capacities, requested: Amounts, allocated: Amounts = _NONE, allocating: Amounts = _NONE
+        self,
+        driver: str,
+        capacities: Capacities,
+        requested: Amounts,
+        allocated: Amounts = _NONE,
+        allocating: Amounts = _NONE,
     ) -> bool:
-        """Return whether a device has room for a request, besides what is allocated and being allocated of it.
+        """Return whether a device of a driver has room for a request, besides what is, and what is being, allocated.
 
         Raises:
             CapacityRequestError: as `compute_consumed`.
         """
         if not capacities:
             return not requested
-        if any(name not in capacities for name in requested):
+        published = self._select_published(driver, capacities)
+        if self._resolve(driver, published, requested) is None:
             return False
-        consumed = self.compute_consumed(capacities, requested)
-        for name, capacity in capacities.items():
+        consumed = self.compute_consumed(driver, published, requested)
+        for name, capacity in published.items():
             amount = consumed[name]
             if self._violates(amount, capacity.policy):
                 return False
             total = amount
-            for other in (allocated.get(name), allocating.get(name)):
-                total = total if other is None else total + other
+            for spelling in self._list_spellings(driver, name):
+                if spelling != name and spelling in capacities:
+                    continue
+                for other in (allocated.get(spelling), allocating.get(spelling)):
+                    total = total if other is None else total + other
             if total > capacity.value:
                 return False
         return True
+
+    def _list_spellings(self, driver: str, name: str) -> tuple[str, ...]:
+        return _list_spellings(driver, name) if self._qualifies_names else (name,)
+
+    def _select_published(self, driver: str, capacities: Capacities) -> Capacities:
+        """Return the capacities without those that the driver publishes with its name before them, too."""
+        if not self._qualifies_names or all("/" not in name for name in capacities):
+            return capacities
+        return {name: each for name, each in capacities.items() if "/" in name or f"{driver}/{name}" not in capacities}
+
+    def _resolve(self, driver: str, capacities: Capacities, requested: Amounts) -> Amounts | None:
+        """Return the request by the names of the capacities; None if the device lacks one of them."""
+        resolved: dict[str, Quantity] = {}
+        for name, amount in requested.items():
+            found = next((each for each in self._list_spellings(driver, name) if each in capacities), None)
+            if found is None:
+                return None
+            if found in resolved:
+                qualified, identifier = self._list_spellings(driver, name)
+                raise CapacityRequestError(
+                    f'capacity "{identifier}" requested both as "{name}" and as '
+                    f'"{identifier if name == qualified else qualified}"'
+                )
+            resolved[found] = amount
+        return resolved
 
     def compute_amount(self, name: str, requested: Quantity | None, capacity: Capacity) -> Quantity:
         """Return what a request consumes of one capacity; it may name no amount.
@@ -132,6 +180,8 @@ class ConsumptionRules:
         policy = capacity.policy
         if requested is None:
             return policy.default if policy is not None and policy.default is not None else capacity.value
+        if self._rejects_negative and requested.sign < 0:
+            raise CapacityRequestError(f'capacity "{name}": capacity value is negative: request {requested.text}')
         if policy is None:
             return requested
         if policy.valid_range is not None and policy.valid_range.low is not None:
@@ -181,6 +231,13 @@ class ConsumptionRules:
             return False
         given = [value for value in valid if value is not None]
         return all(map(_is_whole_milli, given)) and (valid.step is None or valid.step.milli() >= 1)
+
+
+@lru_cache(maxsize=1024)
+def _list_spellings(driver: str, name: str) -> tuple[str, ...]:
+    """Return the names of a capacity: with the driver's name first, and without it; one of another domain has one."""
+    identifier = name.removeprefix(f"{driver}/")
+    return (name,) if "/" in identifier else (f"{driver}/{identifier}", identifier)
 
 
 def read_capacity(published: PublishedCapacity) -> Capacity:

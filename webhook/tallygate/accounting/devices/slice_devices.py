@@ -24,7 +24,7 @@ from tallygate.accounting.quantity_parser import QuantityError
 
 EVALUATION = 5
 """The work of an evaluation besides its cost."""
-_RULES = [ConsumptionRules(has_fractions=has_fractions, rejects_unreadable=False) for has_fractions in (False, True)]
+_RULES = [ConsumptionRules(has_fractions=has_fractions) for has_fractions in (False, True)]
 """The rules by which schedulers round fractions."""
 _MAX_LENGTH = 2048  # of an expression: the compiled form of a longer one takes much time and memory
 

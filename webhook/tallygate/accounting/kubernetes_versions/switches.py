@@ -1,5 +1,7 @@
 """The table of switches: the rules of Kubernetes that differ by version, each with the version since which it applies.
 
+`FEATURE_GATES` are the gates on which predictions depend, with their defaults (pkg/features/kube_features.go).
+
 A rule says what the later version does. Files without a repository are those of kubernetes/kubernetes; `structured`,
 `resourceslice` and `deviceclass` are folders of k8s.io/dynamic-resource-allocation, `plugins`, `framework` and
 `preemption` those of pkg/scheduler.
@@ -153,3 +155,112 @@ class Switch(Enum):
         "roundUpRange in structured/internal/stable/consumable_capacity.go; KEP-5075",
         gate="DRAFractionalCapacityRange",
     )
+    QUALIFIES_CAPACITY_NAMES = SwitchFacts(
+        38,
+        Area.ALLOCATOR,
+        "a capacity may be requested with and without the driver's name before it, and its amounts add up under both; "
+        "a request by both names is an error",
+        "resolveCapacityRequests in structured/internal/stable/consumable_capacity.go; kubernetes#142202",
+    )
+    REJECTS_NEGATIVE_CAPACITY = SwitchFacts(
+        38,
+        Area.ALLOCATOR,
+        "a negative request for capacity ends the allocation, also where a policy would round it up",
+        "calculateConsumedCapacity in structured/internal/stable/consumable_capacity.go",
+    )
+    KEEPS_SHARED_DEVICES_SHARED = SwitchFacts(
+        38,
+        Area.ALLOCATOR,
+        "a device of which a claim has a share is not allocated to one claim alone after its driver stopped sharing it",
+        "allocateDevice in structured/internal/stable/allocator_stable.go; kubernetes#140798",
+    )
+    SKIPS_NODES_OF_UNUSABLE_POOLS = SwitchFacts(
+        38,
+        Area.ALLOCATOR,
+        "a request for all devices leaves out the nodes of a pool that is incomplete or invalid, and fails on no other",
+        "validateDeviceRequest in structured/internal/stable/allocator_stable.go; kubernetes#141898",
+    )
+    IGNORES_BUILDS_OF_VERSIONS = SwitchFacts(
+        38,
+        Area.ALLOCATOR,
+        "constraints compare versions without their build metadata",
+        "matchAttributeConstraint in structured/internal/stable/constraint.go",
+    )
+    MATCHES_EMPTY_SPREAD_SELECTORS = SwitchFacts(
+        38,
+        Area.SCHEDULER,
+        "a topology spread constraint with an empty label selector counts all pods of the namespace, and not none",
+        "countPodsMatchSelector in plugins/podtopologyspread/common.go; kubernetes#141340",
+    )
+    MATCHES_EMPTY_BUDGET_SELECTORS = SwitchFacts(
+        38,
+        Area.SCHEDULER,
+        "preemption respects a disruption budget with an empty selector, and budgets that cover pods without labels",
+        "FilterVictimsWithPDBViolation in preemption/util.go; kubernetes#141785",
+    )
+    ORDERS_EQUAL_VICTIMS = SwitchFacts(
+        38,
+        Area.SCHEDULER,
+        "of victims of one priority and start time the one with the lower UID counts as more important",
+        "MoreImportantVictim in preemption/util.go",
+    )
+    SCORES_POD_LEVEL = SwitchFacts(
+        38,
+        Area.SCHEDULER,
+        "the score of NodeResourcesFit reads requests at pod level",
+        "getScorer in plugins/noderesources/fit.go",
+    )
+    REPORTS_NO_VICTIMS = SwitchFacts(
+        38,
+        Area.MESSAGES,
+        "a node on which no victim is needed after all is one without victims, and no error of the scheduler",
+        "DryRunPreemption in preemption/preemption.go",
+    )
+
+
+_FIRST = 36
+"""The oldest modelled version."""
+
+
+class FeatureGate(NamedTuple):
+    """A gate: the first modelled version in which it is on by default, None if it is off in all, and what follows."""
+
+    name: str
+    on_since: int | None
+    effect: str
+
+    def is_on(self, minor: int) -> bool:
+        """Return whether the gate is on by default in a minor version."""
+        return self.on_since is not None and minor >= self.on_since
+
+
+FEATURE_GATES = (
+    FeatureGate("DRAAdminAccess", _FIRST, "requests with admin access"),
+    FeatureGate("DRAConsumableCapacity", _FIRST, "devices that several claims share"),
+    FeatureGate("DRADeviceBindingConditions", _FIRST, "devices that are ready some time after the allocation"),
+    FeatureGate("DRADeviceTaints", _FIRST, "taints that drivers publish"),
+    FeatureGate("DRAExtendedResource", _FIRST, "extended resources that a DeviceClass backs"),
+    FeatureGate("DRAPartitionableDevices", _FIRST, "shared counters"),
+    FeatureGate("DRAPrioritizedList", _FIRST, "`firstAvailable`"),
+    FeatureGate("InPlacePodLevelResourcesVerticalScaling", _FIRST, "resizes at pod level"),
+    FeatureGate("NodeDeclaredFeatures", _FIRST, "features that nodes declare"),
+    FeatureGate("PodLevelResources", _FIRST, "requests at pod level"),
+    FeatureGate("DRADeviceTaintRules", 37, "DeviceTaintRules"),
+    FeatureGate("PodLevelResourcesFixDefaulting", 37, "missing requests at pod level are set after mutating webhooks"),
+    FeatureGate("StorageCapacityScoring", 37, "not modelled: a score for the free capacity of a storage class"),
+    FeatureGate("VolumeLimitScaling", 37, "nodes need the CSI drivers of volumes"),
+    FeatureGate("DRAFractionalCapacityRange", 38, "fractions in the valid amounts of a capacity"),
+    FeatureGate("CompositePodGroup", None, "not modelled: groups of scheduling groups"),
+    FeatureGate("DRADerivedAttributes", None, "not modelled: attributes that a request computes"),
+    FeatureGate("DRADeviceCompatibilityGroups", None, "slices with `compatibilityGroups` are not read"),
+    FeatureGate("DRAListTypeAttributes", None, "not modelled: attributes with lists in constraints"),
+    FeatureGate("DRANodeAllocatableResources", None, "not modelled: `nodeAllocatableResources` of devices"),
+    FeatureGate("DRAOptionalNodeOperations", None, "not modelled: `skipNodeOperations` of slices"),
+    FeatureGate("DRAPartitionableDevicesType", None, "not modelled: `partitionTypeAttribute` of slices"),
+    FeatureGate("DRAWorkloadResourceClaims", None, "not modelled: claims of a PodGroup"),
+    FeatureGate("GenericWorkload", None, "not modelled: pods with a `schedulingGroup` are `unknown`"),
+    FeatureGate("InPlacePodVerticalScalingSchedulerPreemption", None, "not modelled: preemption for a resize"),
+    FeatureGate("TopologyAwareWorkloadScheduling", None, "not modelled: placements of scheduling groups"),
+    FeatureGate("WorkloadWithJob", None, "not modelled: `scheduling` of Jobs"),
+)
+"""The gates, those that are on in the oldest modelled version first."""

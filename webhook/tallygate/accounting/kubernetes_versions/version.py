@@ -30,7 +30,7 @@ class KubernetesVersion:
         return self.minor >= switch.value.since
 
 
-MODELLED_VERSIONS = (KubernetesVersion(36), KubernetesVersion(37))
+MODELLED_VERSIONS = (KubernetesVersion(36), KubernetesVersion(37), KubernetesVersion(38, is_preliminary=True))
 """The modelled versions in ascending order."""
 
 DEFAULT_VERSION = next(version for version in reversed(MODELLED_VERSIONS) if not version.is_preliminary)
@@ -41,6 +41,12 @@ def parse_minor(git_version: str) -> int | None:
     """Return the minor version of a `gitVersion`, as 37 for `v1.37.2-gke.1`; None if the text has another form."""
     match = _GIT_VERSION.fullmatch(git_version)
     return int(match[1]) if match else None
+
+
+def find_modelled(text: str) -> KubernetesVersion | None:
+    """Return the modelled version of a text, as `1.38` or `v1.38.0`; None if it is not modelled."""
+    minor = parse_minor(text)
+    return next((version for version in MODELLED_VERSIONS if version.minor == minor), None)
 
 
 def select_version(minor: int | None) -> KubernetesVersion:

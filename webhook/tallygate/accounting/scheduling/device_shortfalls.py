@@ -299,7 +299,8 @@ class _InspectedNode:
         """Return what allocated devices leave too little of: the capacity of a shared device, or counters."""
         state = self._allocator.state
         consumed = state.consumed.get(device.id)
-        if consumed and not self._allocator.consumption.fits(device.content.capacities, request.requested, consumed):
+        fits, capacities = self._allocator.consumption.fits, device.content.capacities
+        if consumed and not fits(device.id.driver, capacities, request.requested, consumed):
             holders = "; ".join(map(str, self._holders.get(device.id, ())))
             return f"{_BESIDES_HOLDERS}{holders or _OTHER_CLAIMS}"
         if device.content.consumed_counters and not state.has(device.id):

@@ -21,6 +21,7 @@ import msgspec
 
 from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.cluster import pod_info
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.node_fit import compute_scheduler_requests
 from tallygate.accounting.pod_defaults import find_default_class
 from tallygate.accounting.pod_requests import compute_incoming_non_zero_requests
@@ -97,9 +98,15 @@ class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
     pod: scheduling.SchedulingPod
 
     @cached_property
-    def non_zero_requests(self) -> Amounts:
-        """The non-zero requests by which nodes are scored; computed on demand, since few pods need them."""
-        return compute_incoming_non_zero_requests(self.pod)
+    def _non_zero_requests(self) -> dict[KubernetesVersion, Amounts]:
+        return {}
+
+    def get_non_zero_requests(self, version: KubernetesVersion) -> Amounts:
+        """Return the non-zero requests by which nodes are scored; computed on demand, since few pods need them."""
+        amounts = self._non_zero_requests.get(version)
+        if amounts is None:
+            amounts = self._non_zero_requests[version] = compute_incoming_non_zero_requests(self.pod, version)
+        return amounts
 
     @staticmethod
     def from_pod(

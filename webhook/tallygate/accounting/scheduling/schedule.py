@@ -31,6 +31,7 @@ from tallygate.accounting.scheduling.plugins.node_eligibility import find_pre_sc
 from tallygate.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
 from tallygate.accounting.scheduling.plugins.resource_claims import find_hold_reason
 from tallygate.accounting.scheduling.victims import (
+    NO_VICTIMS,
     NoCandidate,
     PreemptionCandidate,
     find_earliest_start,
@@ -43,7 +44,6 @@ _GATED = "Scheduling is blocked due to non-empty scheduling gates"  # the API se
 # earlier plugin rejects the pod; "not found" is its error about the missing state.
 _STATE_NOT_FOUND = "not found"
 
-NO_VICTIMS = "No preemption victims found for incoming pod"
 _POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
 _VICTIM_TERMINATING = "not eligible due to a terminating pod on the nominated node."
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"

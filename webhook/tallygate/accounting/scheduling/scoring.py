@@ -162,7 +162,8 @@ def _read_columns(  # noqa: PLR0913  # the inputs of a column
     is_non_zero: bool,
 ) -> tuple[ExactIntegerArray, ExactIntegerArray]:
     """Return the allocatable amounts, and the used ones with the pod; zeros where the resource does not count."""
-    columns, requested = cluster.nodes, (pod.non_zero_requests if is_non_zero else pod.requests).get(name, 0)
+    columns = cluster.nodes
+    requested = (pod.get_non_zero_requests(cluster.version) if is_non_zero else pod.requests).get(name, 0)
     allocatable = columns.find_allocatable_column(name)
     if allocatable is None or (not requested and is_scheduler_scalar(name)):
         return np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64)

@@ -30,12 +30,13 @@ from tallygate.objects.scheduling import PodDisruptionBudget, PodDisruptionBudge
 class _BudgetState:
     """One budget, and the number of further pods that may be evicted under it."""
 
-    def __init__(self, budget: PodDisruptionBudget) -> None:
+    def __init__(self, budget: PodDisruptionBudget, version: KubernetesVersion) -> None:
         status = budget.status or PodDisruptionBudgetStatus()
         self._namespace = (budget.metadata or ObjectMeta()).namespace or ""
         self._selector = _parse_selector(budget)
         self._disrupted = status.disrupted_pods or {}
         self._allowed = status.disruptions_allowed
+        self._covers_all = version.has(Switch.MATCHES_EMPTY_BUDGET_SELECTORS)
 
     def record_disruption(self, pod: PodInfo) -> bool:
         """Count the eviction of a pod, unless it is in `disruptedPods`, and return whether it violates the budget."""
@@ -45,15 +46,19 @@ class _BudgetState:
         return self._allowed < 0
 
     def _is_matching(self, pod: PodInfo) -> bool:
-        """Return whether the budget covers a pod; a budget with a missing or empty selector covers none here."""
+        """Return whether the budget covers a pod.
+
+        Before MATCHES_EMPTY_BUDGET_SELECTORS one with an empty selector covers none, and none covers a pod without
+        labels; one without a selector never covers any.
+        """
         return (
             self._namespace == pod.namespace
-            and bool(pod.group.labels)
-            and not self._selector.is_empty
+            and (self._covers_all or (bool(pod.group.labels) and not self._selector.is_empty))
             and self._selector.matches(pod.group.labels)
         )
 
 
+NO_VICTIMS = "No preemption victims found for incoming pod"
 _NOT_STARTED = "~"  # sorts after every timestamp
 
 
@@ -106,6 +111,8 @@ def _reprieve_pods(
     violation_count = len(victims)
     victims += [victim for victim in non_violating if not _reprieve_pod(victim, pod, cluster, node_index, forked)]
     if not victims:
+        if version.has(Switch.REPORTS_NO_VICTIMS):
+            return NoCandidate((NO_VICTIMS,))
         return NoCandidate(
             (f'expected at least one victim pod on node "{cluster.nodes.get_name(node_index)}"',), is_error=True
         )
@@ -122,7 +129,7 @@ def split_by_budget(
     counts under no further one (FilterVictimsWithPDBViolation in framework/preemption/util.go); the scheduler's order
     of budgets is random.
     """
-    states = [_BudgetState(budget) for budget in budgets]
+    states = [_BudgetState(budget, version) for budget in budgets]
     if version.has(Switch.COUNTS_ONE_VIOLATED_BUDGET):
         violating = [any(budget.record_disruption(pod) for budget in states) for pod in pods]
     else:
@@ -155,7 +162,9 @@ def _uses_resources_only(candidate: PodInfo, pod: IncomingPod, cluster: Cluster,
 
 
 def sort_by_importance(pods: Iterable[PodInfo], version: KubernetesVersion) -> list[PodInfo]:
-    """Sort pods by priority, highest first; pods of one priority by start time, earliest first."""
+    """Sort pods by priority, highest first; pods of one priority by start time, earliest first, then by UID."""
+    if version.has(Switch.ORDERS_EQUAL_VICTIMS):
+        return sorted(pods, key=lambda pod: (-pod.group.priority, _get_start_time(pod), pod.uid))
     if version.has(Switch.FIXES_START_TIMES):
         return sorted(pods, key=lambda pod: (-pod.group.priority, _get_start_time(pod)))
     return [pod for _, pod in sorted(enumerate(pods), key=_rank_pod)]

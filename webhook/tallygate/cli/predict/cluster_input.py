@@ -92,7 +92,7 @@ def report_omissions(state: ClusterState, source: ClusterSource) -> None:
 
 def _list_omissions(state: ClusterState, source: ClusterSource) -> Iterator[str]:
     cluster = state.require_columns()
-    if source.snapshot is None and cluster.git_version is None:
+    if source.snapshot is None and cluster.git_version is None and not cluster.is_version_chosen:
         server = source.connection.load().server
         yield f"{server} does not report its version: the rules of kube-scheduler {DEFAULT_VERSION} apply"
     for resource, problem in state.problems.items():
@@ -104,6 +104,13 @@ def _list_omissions(state: ClusterState, source: ClusterSource) -> Iterator[str]
         if not len(cluster.nodes):
             yield "the snapshot has no nodes"
     version = cluster.version
+    if version.is_preliminary:
+        yield (
+            f"the rules of Kubernetes {version} are preliminary: they are those of a pre-release, and no release has "
+            "been compared with them"
+        )
+    if cluster.is_version_chosen:
+        return
     if cluster.git_version is not None and parse_minor(cluster.git_version) != version.minor:
         yield (
             f"the cluster runs Kubernetes {cluster.git_version}, and the rules of kube-scheduler {version} apply here: "

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from tallygate.accounting.cluster.node_pools import merge_shapes
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.accounting.scheduling.placement import open_placement_session
 from tallygate.accounting.scheduling.prediction import Feasibility
@@ -30,7 +31,13 @@ from tallygate.cli.predict import cluster_input, prediction_text
 from tallygate.cli.predict.gate_prediction import print_answer_of_gate
 from tallygate.cli.progress import StderrProgress, track
 from tallygate.cli.sources.cluster_source import ClusterSource
-from tallygate.cli.sources.options import combine_files, files_options, policies_option, snapshot_option
+from tallygate.cli.sources.options import (
+    combine_files,
+    files_options,
+    kubernetes_option,
+    policies_option,
+    snapshot_option,
+)
 from tallygate.cli.sources.resource_lists import ListError
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.documents.reader import read_documents
@@ -137,6 +144,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
         ('tallygate predict train.yaml --add "4 x {cpu: 8, nvidia.com/gpu: 2}"', "... with four more nodes?"),
         ("tallygate predict train.yaml --snapshot now.json -o json", "on a snapshot, for a program"),
         ("tallygate predict train.yaml -v --scoring MostAllocated", "with a scheduler that fills nodes"),
+        ("tallygate predict train.yaml --kubernetes 1.38", "by the rules of the version to which you will upgrade"),
     ),
 )
 @files_options(
@@ -183,6 +191,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     help='Add N nodes, each with this allocatable, as in "4 x {cpu: 8, nvidia.com/gpu: 2}".',
 )
 @policies_option
+@kubernetes_option
 @click.option(
     "--scoring",
     metavar="STRATEGY",
@@ -208,6 +217,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     nodes: tuple[Path, ...],
     added: tuple[str, ...],
     policies: tuple[Path, ...],
+    kubernetes: KubernetesVersion | None,
     scoring: str | None,
     verbose: bool,
     output: str,
@@ -216,20 +226,21 @@ def predict(  # noqa: PLR0913 -- one argument for each option
 
     The objects in files are reviewed first, by rules, caps and ResourceQuotas, as `tallygate check` does it: pods
     that these reject are not stored, so no node is searched for them. Then the command applies the filters of
-    kube-scheduler, in the same order and with the same messages, and changes nothing. It knows the versions 1.36 and
-    1.37, uses the one of the cluster, and reports on stderr if the cluster has another one; for a snapshot without a
-    version it uses 1.37. A pending pod is named as pod/NAME, and `pods` means all pending pods of the namespace, and
-    those that controllers could not create, since a cap, a rule or a ResourceQuota rejected them. Pods
-    that do not exist yet, and workloads, are read from files: the replicas of a Deployment, the parallel pods of a
-    Job, the pod of a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message,
-    the shortfalls of nodes, the pods that use the resources, and changes that would help; each of them was tried.
-    With -o json or yaml, nodes are listed with -v, and for one object. For pods with claims for devices the output
-    shows the devices that nodes lack, and -v the devices of each pool; claims and templates of claims in the files
-    count too. A WorkloadKind, in the files or the policies, defines where the pods are in objects of its kind. The
-    policies are those of --policies, else those of the gate in the cluster: the pods in files have the requests that
-    are implied for them. With NodeShapes, in the files or the policies, the output has the number of new nodes that
-    the pods without a node would need, for each shape by itself. Pools of nodes have shapes by themselves: NodePools
-    of Karpenter, and groups of nodes by the labels of providers.
+    kube-scheduler, in the same order and with the same messages, and changes nothing. It knows the versions 1.36,
+    1.37 and, preliminary, 1.38. It uses the one of --kubernetes, else that of the cluster, and reports on stderr if
+    the cluster has another one; for a snapshot without a version it uses 1.37. A pending pod is named as pod/NAME,
+    and `pods` means all pending pods of the namespace, and those that controllers could not create, since a cap, a
+    rule or a ResourceQuota rejected them. Pods that do not exist yet, and workloads, are read from files: the
+    replicas of a Deployment, the parallel pods of a Job, the pod of a DaemonSet on each eligible node. Where pods
+    do not fit, the output has the scheduler's message, the shortfalls of nodes, the pods that use the resources,
+    and changes that would help; each of them was tried. With -o json or yaml, nodes are listed with -v, and for one
+    object. For pods with claims for devices the output shows the devices that nodes lack, and -v the devices of
+    each pool; claims and templates of claims in the files count too. A WorkloadKind, in the files or the policies,
+    defines where the pods are in objects of its kind. The policies are those of --policies, else those of the gate
+    in the cluster: the pods in files have the requests that are implied for them. With NodeShapes, in the files or
+    the policies, the output has the number of new nodes that the pods without a node would need, for each shape by
+    itself. Pools of nodes have shapes by themselves: NodePools of Karpenter, and groups of nodes by the labels of
+    providers.
 
     Needed rights: list on nodes, pods and namespaces. Without them the gate answers about pod/NAME, as `tallygate ask`
     does, if its server of asks runs in the cluster. The command also reads what `tallygate snapshot` reads, and
@@ -241,7 +252,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     Pods of a kind that is not read are unknown: the command reports them on stderr.
     """
     names, files = cluster_input.split_pod_names(paths)
-    source = ClusterSource(connection, snapshot)
+    source = ClusterSource(connection, snapshot, kubernetes)
     _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.connection.choose_namespace(namespace)
@@ -250,7 +261,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     try:
         gathered = _gather(inputs)
     except ListError as error:
-        if not names or any((nodes, added, scoring, policies, selector)) or not is_forbidden(error):
+        if not names or any((nodes, added, scoring, policies, selector, kubernetes)) or not is_forbidden(error):
             raise create_no_gate_error(error, _INSTEAD) from error
         ctx.exit(print_answer_of_gate(connection, chosen_namespace or "", names, error, output))
     cluster, in_files = gathered.state.require_columns(), gathered.in_files

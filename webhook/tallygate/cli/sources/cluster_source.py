@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.cli.connection import DEFAULT_CONNECTION, Connection
 from tallygate.cli.sources.options import require_one_source
 from tallygate.cli.sources.resource_lists import ListError, UnknownResourceError, list_creators, list_resource
@@ -30,8 +31,8 @@ class StateNeeds(NamedTuple):
 
     These are the CapLedgers, the nodes, their pools, the slices of devices, what gives new pods defaults, or `columns`:
     all that scheduling depends on. With `rejected_pods` it reads which pods controllers could not create. Of objects in
-    namespaces it reads those in `namespaces`; an empty name is all. The `applied` objects are put on top of what is
-    read (`tallygate.manifests.applied_objects`).
+    namespaces it reads those in `namespaces`; an empty name is all. With `kubernetes` the rules of this version apply
+    to the columns. The `applied` objects are put on top of what is read (`tallygate.manifests.applied_objects`).
     """
 
     ledgers: bool = False
@@ -42,12 +43,13 @@ class StateNeeds(NamedTuple):
     columns: bool = False
     rejected_pods: bool = False
     namespaces: Sequence[str] = ("",)
+    kubernetes: KubernetesVersion | None = None
     applied: Sequence[tuple[str, msgspec.Struct]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """The API server of a cluster, or a snapshot.
+    """The API server of a cluster, or a snapshot, to whose columns the rules of its version apply, or of `kubernetes`.
 
     Raises:
         UsageError: if the options name two sources.
@@ -55,6 +57,7 @@ class ClusterSource:
 
     connection: Connection = DEFAULT_CONNECTION
     snapshot: Path | None = None
+    kubernetes: KubernetesVersion | None = None
 
     def __post_init__(self) -> None:
         """Check that the options name one source."""
@@ -69,8 +72,8 @@ class ClusterSource:
             SnapshotError: if the snapshot cannot be read.
         """
         if self.snapshot:
-            return read_snapshot(self.snapshot, needs.applied, with_columns=needs.columns)
-        return read_api_server(self.connection.load(), needs)
+            return read_snapshot(self.snapshot, needs.applied, with_columns=needs.columns, kubernetes=self.kubernetes)
+        return read_api_server(self.connection.load(), needs._replace(kubernetes=self.kubernetes))
 
 
 def read_api_server(client_config: ClientConfig, needs: StateNeeds) -> ClusterState:
@@ -116,7 +119,7 @@ class _Lister:
 
     def __init__(self, client: ApiClient, needs: StateNeeds) -> None:
         self._client, self._needs = client, needs
-        self._builder = StateBuilder(with_columns=needs.columns)
+        self._builder = StateBuilder(with_columns=needs.columns, kubernetes=needs.kubernetes)
 
     def read(self) -> ClusterState:
         needs, builder = self._needs, self._builder

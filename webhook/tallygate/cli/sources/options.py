@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from tallygate.accounting.kubernetes_versions.version import MODELLED_VERSIONS, KubernetesVersion, find_modelled
 from tallygate.cli.connection import Connection
 from tallygate.cli.framework import UsageError
 from tallygate.manifests.manifest_files import STDIN, LoadedManifests
@@ -37,6 +38,25 @@ def policies_option(command: F) -> F:
         "nodes that may come, and its WorkloadKinds say where pods are in objects; may be given several times. "
         "Default: the policies of the gate in the cluster; none with --snapshot.",
     )(command)
+
+
+def kubernetes_option(command: F) -> F:
+    """Add `--kubernetes` to a command that places pods."""
+    return click.option(
+        "--kubernetes",
+        metavar="VERSION",
+        callback=_read_kubernetes_version,
+        help=f"Apply the rules of this version of Kubernetes, as in {MODELLED_VERSIONS[-1]}. Default: the version of "
+        "the cluster or of the snapshot.",
+    )(command)
+
+
+def _read_kubernetes_version(_: click.Context, __: click.Parameter, text: str | None) -> KubernetesVersion | None:
+    version = find_modelled(text) if text is not None else None
+    if text is not None and version is None:
+        modelled = ", ".join(map(str, MODELLED_VERSIONS))
+        raise click.BadParameter(f"{text!r} is no version whose rules are known here; there are {modelled}")
+    return version
 
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

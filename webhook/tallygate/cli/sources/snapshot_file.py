@@ -13,6 +13,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from tallygate.accounting.kubernetes_versions.version import KubernetesVersion
 from tallygate.accounting.quantity_parser import QuantityError
 from tallygate.cluster.cluster_state import ClusterState
 from tallygate.cluster.state_builder import StateBuilder
@@ -160,14 +161,20 @@ def _iterate_documents(data: bytes) -> Iterator[bytes]:
 
 
 def read_snapshot(
-    path: Path | None, applied: Iterable[tuple[str, msgspec.Struct]] = (), *, with_columns: bool = False
+    path: Path | None,
+    applied: Iterable[tuple[str, msgspec.Struct]] = (),
+    *,
+    with_columns: bool = False,
+    kubernetes: KubernetesVersion | None = None,
 ) -> ClusterState:
     """Return the state of a snapshot, JSON or YAML, to which objects are applied; without a path only these are known.
+
+    With `kubernetes` the rules of this version apply to its columns.
 
     Raises:
         SnapshotError: if the file cannot be read, or is not a snapshot.
     """
-    builder = StateBuilder(with_columns=with_columns and path is not None)
+    builder = StateBuilder(with_columns=with_columns and path is not None, kubernetes=kubernetes)
 
     def finish(revision: str) -> ClusterState:
         for kind, item in applied:

@@ -238,18 +238,19 @@ def _compute_skews(
 def _count_matching_pods(constraint: HardSpreadConstraint, pod: IncomingPod, cluster: Cluster) -> PodCounts:
     """Return the number of pods in the pod's namespace that a constraint matches on each node.
 
-    Terminating pods do not count, and an empty selector counts none (countPodsMatchSelector); but pods that a fork
-    removed or assumed count always (updateWithPod).
+    Terminating pods do not count, and before MATCHES_EMPTY_SPREAD_SELECTORS an empty selector counts none
+    (countPodsMatchSelector); but pods that a fork removed or assumed count always (updateWithPod).
     """
-    selector, is_empty, size = constraint.selector, constraint.selector.is_empty, cluster.nodes.size
-    if is_empty:
+    selector, size = constraint.selector, cluster.nodes.size
+    counts_none = selector.is_empty and not cluster.version.has(Switch.MATCHES_EMPTY_SPREAD_SELECTORS)
+    if counts_none:
         pod_counts = np.zeros(size, dtype=np.int64)
     else:
         selector_counts = cluster.selector_counts.count_pods(selector, frozenset({pod.namespace}), size)
         pod_counts = selector_counts.pods - selector_counts.terminating
     for pod_info, sign in cluster.fork_changes.values():
         node_index = cluster.nodes.find_index(pod_info.node)
-        is_ignored = (is_empty or pod_info.is_terminating) and pod_info.namespace == pod.namespace
+        is_ignored = (counts_none or pod_info.is_terminating) and pod_info.namespace == pod.namespace
         if node_index is not None and is_ignored and selector.matches(pod_info.group.labels):
             pod_counts[node_index] += sign
     return pod_counts
