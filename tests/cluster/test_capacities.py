@@ -307,6 +307,34 @@ def test_capacities_are_the_same_object_until_one_changes() -> None:
     assert state.capacities.compute(policies, NOW).capacities == {"gpus": {GPU: Capacity(0)}}
 
 
+def test_the_caps_of_a_state_have_the_limits_of_its_capacity() -> None:
+    state, policies = create_state([node("a", {GPU: 8})]), parse_cap({**ONE_GPU, "soft": {GPU: "12.5%"}})
+    caps = state.index_caps(policies, NOW)
+    assert state.index_caps(policies, NOW + timedelta(minutes=1)) is caps
+    assert state.get_cap_sources() is state.get_cap_sources()
+    assert state.index_caps(policies, NOW) is caps
+    (cap,) = caps.list_caps()
+    assert (cap.hard, cap.soft, cap.describe_soft(GPU)) == ({GPU: 2}, {GPU: 1}, "1 (12.5% of 8)")
+    assert list(caps.list_unmeasured()) == []
+    unread = create_state([], (kinds.CLASSES,)).index_caps(policies, NOW)
+    assert list(unread.list_unmeasured()) == [f"cap gpus was not evaluated for {GPU}: nodes may not be listed"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "needs"),
+    [
+        ({"hard": {GPU: 1, "cpu": 4}}, (False, False)),
+        ({"hard": {GPU: 1, "cpu": "25%"}}, (True, True)),
+        ({"hard": {"cpu": "25%"}}, (True, False)),
+        ({"soft": {"a.deviceclass.resource.k8s.io/devices": "25%"}}, (True, True)),
+        ({"hard": {"big": 4}, "devices": {"big": BIG}}, (False, True)),
+    ],
+)
+def test_policies_need_nodes_and_slices_for_percentages(spec: Mapping[str, Any], needs: tuple[bool, bool]) -> None:
+    policies = parse_cap(spec)
+    assert (policies.needs_nodes, policies.needs_slices) == needs
+
+
 def test_a_heartbeat_of_a_node_that_is_not_ready_changes_only_the_revision() -> None:
     state = create_state([node("a", {GPU: 8}, unready="2026-12-01T11:59:00Z")])
     before = state.nodes.generation

@@ -32,6 +32,7 @@ CAPS = (
     "serving-gpus",
     "gpus-whole",
     "annotated-gpus",
+    "team-quarter",
 )
 
 
@@ -41,6 +42,7 @@ def test_the_examples_have_scenarios() -> None:
         "cap-by-annotation.yaml",
         "cap-per-label.yaml",
         "cap-per-team.yaml",
+        "cap-percent.yaml",
         "cap-raised.yaml",
         "cap-shared.yaml",
         "claims.yaml",

@@ -14,7 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from tallygate.accounting import claim_charge
-from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
+from tallygate.accounting.amounts import NO_AMOUNTS, Amounts, format_amount
 from tallygate.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
 from tallygate.accounting.derived_amounts import (
     DerivedAmount,
@@ -55,7 +55,8 @@ class ActiveCap:
     different ledgers. `device_sources` are the ways to a device under each name that stands for devices, and
     `device_meters` the definitions of names that count devices by their attributes or capacities. `derived` are the
     definitions of names whose amounts are derived from several resources. `surge` are the amounts above `hard` that
-    pods of a controller that rolls may use. `soft_shares` are the soft limits that are percentages.
+    pods of a controller that rolls may use. `soft_shares` are the soft limits that are percentages; those of an
+    unknown capacity are `unknown_soft`.
 
     `classes` are the device classes as this replica sees them.
 
@@ -75,6 +76,7 @@ class ActiveCap:
     derived: Mapping[str, DerivedAmount] = field(default_factory=dict, compare=False)
     surge: Amounts = NO_AMOUNTS
     soft_shares: Mapping[str, CapacityShare] = field(default_factory=dict, compare=False)
+    unknown_soft: frozenset[str] = frozenset()
     group_value: str | None = None
     schedule: LimitSchedule | None = field(default=None, repr=False, compare=False)
     classes: ClassView = field(default_factory=ClassView, repr=False, compare=False)
@@ -276,6 +278,11 @@ class ActiveCap:
             claim_charge.compute_least_devices(claim, self.device_sources) if self._counts_claim(claim) else NO_AMOUNTS
         )
 
+    def describe_soft(self, name: str) -> str:
+        """Return the soft limit of a name, with the percentage that it is."""
+        limit, share = format_amount(name, self.soft[name]), self.soft_shares.get(name)
+        return limit if share is None else f"{limit} ({share.describe(name)})"
+
     @property
     def multiplies_devices(self) -> bool:
         """Whether devices of a claim may be a factor of a product, which is then unknown."""
@@ -348,6 +355,7 @@ class CapIndex:
         self._ends = sorted({override.until for override in overrides if override.until is not None})
         self.reads_annotations = any(cap.annotation for cap in policies.caps)
         self.reads_capacities = any(cap.follows_capacity for cap in policies.caps)
+        self._capacity_problem = sources.capacity_problem
         self._ended = self._count_ended(now)
         self._caps_by_key = {cap.key: cap for cap in self._caps}
         self._grouped = tuple(cap for cap in self._caps if cap.definition.group_by)
@@ -379,6 +387,14 @@ class CapIndex:
     def list_caps(self) -> tuple[ActiveCap, ...]:
         """Return every cap, ordered by key; a cap with `group_by` once, for all its groups."""
         return self._caps
+
+    def list_unmeasured(self) -> Iterator[str]:
+        """Yield a message for each cap with a limit that is a percentage of a capacity that is not known."""
+        for cap in self._caps:
+            unknown = sorted(cap.limits.unknown | cap.unknown_soft)
+            if unknown:
+                names = ", ".join(unknown)
+                yield f"cap {cap.definition.name} was not evaluated for {names}: {self._capacity_problem}"
 
     def find_cap(self, key: str, namespace: str = "") -> ActiveCap | None:
         """Return the cap of a ledger by its key and namespace, or None if no cap of the set has the key."""
@@ -472,6 +488,7 @@ def _create_active_cap(
         compute_hard_limits(definition.surge.amounts) if definition.surge else NO_AMOUNTS,
         schedule=schedule,
         soft_shares=soft.shares,
+        unknown_soft=soft.unknown,
         classes=_create_class_view(definition, definition.hard.keys() - meters.keys(), resources_by_class),
     )
 

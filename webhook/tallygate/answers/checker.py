@@ -150,7 +150,7 @@ class ObjectReviewer:
     def __init__(self, context: "CheckContext") -> None:
         policies, state = context.policies, context.state
         caps = state.index_caps(policies, context.now)
-        self._policy_set = ActivePolicySet(policies, context.now, state.get_cap_sources(), caps)
+        self._policy_set = ActivePolicySet(policies, context.now, state.get_cap_sources(policies, context.now), caps)
         self.planned = PlannedState(state, context.count)
         self._charges = PlannedCharges(
             self._policy_set, self.planned, context.count_daemon_pods, context.charged_namespaces

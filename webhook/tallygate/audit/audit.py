@@ -54,10 +54,10 @@ class AuditInput:
     """The stores of a cluster: its pods and namespaces, which are synced, and its nodes if they are known.
 
     `now` is the time by which overrides of limits end. `snapshots` are without the pods on nodes: a stored pod has its
-    node or is pending, which `tallygate predict` explains. `cap_sources` are what caps depend on. It `has_slices`
-    unless devices may not be listed. `devices` has the published devices, `limit_records` the annotations that gates
-    admitted, None if they are unknown. `find_pod_defaults` returns what built-in admission gives new pods of a
-    namespace. `count_daemon_pods` counts the pods of DaemonSets by the nodes, None if these are not known.
+    node or is pending, which `tallygate predict` explains. `find_cap_sources` returns what caps depend on. It
+    `has_slices` unless devices may not be listed. `devices` has the published devices, `limit_records` the annotations
+    that gates admitted, None if they are unknown. `find_pod_defaults` returns what built-in admission gives new pods of
+    a namespace. `count_daemon_pods` counts the pods of DaemonSets by the nodes, None if these are not known.
     """
 
     pods: PodStore
@@ -65,7 +65,7 @@ class AuditInput:
     usage_lister: UsageLister
     now: datetime
     snapshots: SnapshotProvider | None = None
-    cap_sources: CapSources = NO_CAP_SOURCES
+    find_cap_sources: Callable[[PolicySet, datetime], CapSources] = lambda _policies, _now: NO_CAP_SOURCES
     has_slices: bool = True
     devices: DeviceLister | None = None
     limit_records: LimitRecords | None = None
@@ -101,7 +101,7 @@ class Audit:
         self._input = audit_input
         self._scope = scope
         self._throttle = throttle
-        policy_set = ActivePolicySet(policies, audit_input.now, audit_input.cap_sources)
+        policy_set = ActivePolicySet(policies, audit_input.now, audit_input.find_cap_sources(policies, audit_input.now))
         view = ClusterView(
             namespaces=audit_input.namespaces,
             evaluate_node_rules=None

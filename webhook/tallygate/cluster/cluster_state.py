@@ -50,6 +50,7 @@ from tallygate.state.ports import LedgerKey
 if TYPE_CHECKING:
     from tallygate.accounting.cluster.cluster import Cluster
 
+_NO_POLICIES = PolicySet()
 _NO_LEDGER = Ledger(NO_AMOUNTS)
 _NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)
 
@@ -103,7 +104,7 @@ class ClusterState:
             claims=self.claims,
             devices=self.devices,
         )
-        self._cap_sources = NO_CAP_SOURCES
+        self._cap_sources: dict[bool, CapSources] = {}
         self.capacities = CapacityReader(
             self.nodes,
             self.devices,
@@ -172,17 +173,28 @@ class ClusterState:
 
         Their limits are those at the time `now`.
         """
-        sources, kept = self.get_cap_sources(), self._caps
+        sources, kept = self.get_cap_sources(policies, now), self._caps
         if kept is None or kept[0] is not policies or kept[1] is not sources or not kept[2].is_current(now):
             kept = self._caps = policies, sources, CapIndex(policies, now, sources)
         return kept[2]
 
-    def get_cap_sources(self) -> CapSources:
-        """Return what caps depend on besides their policies; the same object until it changes."""
-        resources_by_class = self.device_classes.get_resources_by_class()
-        annotations, kept = self.namespaces.get_limit_annotations(), self._cap_sources
-        if kept.resources_by_class is not resources_by_class or kept.annotations is not annotations:
-            kept = self._cap_sources = CapSources(resources_by_class, annotations)
+    def get_cap_sources(self, policies: PolicySet = _NO_POLICIES, now: datetime | None = None) -> CapSources:
+        """Return what caps depend on besides their policies; the same object until it changes.
+
+        The capacities are those that the policies name percentages of: of the objects that there are, at the time
+        `now`. A fall is among them at once.
+        """
+        computed = self.capacities.compute(policies, now)
+        sources = CapSources(
+            self.device_classes.get_resources_by_class(),
+            self.namespaces.get_limit_annotations(),
+            computed.capacities,
+            computed.problem or NO_CAP_SOURCES.capacity_problem,
+        )
+        kept = self._cap_sources.get(policies.needs_nodes, NO_CAP_SOURCES)
+        if any(value is not before for value, before in zip(sources, kept, strict=True)):
+            self._cap_sources[policies.needs_nodes] = sources
+            return sources
         return kept
 
     def list_caps(self, caps: CapIndex) -> list[ActiveCap]:
@@ -269,6 +281,7 @@ class ClusterState:
     def list_unread(self, caps: CapIndex) -> Iterator[str]:
         """Yield a message for each kind of objects about devices that is not known, if a cap may count devices."""
         names = sorted({name for cap in caps.list_caps() for name in cap.device_meters})
+        yield from caps.list_unmeasured()
         if names or any(
             cap.device_sources or any(map(is_extended, cap.definition.list_requested_names()))
             for cap in caps.list_caps()

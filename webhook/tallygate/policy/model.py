@@ -16,7 +16,9 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from tallygate.accounting.claim_charge import find_named_class
 from tallygate.accounting.gpu_annotations import GpuAnnotation
+from tallygate.accounting.names import is_extended
 from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.quantity import Quantity
 from tallygate.policy.cap_limits import CapacitySelection, CapLimits, PercentLimit
@@ -783,5 +785,13 @@ class PolicySet:
 
     @property
     def needs_slices(self) -> bool:
-        """Whether a cap counts devices by their attributes or capacities, which ResourceSlices have."""
-        return any(device.is_by_allocation for cap in self.caps for device in cap.devices.values())
+        """Whether a cap counts devices by what ResourceSlices have, or a limit is a percentage of possible devices."""
+        if any(device.is_by_allocation for cap in self.caps for device in cap.devices.values()):
+            return True
+        names = {name for cap in self.caps if cap.follows_capacity for name in cap.list_requested_names()}
+        return any(is_extended(name) or find_named_class(name) for name in names)
+
+    @property
+    def needs_nodes(self) -> bool:
+        """Whether a limit is a percentage of what nodes have."""
+        return any(cap.follows_capacity for cap in self.caps)

@@ -243,7 +243,7 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
             OVER_SOFT_CAP,
             Reason.FORBIDDEN,
             f"cap {cap.definition.name} {describe_scope(cap)} is above its soft limit: charged "
-            f"{format_amount(name, charged[name])} {name}, soft {format_amount(name, cap.soft[name])}, "
+            f"{format_amount(name, charged[name])} {name}, soft {cap.describe_soft(name)}, "
             f"hard {cap.limits.describe(name) if name in cap.hard else 'none'}",
             rule=cap.definition.name,
             policy_kind="cap",

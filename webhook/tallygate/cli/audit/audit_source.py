@@ -47,11 +47,15 @@ class AuditSource:
 
 
 class ClusterNeeds(NamedTuple):
-    """The objects of a cluster that policies need: nodes for rules, nodes for the number of pods, slices of devices."""
+    """The objects of a cluster that policies need: slices of devices, and nodes.
+
+    Nodes are for rules, for the number of pods, and for limits that are percentages of what nodes have.
+    """
 
     nodes_for_rules: bool
     nodes_for_pods: bool
     slices: bool
+    nodes_for_limits: bool = False
 
 
 def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunction, needs: ClusterNeeds) -> AuditSource:
@@ -65,14 +69,18 @@ def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunctio
     is_whole = scope.included_namespaces is None
     needs_nodes = is_whole and (needs.nodes_for_rules or needs.nodes_for_pods)
     state_needs = StateNeeds(
-        nodes=needs_nodes, node_pools=needs_nodes, slices=needs.slices, defaults=True, namespaces=scopes
+        nodes=needs_nodes or needs.nodes_for_limits,
+        node_pools=needs_nodes,
+        slices=needs.slices,
+        defaults=True,
+        namespaces=scopes,
     )
     state = read_api_server(connection, state_needs)
     _check_namespaces(state, scope, f"at {connection.server}")
     client = ApiClient(connection)
     pages = listing.PageReader(client, PAGE_SIZE, sleep)
     remarks = [_NODES_NOT_CHECKED] if needs.nodes_for_rules and not is_whole else []
-    nodes = listing.copy_nodes(state)
+    nodes = listing.copy_nodes(state) if needs_nodes else None
     objects = list_objects(pages, scope, remarks.append)
     if state.namespaces.get_limit_annotations():
         state.limit_records = _read_limit_records(connection, client, remarks)
@@ -200,7 +208,7 @@ def _create_audit_input(
         state.usage_lister,
         datetime.now(UTC),
         snapshots,
-        state.get_cap_sources(),
+        state.get_cap_sources,
         devices=devices,
         limit_records=state.limit_records,
         find_pod_defaults=state.find_pod_defaults,

@@ -287,7 +287,7 @@ def _read_source(
     compares_devices = scope.included_namespaces is None and any(rule.checks.advertised for rule in policies.rules)
     slices = policies.needs_slices or compares_devices
     if connection is not None:
-        needs = ClusterNeeds(check_nodes, bool(policies.caps), slices)
+        needs = ClusterNeeds(check_nodes, bool(policies.caps), slices, policies.needs_nodes)
         return audit_source.read_cluster(connection, scope, time.sleep, needs)
     if snapshot is None:
         raise framework.UsageError("name a cluster or a snapshot")

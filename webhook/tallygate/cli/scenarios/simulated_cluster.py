@@ -21,6 +21,8 @@ from tallygate.accounting.amounts import Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.devices.least_amounts import LeastAmounts
 from tallygate.admission.cap_index import ActiveCap
+from tallygate.admission.cap_sources import CapSources
+from tallygate.admission.capacity_limits import NO_CAPACITIES
 from tallygate.admission.evaluate import NodeRuleEvaluator
 from tallygate.admission.implied_requests import NO_IMPLIED, ImpliedRequests
 from tallygate.admission.kinds import BUILT_IN_TARGETS, list_review_targets
@@ -40,7 +42,6 @@ from tallygate.gate.top_consumers import TopConsumers
 from tallygate.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.objects.core import Namespace
 from tallygate.policy.limit_annotations import read_overrides, select_texts
-from tallygate.policy.model import PolicySet
 from tallygate.review.view import ClusterView, view_state
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.state.in_memory import MemoryLedgers
@@ -61,6 +62,7 @@ _RECONCILE_SECONDS: Final = 1.0
 _ACTIVATION_RECONCILES: Final = 3  # the in-flight bound, a write after it, a read after (docs/design/caps.md, rule 7)
 _DEFAULT_ALLOCATABLE: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
 _DEFAULT_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_NO_NODES: Final = "the scenario has no nodes; write them under nodes"
 _NODE: Final = {"apiVersion": "v1", "kind": "Node"}
 _NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}
 
@@ -96,7 +98,7 @@ class SimulatedCluster:
         top_consumers = TopConsumers(self._read_clock, self._state.usage_lister)
         self._gate = Gate(
             policies=lambda: scenario.policies,
-            view=self._create_view(scenario.policies),
+            view=self._create_view(scenario),
             ledgers=self._ledgers,
             monotonic=self._read_clock,
             nonce=self._create_nonce,
@@ -112,13 +114,22 @@ class SimulatedCluster:
         self._pods_missing = 0
         self._create_initial_objects(scenario)
 
-    def _create_view(self, policies: PolicySet) -> ClusterView:
+    def _create_view(self, scenario: Scenario) -> ClusterView:
         return replace(
             view_state(self._state),
-            evaluate_node_rules=self._create_node_check() if RuleIndex(policies).has_node_rules else None,
+            evaluate_node_rules=self._create_node_check() if RuleIndex(scenario.policies).has_node_rules else None,
             workload_reader=self,
+            cap_sources=partial(self._read_cap_sources, scenario),
             count_daemon_pods=self._count_daemon_pods,
         )
+
+    def _read_cap_sources(self, scenario: Scenario) -> CapSources:
+        """Return what caps depend on: a capacity is that of the moment, and unknown in a scenario without nodes."""
+        now = datetime.fromtimestamp(self._read_unix_time(), UTC)
+        sources = self._state.get_cap_sources(scenario.policies, now)
+        if scenario.nodes or len(self._state.nodes):
+            return sources
+        return sources._replace(capacities=NO_CAPACITIES, capacity_problem=_NO_NODES)
 
     def _create_reconciler(self, top_consumers: TopConsumers) -> LedgerReconciler:
         return LedgerReconciler(

@@ -218,7 +218,8 @@ def _read_cluster(query: UsageQuery) -> ClusterState:
         TallygateError: if the cluster cannot be read.
     """
     policies, name = query.policies, query.choice.namespace
-    needs = StateNeeds(ledgers=True, nodes=may_count_devices(policies.caps), slices=policies.needs_slices)
+    nodes = may_count_devices(policies.caps) or policies.needs_nodes
+    needs = StateNeeds(ledgers=True, nodes=nodes, slices=policies.needs_slices)
     cluster = query.source.read(needs)
     if query.source.snapshot and not len(cluster.namespaces):
         raise create_no_namespaces_error(query.source.snapshot)

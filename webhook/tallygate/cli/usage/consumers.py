@@ -98,7 +98,7 @@ def list_consumers(cluster: ClusterState, chosen: ChosenLedger, namespace: str |
         identity = active_cap.definition.name, key.namespace, len(members), name
         chosen_namespace = "" if key.namespace else namespace or ""
         limits = active_cap.limits
-        limit = limits.describe(name) if name in limits.periods else ""
+        limit = limits.describe(name) if name in limits.periods or name in limits.shares else ""
         surge = find_surge(active_cap, ledger, name)
         yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group, limit, surge)
 

@@ -134,7 +134,7 @@ class AuditController:
             informers.state.usage_lister,
             datetime.now(UTC),
             nodes,
-            informers.state.get_cap_sources(),
+            informers.state.get_cap_sources,
             has_slices=informers.state.devices.revision is not None,
             devices=informers.device_lister,
             limit_records=self._read_limit_records(),
