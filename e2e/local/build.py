@@ -14,15 +14,17 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
 from e2e.errors import BuildError
-from e2e.local.releases import SOURCE, Release, select_release
+from e2e.go_program import find_cache
+from e2e.local.releases import SOURCE, Release, complete_requirements, select_release
 from e2e.progress import run_command
 
 _KWOK_SOURCE = SOURCE / "kwok"
@@ -32,6 +34,7 @@ _KWOK_MODULE = "sigs.k8s.io/kwok"
 _STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 _MISUSE = 2  # the exit code
 _INTERRUPTED = 130  # likewise
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _SHOWN_OUTPUT = 2000  # characters of a failed build
 
 
@@ -58,7 +61,8 @@ def programs() -> Programs:
             "the local control plane is built from Kubernetes' Go modules, and there is no `go` on PATH; "
             "install Go 1.26 or newer (https://go.dev/doc/install) and run this again"
         )
-    folder = _cache() / _digest(release)
+    complete_requirements(release)
+    folder = find_cache() / _digest(release)
     if not folder.exists():
         with _only_builder(folder.parent):
             _build(go, release, folder)
@@ -72,12 +76,6 @@ def kubernetes_version() -> str:
         BuildError: if the environment names a version without a release here.
     """
     return select_release(os.environ).version
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative path in it is to be ignored (XDG Base Directory Specification).
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "tallygate"
 
 
 def _digest(release: Release) -> str:
@@ -127,21 +125,28 @@ def _build(go: str, release: Release, folder: Path) -> None:
     build = (go, "build", "-buildvcs=false", "-ldflags", _linker_flags(release), "-o")
     requirements = f"-modfile={release.requirements}"
     try:
-        _run("Kubernetes' control plane", (*build, f"{beside}/", requirements, ".", "./kubectl"), SOURCE, beside)
+        command = (*build, f"{beside}/", requirements, ".", "./kubectl")
+        _run("Kubernetes' control plane", command, SOURCE, beside, release.go_environment)
         _run("KWOK", (*build, str(beside / "kwok"), f"{_KWOK_MODULE}/cmd/kwok"), _KWOK_SOURCE, beside)
         beside.rename(folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _run(what: str, command: Sequence[str], folder: Path, scratch: Path | None = None) -> str:
+def _run(
+    what: str,
+    command: Sequence[str],
+    folder: Path,
+    scratch: Path | None = None,
+    variables: Mapping[str, str] = _NO_VARIABLES,
+) -> str:
     """Run Go, with progress now and then when it takes long, and return its output.
 
     Raises:
         BuildError: if it fails.
     """
     doing = f"building {what} (once; minutes on a cold machine)"
-    done = run_command(command, doing, folder=folder, environment=_environment(scratch))
+    done = run_command(command, doing, folder=folder, environment={**_environment(scratch), **variables})
     if done.returncode:
         raise BuildError(
             f"{what} cannot be built; `go {command[1]}` in {folder} says:\n{done.stderr[-_SHOWN_OUTPUT:].strip()}"
