@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tallygate.admission.cap_index import ActiveCap
+from tallygate.admission.capacity_limits import Capacity
 from tallygate.errors import TallygateError
 from tallygate.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
 from tallygate.policy.model import PolicySet
@@ -21,7 +22,7 @@ from tallygate.state.informers.claim_store import ClaimStore
 from tallygate.state.informers.device_store import DeviceStore
 from tallygate.state.ports import LedgerKey, LedgerWrite, StoreUnavailableError, WriteResult
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
-from tests.gate.gate_fixture import BY_LABEL, CAP
+from tests.gate.gate_fixture import BY_LABEL, CAP, GPU, TWO
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
 from tests.gate.test_allocated_devices import BY_MODEL, h100s
 from tests.gate.test_cap_groups import count_gpus, create_replica, label_namespace, store_pod
@@ -33,6 +34,7 @@ from tests.state.transitions import Read
 
 RAISED = CAP + "  overrides: [{namespaces: [team-a], hard: {nvidia.com/gpu: 6}, until: 2026-12-04T18:00:00Z}]\n"
 ANNOTATED = CAP + "  overrideAnnotation: {setBy: {groups: [admins]}, most: {nvidia.com/gpu: 8}}\n"
+SHARES = TWO.replace("gpu: 4", "gpu: 25%")
 END = datetime(2026, 12, 4, 18, tzinfo=UTC)
 PERIOD = 300.0
 
@@ -106,6 +108,32 @@ def test_an_annotation_is_written_at_once_and_one_that_is_not_valid_is_logged_on
         "the annotation limits.tallygate.dev/gpus of namespace team-a sets no limit: nvidia.com/gpu: 9 is more than an "
         "annotation may give; write 8 or less"
     )
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_change_of_capacity_makes_the_ledgers_due_whose_limit_differs_by_it_and_no_others() -> None:
+    replica = create_active_replica(SHARES)
+
+    def set_capacities(**capacities: Capacity) -> None:
+        found = {name.replace("_", "-"): {GPU: capacity} for name, capacity in capacities.items()}
+        replica.cap_sources = replica.cap_sources._replace(capacities=found)
+
+    set_capacities(a_first=Capacity(16), b_second=Capacity(16))
+    controller = _create_controller(replica)
+
+    def list_due() -> list[str]:
+        return [key.cap.rpartition("-")[0] for key in sorted(controller._find_due(), key=str)]  # noqa: SLF001
+
+    assert list_due() == ["a-first", "b-second"]
+    set_capacities(a_first=Capacity(16), b_second=Capacity(24))
+    assert (list_due(), list_due()) == (["b-second"], [])
+    set_capacities(a_first=Capacity(17, 8, END), b_second=Capacity(24))
+    assert list_due() == []
+    set_capacities(a_first=Capacity(8), b_second=Capacity(24))
+    replica.observe(replica.store_pod("u1", 1)["metadata"]["uid"])
+    assert list_due() == ["a-first", "b-second"]
+    set_capacities(b_second=Capacity(24))
+    assert list_due() == ["a-first"]
 
 
 @pytest.mark.usefixtures("still_clock")

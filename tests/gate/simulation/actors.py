@@ -338,5 +338,5 @@ class Etcd:
         if not keys or self._truth.waiting or self._truth.is_stalled:
             return ""
         key = keys[number % len(keys)]
-        del self._truth.ledgers[key]
+        self._truth.delete_ledger(key)
         return f"the ledger {key} is deleted"

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from tallygate.accounting.quantity import Quantity
 from tallygate.admission.cap_index import ActiveCap
-from tallygate.policy.cap_limits import CapLimit
+from tallygate.policy.model import NamespaceCap
 from tallygate.state.ledger.ledger import Operation
 from tests.gate.simulation.cluster_objects import Limit, Pod
 from tests.gate.simulation.device_policies import Policies, PolicyVersion
 from tests.gate.simulation.ground_truth import GroundTruth
+from tests.gate.simulation.percent_policies import MAX_NODES, MAX_SIZE, compute_share
 from tests.gate.simulation.replica import SeenRevisions
 from tests.gate.simulation.requests import Request
 from tests.gate.simulation.tasks import Task, Tasks
@@ -20,7 +21,8 @@ from tests.state.informers.pods import GPU
 class Attempt(NamedTuple):
     """An attempt of a request by a replica: its policy, time and views at the begin, and its view of now.
 
-    `started_at` is the time of the world, `unix_time` that of the replica.
+    `started_at` is the time of the world, `unix_time` that of the replica. `capacity` is the most that the settled one
+    of its replica may be.
     """
 
     request: Request
@@ -29,6 +31,7 @@ class Attempt(NamedTuple):
     unix_time: float
     seen: SeenRevisions
     see_now: Callable[[], SeenRevisions]
+    capacity: int = 0
 
     @property
     def adds(self) -> bool:
@@ -41,7 +44,8 @@ class Attempt(NamedTuple):
 
     def compute_hard(self, truth: GroundTruth, cap: ActiveCap) -> int:
         """Return the hard limit of its replica at its begin."""
-        return compute_hard(cap, truth.find_limit(self.request.namespace, self.seen.namespaces), self.unix_time)
+        limit = truth.find_limit(self.request.namespace, self.seen.namespaces)
+        return compute_hard(cap, limit, self.unix_time, self.capacity)
 
     def may_surge(self, truth: GroundTruth) -> bool:
         """Return whether it creates a pod of a controller that rolled in the view of its replica, at any time since."""
@@ -53,20 +57,23 @@ class Attempt(NamedTuple):
         return any(truth.rollouts.may_roll(pod, truth.list_pods_at(each)) for each in revisions)
 
 
-def compute_hard(cap: ActiveCap, limit: Limit | None, unix_time: float) -> int:
-    """Return the hard limit under a cap at a time, in a namespace with the limit of this annotation."""
+def compute_hard(cap: ActiveCap, limit: Limit | None, unix_time: float, capacity: int = 0) -> int:
+    """Return the hard limit under a cap at a time, in a namespace with the limit of this annotation.
+
+    `capacity` is that of the nodes, if the limit is a percentage of it.
+    """
     definition = cap.definition
     if definition.annotation is not None and limit is not None and (limit.until is None or unix_time < limit.until):
         return limit.amount
     for override in definition.overrides:
         if override.until is None or unix_time < override.until.timestamp():
             return override.hard[GPU].value()
-    return _read_amount(definition.hard[GPU])
+    return _read_amount(definition, capacity)
 
 
-def _read_amount(limit: CapLimit) -> int:
-    assert isinstance(limit, Quantity)
-    return limit.value()
+def _read_amount(definition: NamespaceCap, capacity: int) -> int:
+    limit = definition.hard[GPU]
+    return limit.value() if isinstance(limit, Quantity) else compute_share(definition.name, capacity)
 
 
 def compute_most(key: str, policies: Policies) -> int:
@@ -78,7 +85,7 @@ def compute_most(key: str, policies: Policies) -> int:
 
 def _list_limits(cap: ActiveCap) -> Iterator[int]:
     definition = cap.definition
-    yield _read_amount(definition.hard[GPU])
+    yield _read_amount(definition, MAX_NODES * MAX_SIZE)
     yield from (each.hard[GPU].value() for each in definition.overrides)
     if definition.annotation is not None:
         yield definition.annotation.most[GPU].value()

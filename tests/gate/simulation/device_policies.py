@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tallygate.accounting.claim_charge import NO_CLASSES
 from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.cap_sources import CapSources
+from tallygate.admission.capacity_limits import NO_CAPACITIES, CapCapacities
 from tallygate.policy.model import PolicySet
 from tests.accounting.claims import CLASS
 from tests.admission.case import parse_policies
@@ -85,14 +86,18 @@ class Policies(NamedTuple):
     has_classes: bool = False
     are_new: bool = False
     """Whether the caps of the first version are new: the world starts with the other version, and without ledgers."""
+    follow_capacity: bool = False
+    """Whether the limits are percentages of the GPUs of nodes, which come and go."""
     are_registered: bool = False
     """Whether API servers ask about a cap only once the registration covers it."""
 
 
-def create_version(text: str, resources_by_class: Mapping[str, str] = NO_CLASSES) -> PolicyVersion:
-    """Return the version of the policies in a text."""
+def create_version(
+    text: str, resources_by_class: Mapping[str, str] = NO_CLASSES, capacities: CapCapacities = NO_CAPACITIES
+) -> PolicyVersion:
+    """Return the version of the policies in a text, with the limits by these capacities."""
     documents = parse_policies(text)
-    return PolicyVersion(documents, CapIndex(documents, None, CapSources(resources_by_class)))
+    return PolicyVersion(documents, CapIndex(documents, None, CapSources(resources_by_class, capacities=capacities)))
 
 
 def _index(cap_of_each: str, shared_cap: str, resources_by_class: Mapping[str, str]) -> Policies:

@@ -13,6 +13,8 @@ from tests.gate.simulation.gang_rooms import GangRooms
 from tests.gate.simulation.gate_replica import GateReplica
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.invariants import Invariants
+from tests.gate.simulation.percent_bounds import PercentBounds
+from tests.gate.simulation.percent_replica import PercentReplica
 from tests.gate.simulation.registrations import RegisteredReplica, Registration
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.requests import Request, RequestState
@@ -50,7 +52,7 @@ class Environment:
         self._attempts = Attempts(self.tasks)
         self.registration = Registration()
         bounds = SurgeBounds(self.truth, self._attempts)
-        checks = bounds.list_violations, self.rooms.list_violations
+        checks = bounds.list_violations, self.rooms.list_violations, PercentBounds(self.truth).list_violations
         self.invariants = Invariants(self.truth, self._compute_rights, policies, self.recorder, checks)
         self.invariants.binding = self.registration.binding
         self.policy = policies.other if policies.are_new else policies.first
@@ -67,6 +69,8 @@ class Environment:
         parts = number, self.truth, self.recorder, self._store, self.policy
         if self.policies.are_registered:
             return RegisteredReplica(*parts, self.registration)
+        if self.policies.follow_capacity:
+            return PercentReplica(*parts, self._attempts)
         return GateReplica(*parts, self._attempts) if self.policies.has_reviews else Replica(*parts)
 
     def find_running(self, number: int) -> Replica | None:

@@ -49,7 +49,7 @@ class GateReplica(Replica):
                 namespaces=self.namespaces,
                 usage_lister=self._usage_lister,
                 workload_reader=self._store,
-                cap_sources=lambda: CapSources(annotations=self.namespaces.get_limit_annotations()),
+                cap_sources=self._get_cap_sources,
             ),
             ledgers=self._ledgers,
             monotonic=self.clock,
@@ -57,6 +57,13 @@ class GateReplica(Replica):
             unix_time=self.read_unix_time,
             activation=self._cap_activation,
         )
+
+    def _get_cap_sources(self) -> CapSources:
+        return CapSources(annotations=self.namespaces.get_limit_annotations())
+
+    def find_most_capacity(self) -> int:
+        """Return the most that the capacity of which limits are percentages may be in its view; 0 without any."""
+        return 0
 
     def read_unix_time(self) -> float:
         """Return the time by its wall clock, in seconds of the Unix epoch."""
@@ -81,10 +88,17 @@ class GateReplica(Replica):
         Raises:
             RetryLaterError: if there is no decision.
         """
+        self.check_limits()
         caps, seen = self._find_caps(request.namespace), self.list_seen_revisions()
         attempt = Attempt(
-            request, self.policy, self._truth.now, self.read_unix_time(), seen, self.list_seen_revisions
-        )  # fmt: skip
+            request,
+            self.policy,
+            self._truth.now,
+            self.read_unix_time(),
+            seen,
+            self.list_seen_revisions,
+            self.find_most_capacity(),
+        )
         with self._attempts.open(attempt):
             try:
                 decision = self._gate.admit(_create_body(request), Phase.VALIDATING, self.clock() + CHARGE_SECONDS)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tallygate.accounting.devices.device_meter import DeviceId
 from tallygate.state.ledger.ledger import Ledger
-from tallygate.state.ports import LedgerKey
+from tallygate.state.ports import CapacityRecord, LedgerKey
 from tests.gate.simulation.cluster_objects import (
     CAP_NAMES,
     OTHER_GROUP,
@@ -23,6 +23,8 @@ from tests.gate.simulation.cluster_objects import (
 )
 from tests.gate.simulation.device_policies import MAPPED
 from tests.gate.simulation.histories import History
+from tests.gate.simulation.node_views import RecordedView
+from tests.gate.simulation.percent_policies import FIRST_NODES
 from tests.gate.simulation.rollout_objects import PodSet, RolloutObjects
 
 _FIRST_GROUP = CAP_NAMES[1]
@@ -59,12 +61,20 @@ class GroundTruth:
     entered: dict[tuple[str, str], int] = field(default_factory=dict)
     relabelled: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
     ledgers: dict[LedgerKey, tuple[Ledger, int]] = field(default_factory=dict)
+    deleted_ledgers: set[LedgerKey] = field(default_factory=set)
+    """The ledgers that were ever deleted."""
     recorded: set[str] = field(default_factory=set)
     """The keys of the caps in the record of those that were active (rule 7)."""
     loaded_at: dict[str, float] = field(default_factory=dict)
     """By the key of a new cap, the time since which every replica has had it."""
     enforced: dict[str, float] = field(default_factory=dict)
     """By the key of a cap, the time at which it was recorded, or a ledger of it was active."""
+    nodes: list[Mapping[str, int]] = field(default_factory=lambda: [FIRST_NODES])
+    """The GPUs of nodes by name, in every version."""
+    node_record: tuple[CapacityRecord, RecordedView] | None = None
+    """The capacities that a leader has recorded, and what it had seen then."""
+    limits: set[tuple[str, int]] = field(default_factory=set)
+    """The limits by which a replica ever decided, or reconciled a ledger, by the key of the cap."""
     waiting: list[Callable[[], None]] = field(default_factory=list)
     late: list[Callable[[], None]] = field(default_factory=list)
     _reads: int = 0
@@ -95,6 +105,11 @@ class GroundTruth:
             self.waiting.append(transaction)
         else:
             transaction()
+
+    def delete_ledger(self, key: LedgerKey) -> None:
+        """Delete a ledger."""
+        del self.ledgers[key]
+        self.deleted_ledgers.add(key)
 
     def put(self, pod: Pod) -> None:
         """Store a pod at the next revision."""

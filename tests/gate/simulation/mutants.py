@@ -26,6 +26,7 @@ from tests.gate.simulation.class_mutants import CLASS_MUTANTS
 from tests.gate.simulation.gang_mutants import GANG_MUTANTS
 from tests.gate.simulation.name_mutants import NAME_MUTANTS
 from tests.gate.simulation.new_cap_mutants import NEW_CAP_MUTANTS
+from tests.gate.simulation.percent_mutants import PERCENT_MUTANTS
 from tests.gate.simulation.registration_mutants import REGISTRATION_MUTANTS
 from tests.gate.simulation.runner import create_mutant, list_mixes, simulate
 from tests.gate.simulation.surge_mutants import SURGE_MUTANTS
@@ -199,6 +200,7 @@ MUTANTS: Mapping[str, Mutant] = {
         mix="gangs of moving namespaces",
     ),
     **SURGE_MUTANTS,
+    **PERCENT_MUTANTS,
     **NAME_MUTANTS,
     **REGISTRATION_MUTANTS,
 }

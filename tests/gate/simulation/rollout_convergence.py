@@ -88,7 +88,7 @@ class RolloutConvergence:
         cap = self._replica.policy.caps.find_cap(key.cap)
         assert cap is not None
         limit = self._truth.namespaces[key.namespace].limit if key.namespace else None
-        return compute_hard(cap, limit, self._replica.read_unix_time())
+        return compute_hard(cap, limit, self._replica.read_unix_time(), sum(self._truth.nodes[-1].values()))
 
     def _make_room(self, key: LedgerKey) -> None:
         """Delete pods without a Deployment, and then Deployments, until those that remain fit under a cap."""

@@ -17,6 +17,7 @@ from tests.gate.simulation.device_policies import (
     WITH_DEVICES,
     Policies,
 )
+from tests.gate.simulation.percent_policies import PERCENTS
 from tests.gate.simulation.surge_policies import LIMITED_ROLLOUTS, ROLLOUTS
 from tests.gate.simulation.world import open_world
 from tests.schedules import Failure, Mutant, Simulation, Step, ViolationError, draw
@@ -52,6 +53,10 @@ _REGISTRATIONS = _SLOW | {
     "register": 8, "read_registration": 12, "prepare": 6, "request_progress": 12, "bookmark": 3,
     "delete": 4, "run": 60, "proceed": 20, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0,
     "delete_namespace": 0, "crash": 0.2, "freeze": 0.1, "lead": 0.3,
+}  # fmt: skip
+_NODES = _ROLLOUTS | {
+    "change_nodes": 1.5, "reboot": 2, "boot": 3, "watch_nodes": 16, "measure": 8, "record_nodes": 3, "tick": 9,
+    "publish": 0.3, "delete_ledger": 0.1, "create": 3, "make_other": 6, "reconcile": 26, "end": 1, "delete": 1,
 }  # fmt: skip
 MIXES: Mapping[str, Mapping[str, float]] = {
     "storms": _STORMS,
@@ -113,6 +118,10 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     | _GANGS
     | _ROLLOUTS
     | {"gang": 1.5, "make": 7, "annotate": 2, "tick": 6, "watch_namespaces": 6, "delete_ledger": 0},
+    "nodes": _SLOW | _NODES,
+    "nodes and faults": _STORMS
+    | _NODES
+    | {"crash": 1.2, "freeze": 0.5, "thaw": 3, "stall": 0.5, "lead": 1.5, "delete_ledger": 0.2, "run": 110},
     "lost ledgers": _SLOW
     | {
         "create": 6, "call": 16, "store": 3, "delete_ledger": 2, "request_progress": 20, "watch": 14, "bookmark": 3,
@@ -188,6 +197,8 @@ _POLICIES: Mapping[str, Policies] = {
     "rollouts of other surges": ROLLOUTS,
     "rollouts and faults": ROLLOUTS,
     "rollouts, gangs and limits that end": LIMITED_ROLLOUTS,
+    "nodes": PERCENTS,
+    "nodes and faults": PERCENTS,
 }
 _STEPS, _CLAIM_STEPS, _LONG_STEPS = 600, 700, 1000
 

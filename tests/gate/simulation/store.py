@@ -53,7 +53,7 @@ class Store:
             UnknownOutcomeError: if the ledger may have been deleted, or may yet be.
         """
         name = f"deletes the ledger of {key.namespace}"
-        return self._change(key, found.version, name, lambda _: self._truth.ledgers.pop(key), patience) is not None
+        return self._change(key, found.version, name, lambda _: self._truth.delete_ledger(key), patience) is not None
 
     def _change(
         self, key: LedgerKey, version: str | None, name: str, change: Callable[[int], object], patience: float

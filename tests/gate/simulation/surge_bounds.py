@@ -14,6 +14,7 @@ from tests.gate.simulation.ground_truth import GroundTruth
 from tests.gate.simulation.surge_policies import SURGE_SECONDS
 from tests.state.informers.pods import GPU
 
+_NO_LIMIT = 1_000_000
 _MAX_DELAY = 3.0
 """The seconds by which the clocks of replicas differ at most, and the second that whole seconds lose."""
 
@@ -60,7 +61,7 @@ class SurgeBounds:
                 yield f"dry: {uid} is reserved for in a dry run"
         yield from _list_lost_times(key, before, ledger, written)
         amounts = {uid: _get_reserved(ledger, uid) for uid in written}
-        hard = max(before.hard[GPU], ledger.hard[GPU])
+        hard = max(_get_hard(before), _get_hard(ledger))
         charged = _compute_charged(ledger)
         base = charged - sum(amounts.values())
         if base <= hard:
@@ -74,7 +75,7 @@ class SurgeBounds:
             total = base + sum(other.amount for other in charges if other.most <= each.most)
             if total > each.most:
                 yield f"{each.reason}: {each.uid} makes {total}, where it may make {each.most}"
-        if charged <= ledger.hard[GPU]:
+        if charged <= _get_hard(ledger):
             self._began_at.pop(key, None)
         elif charged > hard and any(written[each.uid].may_surge(self._truth) for each in charges):
             self._began_at.setdefault(key, self._truth.now)
@@ -83,7 +84,7 @@ class SurgeBounds:
         """Return the charge of an attempt, with the smaller limit of its replica and of the ledger."""
         amount, cap = _get_reserved(ledger, uid), attempt.find_cap(key.cap)
         assert cap is not None
-        own, stored = attempt.compute_hard(self._truth, cap), max(before.hard[GPU], ledger.hard[GPU])
+        own, stored = attempt.compute_hard(self._truth, cap), max(_get_hard(before), _get_hard(ledger))
         if not attempt.may_surge(self._truth):
             reason = "shared" if stored <= own else "limit"
             return _Charge(uid, amount, min(own, stored), reason)
@@ -101,15 +102,20 @@ def _list_lost_times(key: LedgerKey, before: Ledger, ledger: Ledger, written: Co
     ledger. Without them the charge shows whether a surge has ended meanwhile.
     """
     since, charged = before.surge.since, _compute_charged(ledger)
-    if charged <= ledger.hard[GPU] and ledger.surge.since is not None and not written:
+    if charged <= _get_hard(ledger) and ledger.surge.since is not None and not written:
         yield f"kept: the surge of {key} has a begin, although nothing exceeds the limit"
-    base, hard = charged - sum(_get_reserved(ledger, uid) for uid in written), max(before.hard[GPU], ledger.hard[GPU])
+    base, hard = charged - sum(_get_reserved(ledger, uid) for uid in written), max(_get_hard(before), _get_hard(ledger))
     if ledger.surge.since is None and written and _compute_charged(before) <= hard < charged:
         yield f"forgotten: the surge of {key} has no begin"
     if since is None or not ledger.surge.amounts or min(base, _compute_charged(before)) <= hard:
         return
     if ledger.surge.since is None or ledger.surge.since > since:
         yield f"forgotten: the surge of {key} since {since} has no begin, or a later one"
+
+
+def _get_hard(ledger: Ledger) -> int:
+    """Return the limit of a ledger; one that was made while its capacity was not known has none yet."""
+    return ledger.hard.get(GPU, _NO_LIMIT)
 
 
 def _get_reserved(ledger: Ledger, uid: str) -> int:

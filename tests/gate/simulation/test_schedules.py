@@ -73,7 +73,7 @@ def test_every_kind_of_step_does_something() -> None:
     mixes = (
         "storms", "relabelled namespaces", "groups", "names", "new caps", "registrations", "gangs",
         "rollouts, gangs and limits that end",
-        "the scheduler's claims", "devices", "classes",
+        "nodes", "the scheduler's claims", "devices", "classes",
     )  # fmt: skip
     for seed, mix in itertools.product(range(12), mixes):
         with open_world(get_policies(mix)) as world:

@@ -14,6 +14,7 @@ from tests.gate.simulation.device_policies import PODS_ONLY, Policies
 from tests.gate.simulation.environment import Environment, StepFunction
 from tests.gate.simulation.gang_actors import Workloads
 from tests.gate.simulation.gang_rooms import GANG_SECONDS
+from tests.gate.simulation.node_actors import Nodes
 from tests.gate.simulation.registration_actors import Registrations
 from tests.gate.simulation.replica_actors import Replicas
 from tests.gate.simulation.rollout_actors import Rollouts
@@ -39,6 +40,7 @@ class World(Environment):
             **Classes(self).steps,
             **Workloads(self).steps,
             **self.rollouts.steps,
+            **Nodes(self).steps,
             "tick": self._tick,
         }
 

@@ -41,6 +41,8 @@ _MAX_CACHED_NAMESPACES = 4096
 _MAX_CACHED_GROUPS = 4096
 _GROUP_MARK = "="
 """It separates the value of a group in a key, and is in no name of a policy."""
+_ALIKE = 2
+"""The number of sources besides capacities: device classes and annotations come first."""
 _NO_CHARGE = Charge()
 _EVERY_POD_FILTER = PodFilter()
 
@@ -350,6 +352,7 @@ class CapIndex:
             cap.name: read_overrides(cap, sources.annotations) if cap.annotation else {} for cap in policies.caps
         }
         caps = (_create_active_cap(cap, now, sources, annotated[cap.name]) for cap in policies.caps)
+        self._policies, self.sources = policies, sources
         self._caps = tuple(sorted(caps, key=lambda active_cap: active_cap.key))
         overrides = (override for cap in policies.caps for override in (*cap.overrides, *annotated[cap.name].values()))
         self._ends = sorted({override.until for override in overrides if override.until is not None})
@@ -374,6 +377,21 @@ class CapIndex:
     def is_current(self, now: datetime | None) -> bool:
         """Return whether the limits of this index are those at a time."""
         return not self._ends or self._count_ended(now) == self._ended
+
+    def find_changed_limits(self, before: "CapIndex") -> frozenset[str] | None:
+        """Return the keys of the caps that limit otherwise than in an index of before.
+
+        None if more than capacities has changed, so that anything may differ.
+        """
+        is_alike = self._policies is before._policies and self._ended == before._ended  # noqa: SLF001  # same class
+        if not is_alike or self.sources[:_ALIKE] != before.sources[:_ALIKE]:
+            return None
+        following = (cap for cap in self._caps if cap.definition.follows_capacity)
+        return frozenset(
+            cap.key
+            for cap in following
+            if _resolve_hard(cap.definition, self.sources) != _resolve_hard(cap.definition, before.sources)
+        )
 
     def reads_change(self, before: CapSources, after: CapSources) -> bool:
         """Return whether limits may differ by a change of annotations or capacities."""
@@ -456,6 +474,11 @@ def find_key_value(key: str) -> str | None:
     """Return the value of the group with this key, or None without groups."""
     _, mark, value = key.partition(_GROUP_MARK)
     return value if mark else None
+
+
+def _resolve_hard(definition: NamespaceCap, sources: CapSources) -> tuple[Amounts, frozenset[str]]:
+    resolved = resolve_limits(definition.hard, sources.capacities.get(definition.name, NO_CAPACITY))
+    return resolved.amounts, resolved.unknown
 
 
 def _create_active_cap(

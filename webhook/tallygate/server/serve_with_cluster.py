@@ -29,6 +29,7 @@ from tallygate.review.view import ClusterView, view_state
 from tallygate.review.whole_workloads import read_workload_state
 from tallygate.server.controllers.audit_controller import AuditController, AuditSchedule
 from tallygate.server.controllers.backstop_controller import BackstopController, BackstopSource
+from tallygate.server.controllers.capacity_controller import CapacityController
 from tallygate.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from tallygate.server.controllers.ledger_controller import LeaseController, LedgerController
 from tallygate.server.controllers.limit_record_controller import LimitRecordController
@@ -51,6 +52,7 @@ from tallygate.state.batched_ledgers import BatchedLedgers
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.live_reader import BoundedWorkloadReader
 from tallygate.state.kubernetes.applied_objects import BACKSTOP_OBJECTS, USAGE_OBJECTS, create_object_store
+from tallygate.state.kubernetes.capacity_record_store import CapacityRecordStore
 from tallygate.state.kubernetes.lease_store import KubernetesLeaseStore
 from tallygate.state.kubernetes.ledger_store import KubernetesLedgerStore
 from tallygate.state.kubernetes.registration_store import KubernetesRegistrationStore
@@ -78,10 +80,11 @@ def create_cluster_gate(
     activation = _create_activation(client_config, settings, policy_reloader, bound, asked)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     admissions = LimitAdmissions(time.monotonic, Lock())
+    capacities = _create_capacity_controller(client_config, settings, informers, policy_reloader, telemetry.log)
     top = TopConsumers(time.monotonic, informers.state.usage_lister, bound, Lock())
     gate = Gate(
         policies=policy_reloader.store.get_policies,
-        view=_create_view(informers),
+        view=_create_view(informers, capacities),
         ledgers=ledgers,
         monotonic=time.monotonic,
         nonce=nonce_source,
@@ -94,6 +97,7 @@ def create_cluster_gate(
     restored = _create_restored_caps(gate, informers, ledgers, activation, nonce_source)
     elector = _create_elector(client_config, settings, gate, bound, asked, restored)
     reconciler = _create_reconciler(gate, informers, ledgers, nonce_source, bound, top, elector, activation, asked)
+    capacities.is_leader = reconciler.is_leader
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
     ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
     event_recorder = _create_event_recorder(client_config, settings, telemetry, gate, informers)
@@ -103,10 +107,8 @@ def create_cluster_gate(
     usage = _create_usage_controller(client_config, settings, gate, informers, cap_metrics, reconciler, telemetry.log)
     leases = _create_lease_controller(elector, telemetry.log)
     controllers = (ledger_controller, leases, recorder, event_recorder, auditor, backstop, usage)
-    background: list[BackgroundPart] = [
-        informers,
-        *(controller.worker for controller in controllers if controller is not None),
-    ]
+    background: list[BackgroundPart] = [informers, capacities]
+    background += (controller.worker for controller in controllers if controller is not None)
     if settings.publish_nodes == "on":
         background.append(_create_node_controller(client_config, policy_reloader, reconciler, telemetry))
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
@@ -120,19 +122,38 @@ def create_cluster_gate(
     )
 
 
-def _create_view(informers: GateInformers) -> ClusterView:
+def _create_view(informers: GateInformers, capacities: CapacityController) -> ClusterView:
     snapshots = informers.snapshot_provider
     return replace(
         view_state(informers.state),
         namespaces=WaitingNamespaceLister(informers.state.namespaces),
         quotas=informers.quotas,
         claim_templates=informers.claim_templates,
+        cap_sources=capacities.get_cap_sources,
         evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=informers.device_lister),
         workload_reader=BoundedWorkloadReader(informers.live_reader),
         least_amounts=informers.least_amounts,
         is_advertised=partial(may_be_advertised, snapshots=snapshots),
         find_pod_defaults=informers.pod_defaults.find_pod_defaults,
         count_daemon_pods=partial(count_pods_on_nodes, snapshots=snapshots),
+    )
+
+
+def _create_capacity_controller(
+    client_config: ClientConfig,
+    settings: Settings,
+    informers: GateInformers,
+    policy_reloader: PolicyReloader,
+    log: Logger,
+) -> CapacityController:
+    return CapacityController(
+        state=informers.state,
+        policies=policy_reloader.store.get_policies,
+        store=CapacityRecordStore(client_config, settings.namespace),
+        is_listing=informers.is_listing_capacity,
+        monotonic=time.monotonic,
+        unix_time=time.time,
+        log=log,
     )
 
 

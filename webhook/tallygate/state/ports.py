@@ -1,9 +1,9 @@
-"""Ports of the state: ledgers, their store, leases, and the namespaces of the cluster."""
+"""Ports of the state: ledgers, their store, leases, records of capacities, and the namespaces of the cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -233,6 +233,27 @@ class LeaseStore(Protocol):
             RetryLaterError, StoreUnavailableError: if it is not removed, or the outcome is unknown.
         """
         ...
+
+
+class RecordedStep(NamedTuple):
+    """A capacity that was measured, and the time of the Unix epoch at which it ended; None if it had not."""
+
+    amount: int
+    ended_at: float | None
+
+
+class RecordedCapacity(NamedTuple):
+    """The steps of a cap by name, the largest first; `selection` identifies what its capacities are of."""
+
+    selection: str
+    steps: Mapping[str, Sequence[RecordedStep]]
+
+
+class CapacityRecord(NamedTuple):
+    """What the leader had measured at a time of the Unix epoch, by the name of a cap."""
+
+    written_at: float
+    caps: Mapping[str, RecordedCapacity]
 
 
 class NamespaceLister(Protocol):

@@ -504,6 +504,11 @@ class GateInformers:
         """Return whether the nodes or their pools are not listed yet, and no attempt to list them has failed."""
         return any(status.is_listing_first for status in self.list_statuses({kinds.NODES, *_POOL_RESOURCES}))
 
+    def is_listing_capacity(self) -> bool:
+        """Return whether nodes, devices or their classes are not listed yet, and no attempt to list them has failed."""
+        resources = {kinds.NODES, kinds.SLICES, kinds.CLASSES}
+        return any(status.is_listing_first for status in self.list_statuses(resources))
+
     def is_current(self, resources: Collection[str]) -> bool:
         """Return whether no watch of these resources is stale."""
         return not any(status.stale for status in self.list_statuses(resources))

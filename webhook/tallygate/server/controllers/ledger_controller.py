@@ -52,7 +52,10 @@ _FULL_PERIOD_SECONDS: Final = 300.0  # every ledger is reconciled once in it, ev
 
 
 class LedgerController:
-    """The worker of a `LedgerReconciler`; after a change of the active `caps` it reconciles every ledger."""
+    """The worker of a `LedgerReconciler`; after a change of the active `caps` it reconciles every ledger.
+
+    If only capacities have changed, it reconciles the ledgers of the caps whose limits differ by that.
+    """
 
     def __init__(
         self,
@@ -145,24 +148,25 @@ class LedgerController:
                 self._reconciler.drop(key)
             else:
                 due[key] = active_cap
-        return due | dict(self._reconciler.list_ledgers(self._take_changed_namespaces(caps)))
+        relimited = None if self._last_caps is None else caps.find_changed_limits(self._last_caps)
+        due |= dict(self._reconciler.list_ledgers(self._take_changed_namespaces(caps, is_other=relimited is None)))
+        if relimited:
+            ledgers = self._reconciler.list_ledgers(self._list_namespaces())
+            due |= {key: cap for key, cap in ledgers if cap.policy_key in relimited}
+        return due
 
-    def _take_changed_namespaces(self, caps: CapIndex) -> list[str]:
+    def _take_changed_namespaces(self, caps: CapIndex, *, is_other: bool) -> list[str]:
         """Return the names of the namespaces that changed since the last call.
 
-        Return all namespaces after a change of the caps, and, on the leader, when this replica has become the leader or
-        another replica was lost: a lost replica may have left reservations.
+        Return all namespaces after a change of the caps (`is_other`), and, on the leader, when this replica has become
+        the leader or another replica was lost: a lost replica may have left reservations.
         """
         previous, self._last_leadership = (
             self._last_leadership,
             (self._reconciler.is_leader(), self._reconciler.count_lost_replicas()),
         )
         with self._lock:
-            is_full = (
-                self._all_changed
-                or caps is not self._last_caps
-                or (self._last_leadership[0] and self._last_leadership != previous)
-            )
+            is_full = self._all_changed or is_other or (self._last_leadership[0] and self._last_leadership != previous)
             changed, self._changed_namespaces, self._all_changed, self._last_caps = (
                 self._changed_namespaces,
                 set(),
