@@ -84,6 +84,9 @@ spec:
   soft: {nvidia.com/gpu: 28, shared-memory: 500000, gpu-parts: 28000}
   overrides:
   - {groups: [vision, "speech-*"], hard: {nvidia.com/gpu: 40}, until: 2026-12-04T18:00:00Z}
+  guarantee:
+  - {namespaces: [batch-nightly], amounts: {nvidia.com/gpu: 8, h100: 1}}
+  - {namespaces: ["batch-*"], amounts: {nvidia.com/gpu: 6.25%}}
   surge: {amounts: {nvidia.com/gpu: 4}, for: 15m}
   pods:
     priorityClasses: [batch, batch-low]

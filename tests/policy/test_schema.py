@@ -159,6 +159,7 @@ spec:
   capacity: {{nodeSelector: {FULL_SELECTOR}, excludeTaints: [a], notReadyFor: 1m, nodeShapes: true, settle: 1m}}
   overrides: [{{groups: [a], namespaces: [b], hard: {{a.b/c: 2}}, until: 2026-12-04}}]
   overrideAnnotation: {{setBy: {FULL_SUBJECTS}, most: {{a.b/c: 2}}}}
+  guarantee: [{{namespaces: [b], amounts: {{a.b/c: 25%}}}}]
   surge: {{amounts: {{a.b/c: 1, d: 1}}, for: 1m}}
   devices: {{a.b/c: {{classes: [d.e]}}, d: {{selector: 'true', sum: m}}}}
   counts:

@@ -2,7 +2,7 @@
 # ruff: noqa: SLF001  # the replaced functions are private to the modules and classes of the product
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -63,9 +63,9 @@ def _count_first(request: DeviceRequest, sources: DeviceSources) -> int:
 
 
 def _count_claims_once(
-    cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, sources: ClaimSources
+    cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, sources: ClaimSources, separate: Collection[str]
 ) -> ClaimsUsage | None:
-    usage = sources.claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
+    usage = sources.claims.compute_usage_and_owned(cap, namespaces, ledger.reservations, separate)
     allocated = _count_allocated(cap, sources.claims, sources.devices, namespaces, ledger)
     return None if allocated.is_behind else usage_lister._sum_claims(cap, ledger, sources.pods, usage, allocated)
 

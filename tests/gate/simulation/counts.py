@@ -3,7 +3,7 @@
 Other tasks and events come between the parts of a count: the pods, the claims, and the pods of the claims again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,9 +87,10 @@ class RecordedPods(PodStore):
         namespaces: Iterable[str],
         uids: Iterable[str] = (),
         names: Iterable[ConsumerName] = (),
+        separate: Collection[str] = (),
     ) -> ConsumerUsage:
         """Compute the used amounts, and pause."""
-        usage = super().compute_usage(cap, namespaces, uids, names)
+        usage = super().compute_usage(cap, namespaces, uids, names, separate)
         self._recorder.find_current().pods_revision = usage.revision
         self._recorder.tasks.pause("has counted pods")
         return usage
@@ -113,10 +114,10 @@ class RecordedClaims(ClaimStore):
         self._recorder = recorder
 
     def compute_usage_and_owned(
-        self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str]
+        self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str], separate: Collection[str] = ()
     ) -> tuple[ConsumerUsage, dict[str, OwnedClaim]]:
         """Compute the used amounts, and pause."""
-        usage, owned = super().compute_usage_and_owned(cap, namespaces, uids)
+        usage, owned = super().compute_usage_and_owned(cap, namespaces, uids, separate)
         count = self._recorder.find_current()
         count.claims_revision = usage.revision
         count.found.clear()

@@ -24,6 +24,7 @@ from tallygate.state.kubernetes.cap_ledger import (
     get_object_name,
 )
 from tallygate.state.kubernetes.crd import create_crd
+from tallygate.state.ledger.guarantees import create_guarantees
 from tallygate.state.ledger.ledger import (
     NO_REMAPPING,
     Activation,
@@ -81,6 +82,13 @@ ledgers = st.builds(
     mappings=st.frozensets(st.tuples(texts, texts), max_size=3),
     remapping=st.just(NO_REMAPPING) | st.builds(Remapping, st.frozensets(texts, min_size=1, max_size=3), texts),
     activation=st.builds(Activation, st.booleans(), st.integers(0, 2**33)),
+    guarantees=st.builds(
+        lambda guaranteed, others: create_guarantees(
+            guaranteed, {name: amount + amount for name, amount in guaranteed.items()} | others
+        ),
+        st.dictionaries(texts, amounts, max_size=3),
+        st.dictionaries(texts, amounts, max_size=2),
+    ),
 )
 keys = st.builds(LedgerKey, texts, texts | st.just("team-a"))
 
@@ -118,7 +126,7 @@ def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
     summed |= {"numbers_by_namespace", "linked"}
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
     stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished", "surge", "mappings", "remapping"}
-    stored |= {"activation"}
+    stored |= {"activation", "guarantees"}
     assert set(Ledger.__struct_fields__) == stored | summed
     assert set(Reservation.__struct_fields__) == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS, *_WORKLOAD_FIELDS}
 

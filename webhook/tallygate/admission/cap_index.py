@@ -33,6 +33,8 @@ from tallygate.admission.class_view import NO_POD_CLASSES, ClassView, PodClasses
 from tallygate.admission.limit_schedule import CurrentLimits, LimitSchedule
 from tallygate.objects.core import Pod
 from tallygate.objects.devices import ResourceClaim
+from tallygate.policy.globs import is_literal
+from tallygate.policy.guarantees import NO_GUARANTEES, resolve_guarantees
 from tallygate.policy.limit_annotations import read_overrides
 from tallygate.policy.matching import counts_claim, counts_pod, matches_namespace
 from tallygate.policy.model import LimitOverride, NamespaceCap, PodFilter, PolicySet
@@ -107,6 +109,9 @@ class ActiveCap:
         init=False, default_factory=FingerprintCache, repr=False, compare=False
     )
     _by_limits: dict[CurrentLimits, "ActiveCap"] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _guarantees: dict[frozenset[str], Mapping[str, Amounts]] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
     _by_former: dict[claim_charge.ClassMappings, "ActiveCap"] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
@@ -179,6 +184,21 @@ class ActiveCap:
         if cap is None:
             cap = self._by_limits[limits] = self._share_results(replace(self, limits=limits))
         return cap
+
+    def resolve_guarantees(self, members: frozenset[str]) -> Mapping[str, Amounts]:
+        """Return the guarantees of these member namespaces, of those that have any; shares are of the limits now."""
+        if not self.definition.guarantee or not self.definition.shared:
+            return NO_GUARANTEES
+        guarantees = self._guarantees.get(members)
+        if guarantees is None:
+            self._guarantees.clear()  # of earlier members
+            guarantees = self._guarantees[members] = resolve_guarantees(self.definition.guarantee, self.hard, members)
+        return guarantees
+
+    def resolve_named_guarantees(self) -> Mapping[str, Amounts]:
+        """Return the guarantees of the namespaces that the policy names and the cap selects, whatever their labels."""
+        named = {name for entry in self.definition.guarantee for name in entry.namespaces if is_literal(name)}
+        return self.resolve_guarantees(frozenset(name for name in named if self.matches_namespace(name, None)))
 
     def with_former(self, mappings: claim_charge.ClassMappings) -> "ActiveCap":
         """Return the cap that counts by these mappings of device classes too: those that a ledger was counted with.

@@ -38,6 +38,7 @@ from tallygate.review.review import conclude, review
 from tallygate.review.view import ClusterView
 from tallygate.state.in_memory import MemoryLedgers
 from tallygate.state.informers.usage_sums import GroupUsage
+from tallygate.state.ledger.guarantees import create_guarantees
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
 
@@ -188,20 +189,24 @@ class PlannedCharges:
         """Return the ledgers with the used amounts, and without reservations."""
         stored = {*state.pods.list_namespaces(), *state.claims.list_namespaces()}
         caps_by_key = _find_caps(state, caps, sorted(stored if charged is None else charged))
+        guaranteeing = [cap for cap in state.list_caps(caps) if cap.definition.guarantee]
+        caps_by_key |= {key: cap for cap in guaranteeing for key in state.list_keys(cap)}
         foreign = [name for name in stored if state.namespaces.find(name) is None]
         ledgers = {}
         for key, cap in caps_by_key.items():
-            members: Collection[str] = state.get_membership(cap, key).names
+            members: Collection[str] = (names := state.get_membership(cap, key).names)
+            guaranteed = cap.resolve_guarantees(names)
             if others := [name for name in foreign if key in _find_caps(state, caps, (name,))]:
                 members = {*members, *others}
-            if stored.isdisjoint(members):
+            if stored.isdisjoint(members) and not guaranteed:
                 continue
             usage = state.count_usage(cap, members, None)
             for group in usage.invalid:
                 raise _create_quantity_error(cap, group, state.pods.list_pod_names(group, 1))
             if usage.uncounted:
                 self._unknown[key] = set(usage.uncounted)
-            ledgers[key] = Ledger(cap.hard, usage.used)
+            used = state.count_usage_by_namespace(cap, guaranteed, None)
+            ledgers[key] = Ledger(cap.hard, usage.used, guarantees=create_guarantees(guaranteed, used))
         return ledgers
 
 

@@ -347,7 +347,8 @@ _MAX_UNPUBLISHED = 1000  # claims in a ledger, of some 100 bytes each
 class AllocatedUsage(NamedTuple):
     """The used amounts, in all and by UID of the claim, as in a `UsageSnapshot`.
 
-    It `is_behind` if a device is unknown to this replica because its slices are older than the claim.
+    It `is_behind` if a device is unknown to this replica because its slices are older than the claim. `namespaces` are
+    those of the claims in `by_uid`.
     """
 
     used: Amounts = NO_AMOUNTS
@@ -355,6 +356,7 @@ class AllocatedUsage(NamedTuple):
     unpublished: Mapping[str, Amounts] = {}
     uncounted: frozenset[str] = frozenset()
     is_behind: bool = False
+    namespaces: Mapping[str, str] = {}
 
 
 def count_allocated(
@@ -366,6 +368,7 @@ def count_allocated(
     """
     total: dict[str, int] = {}
     by_uid, unpublished, uncounted, is_behind = {}, {}, set[str](), False
+    namespaces_by_uid: dict[str, str] = {}
     for claim, found, kept in list_allocated(cap, claims, devices, namespaces, ledger):
         uncounted |= found.unknown
         if (devices.revision or 0) < claim.revision:
@@ -375,10 +378,10 @@ def count_allocated(
         if not found.is_published:
             unpublished[claim.uid] = Amounts(found.amounts)
         if amounts := {name: amount for name, amount in found.amounts.items() if amount}:
-            by_uid[claim.uid] = Amounts(amounts)
+            by_uid[claim.uid], namespaces_by_uid[claim.uid] = Amounts(amounts), claim.namespace
     used = Amounts({name: amount for name, amount in total.items() if amount and name not in uncounted})
     kept_claims = dict(islice(sorted(unpublished.items()), _MAX_UNPUBLISHED))
-    return AllocatedUsage(used, by_uid, kept_claims, frozenset(uncounted), is_behind)
+    return AllocatedUsage(used, by_uid, kept_claims, frozenset(uncounted), is_behind, namespaces_by_uid)
 
 
 def _knows_devices(devices: DeviceStore, claim: ClaimRecord) -> bool:

@@ -50,7 +50,8 @@ _NOTHING_ALLOCATED = AllocatedUsage()
 class ClaimsUsage(NamedTuple):
     """The claims under a ledger: their used amounts, and the part of these that may be counted twice.
 
-    `served` are the pods for which kube-scheduler seems to have made one of these claims.
+    `served` are the pods for which kube-scheduler seems to have made one of these claims. `used_by_namespace` is the
+    part of `used` of each namespace that was counted by itself.
     """
 
     revision: int
@@ -60,6 +61,7 @@ class ClaimsUsage(NamedTuple):
     deleted: frozenset[str] = frozenset()
     served: frozenset[str] = frozenset()
     allocated: AllocatedUsage = _NOTHING_ALLOCATED
+    used_by_namespace: Mapping[str, Amounts] = {}
 
 
 def needs_claims(cap: ActiveCap, ledger: Ledger) -> bool:
@@ -73,7 +75,7 @@ def needs_claims(cap: ActiveCap, ledger: Ledger) -> bool:
 
 
 def count_claims(
-    cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, sources: ClaimSources
+    cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, sources: ClaimSources, separate: Collection[str] = ()
 ) -> ClaimsUsage | None:
     """Return the usage of claims at one revision; None if slices are too old, or claims change all the time.
 
@@ -82,7 +84,7 @@ def count_claims(
     """
     pods, claims, devices = sources
     for _ in range(_MAX_READS):
-        usage, owned = claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
+        usage, owned = claims.compute_usage_and_owned(cap, namespaces, ledger.reservations, separate)
         allocated = _NOTHING_ALLOCATED
         if cap.device_meters:
             allocated = count_allocated(cap, claims, devices, namespaces, ledger)
@@ -104,13 +106,18 @@ def _sum_claims(
     usage, owned = claims
     remainders = compute_remainders(cap, owned, pods)
     used, unconfirmed, by_uid = usage.used, NO_AMOUNTS, dict(usage.used_by_consumer)
+    by_namespace = dict(usage.used_by_namespace)
     for uid, owned_claim in owned.items():
         if uid in remainders:
             used = used - owned_claim.amounts + remainders[uid]
+            _add_to(by_namespace, owned_claim.owner.namespace, remainders[uid] - owned_claim.amounts)
             if uid in by_uid:
                 by_uid[uid] = remainders[uid]
         elif owned_claim.is_young:
             unconfirmed += owned_claim.amounts
+    for uid, namespace in allocated.namespaces.items() if by_namespace else ():
+        counted = {name: amount for name, amount in allocated.by_uid[uid].items() if name not in allocated.uncounted}
+        _add_to(by_namespace, namespace, counted)
     if allocated.by_uid:
         by_uid = {uid: amounts + allocated.by_uid.get(uid, NO_AMOUNTS) for uid, amounts in by_uid.items()}
     return ClaimsUsage(
@@ -121,7 +128,13 @@ def _sum_claims(
         usage.deleted,
         frozenset(owned_claim.owner.pod_uid for owned_claim in owned.values()),
         allocated,
+        by_namespace,
     )
+
+
+def _add_to(by_namespace: dict[str, Amounts], namespace: str, amounts: Mapping[str, int]) -> None:
+    if namespace in by_namespace:
+        by_namespace[namespace] += amounts
 
 
 _NEW_NAMESPACE_SECONDS = 60.0
@@ -280,13 +293,16 @@ class UsageLister:
         membership, cap = self.find_membership(cap, key), cap.with_former(ledger.mappings)
         if membership is None:
             return None
+        own = cap.resolve_guarantees(membership.names)
+        separate = (own.keys() | ledger.guarantees.amounts.keys()) & membership.names
         pod_uids = {ledger.reservations[uid].pod_uid for uid in ledger.linked} | {pod_uid}
         names = [(namespace, name) for namespace, kind, name in ledger.attempts_by_name if kind is ConsumerKind.POD]
         if created is not None:
             names.append(created)
         try:
-            count = self._pods.compute_usage(cap, membership.names, {*ledger.reservations, *pod_uids} - {""}, names)
-            claims = self._count_claims(cap, membership.names, ledger)
+            uids = {*ledger.reservations, *pod_uids} - {""}
+            count = self._pods.compute_usage(cap, membership.names, uids, names, separate)
+            claims = self._count_claims(cap, membership.names, ledger, separate)
         except NotSyncedError:
             return None
         if claims is None:
@@ -313,6 +329,10 @@ class UsageLister:
             holders={name: uid for name, uid in count.holders.items() if name[0] not in missing}
             if missing
             else count.holders,
+            used_by_namespace={
+                name: used + claims.used_by_namespace.get(name, NO_AMOUNTS)
+                for name, used in count.used_by_namespace.items()
+            },
         )
 
     def list_ended_mappings(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> ClassMappings:
@@ -365,7 +385,9 @@ class UsageLister:
         """Return a device of a slice that this replica has seen, or None."""
         return self._devices.find_device(device_id)
 
-    def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> ClaimsUsage | None:
+    def _count_claims(
+        self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, separate: Collection[str] = ()
+    ) -> ClaimsUsage | None:
         """Return the usage of claims; None if that of their devices is not known.
 
         Call it after the pods were counted: a pod that ends in between is then counted besides its claim, not neither.
@@ -373,7 +395,7 @@ class UsageLister:
         """
         if not needs_claims(cap, ledger):
             return ClaimsUsage(ledger.claims_revision)
-        usage = count_claims(cap, namespaces, ledger, self._sources)
+        usage = count_claims(cap, namespaces, ledger, self._sources, separate)
         if usage is not None and usage.revision < ledger.claims_revision:
             self.request_progress()
         return usage

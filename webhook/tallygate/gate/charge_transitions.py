@@ -1,5 +1,6 @@
 """The ledger transitions of a charge under one cap: reserve, release and read."""
 
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -11,7 +12,8 @@ from tallygate.accounting.charge import ConsumerKind
 from tallygate.cluster.membership import Membership
 from tallygate.cluster.usage_lister import CountedRevisions, UsageLister, get_ledger_key
 from tallygate.gate.cap_activation import CapActivation
-from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
+from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer, GuaranteedToOthers
+from tallygate.state.ledger.guarantees import NOTHING_GUARANTEED, create_guarantees
 from tallygate.state.ledger.ledger import Activation, Ledger, Operation, Surge
 from tallygate.state.ledger.recount import NO_POD, CountedPod, UsageSnapshot, recount
 from tallygate.state.ledger.reserve import (
@@ -24,6 +26,7 @@ from tallygate.state.ledger.reserve import (
     Prerequisite,
     ReservationRequest,
     Reserved,
+    find_own_guarantees,
     release,
     reserve,
 )
@@ -106,18 +109,8 @@ class ReserveTransition(msgspec.Struct):
                 must_read = outcome.prerequisite is Prerequisite.READ_RECORD
                 is_stored = stored is not None or self.mode is ChargeMode.DRY_RUN or must_read
                 return TransitionResult(outcome, None if is_stored else ledger, accepts_cached=must_read)
-            case Exceeded(excess=excess):
-                increase = charge.requested.find_shortfall(charge.current)
-                rejected_amounts = Amounts({name: increase[name] for name in excess if name in increase})
-                return TransitionResult(
-                    CapChargeResult(charge, ledger, outcome.ledger, excess),
-                    # An allocation is rejected for the amounts of all others, which says nothing of other requests. A
-                    # replica may not have seen yet that a pod takes over amounts from its workload. And what is
-                    # rejected of a pod that surges, and of one that does not, differs.
-                    rejected_amounts=None
-                    if self.consumer.allocates_at or self.consumer.workload.owner_uids or self.charge.rolls_at
-                    else rejected_amounts,
-                )
+            case Exceeded():
+                return self._create_rejection(charge, ledger, request, outcome)
             case Reserved(needs_no_write=needs_no_write):
                 result = CapChargeResult(charge, ledger, outcome.ledger, NO_AMOUNTS)
                 # store the recount that decides an allocation: no older count may decide a later creation
@@ -125,6 +118,27 @@ class ReserveTransition(msgspec.Struct):
                 if self.mode is ChargeMode.RESERVE and needs_write:
                     return TransitionResult(result, outcome.ledger)
                 return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
+
+    def _create_rejection(
+        self, charge: CapCharge, ledger: Ledger, request: ReservationRequest, outcome: Exceeded
+    ) -> TransitionResult[CapChargeResult | Deferred]:
+        """Return the rejection, with the amounts for which it may be repeated.
+
+        An allocation is rejected for the amounts of all others, which says nothing of other requests, and so does a
+        rejection for the guarantees of others. A replica may not have seen yet that a pod takes over amounts from its
+        workload. And what is rejected of a pod that surges, and of one that does not, differs.
+        """
+        excess, increase = outcome.excess, request.requested.find_shortfall(request.current)
+        rejected = {
+            name: increase[name]
+            for name, above in excess.items()
+            if name in increase and above > outcome.unspent.get(name, 0)
+        }
+        is_special = bool(self.consumer.allocates_at or self.consumer.workload.owner_uids or self.charge.rolls_at)
+        return TransitionResult(
+            CapChargeResult(charge, ledger, outcome.ledger, excess, find_guaranteed(ledger, request, excess)),
+            rejected_amounts=Amounts(rejected) if rejected and not is_special else None,
+        )
 
     def _find_membership(self) -> Membership | None:
         if self.usage_lister is None or self.is_standalone:
@@ -144,15 +158,17 @@ class ReserveTransition(msgspec.Struct):
     def _prepare_standalone(self, stored: Ledger | None) -> Ledger:
         """Return the ledger under this policy, for a replica that alone writes it and watches no pods.
 
-        The hard limits of the policy apply, and a resource that is new to the ledger counts from now on.
+        The hard limits of the policy apply, and a resource that is new to the ledger counts from now on. Of the
+        namespaces with a guarantee only those are known that the policy names.
         """
         cap, resources = self.charge.cap, self.charge.cap.counted
-        if stored is None:
-            return Ledger(cap.hard, resources=resources)
-        hard = cap.complete_limits(stored.hard)
-        if stored.hard is hard and stored.resources >= resources:
+        hard = cap.hard if stored is None else cap.complete_limits(stored.hard)
+        if stored is not None and stored.hard is hard and stored.resources >= resources:
             return stored
-        return replace(stored, hard=hard, resources=stored.resources | resources)
+        named = cap.resolve_named_guarantees()
+        ledger = Ledger(hard) if stored is None else replace(stored, hard=hard)
+        guarantees = create_guarantees(named, dict.fromkeys(named, NO_AMOUNTS))
+        return replace(ledger, resources=ledger.resources | resources, guarantees=guarantees)
 
     def _prepare_shared(self, stored: Ledger | None) -> Ledger:
         """Return the ledger as replicas share it.
@@ -247,6 +263,7 @@ class ReserveTransition(msgspec.Struct):
             consumer.workload if cap.definition.admits_whole else NO_WORKLOAD,
             charge.surge_terms if charge.rolls_at else NO_TERMS,
             self.is_cap_new,
+            guarantees=cap.resolve_guarantees(membership.names) if membership else NOTHING_GUARANTEED,
         )
 
     def _create_device_terms(self, charge: CapCharge, required: CountedRevisions, covered: Amounts) -> DeviceTerms:
@@ -260,6 +277,27 @@ class ReserveTransition(msgspec.Struct):
             covered,
             consumer.pod_name,
         )
+
+
+def find_guaranteed(
+    ledger: Ledger, request: ReservationRequest, names: Iterable[str]
+) -> Mapping[str, GuaranteedToOthers]:
+    """Return the guarantees of other namespaces under these names: by the ledger, or more by the replica's policy."""
+    reserved, own = ledger.reserved_by_namespace, find_own_guarantees(ledger, request)
+    guaranteed: dict[str, GuaranteedToOthers] = {}
+    for name in names:
+        found = [
+            GuaranteedToOthers(
+                guarantees.list_unspent(name, reserved, request.namespace),
+                guarantees.sum_besides(name, request.namespace),
+            )
+            for guarantees in (ledger.guarantees, own)
+            if guarantees is not None
+        ]
+        most = max(found, key=lambda each: sum(each.unspent.values()))
+        if most.total:
+            guaranteed[name] = most
+    return guaranteed
 
 
 class ReleaseTransition(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from tallygate.state.ledger.expire import (
     expire,
 )
 from tallygate.state.ledger.ledger import Activation, Ledger, Reservation, Surge
-from tallygate.state.ledger.recount import UsageSnapshot, apply_limits, recount
+from tallygate.state.ledger.recount import UsageSnapshot, apply_guarantees, apply_limits, recount
 from tallygate.state.ports import LedgerKey, Ledgers, RetryLaterError, StoreUnavailableError, TransitionResult
 
 IN_FLIGHT_BOUND_SECONDS = 40.0
@@ -107,9 +107,9 @@ class _ReconcileTransition:
             return TransitionResult(ReconcileResult(None, needs_record=True), accepts_cached=True)
         before = self._create_ledger() if stored is None else stored
         ledger = self._update_time(self._apply_limits(before))
-        if ledger is stored and self._may_skip(stored):
+        if ledger is stored and self._may_skip(stored) and self._apply_guarantees(stored) is stored:
             return TransitionResult(ReconcileResult(stored), accepts_cached=True)
-        ledger = self._end_mappings(self._recount(ledger))
+        ledger = self._apply_guarantees(self._end_mappings(self._recount(ledger)))
         count_before = len(ledger.reservations)
         for live_read in self.live_reads:
             ledger = expire(ledger, self.ages, live_read)
@@ -155,6 +155,16 @@ class _ReconcileTransition:
         if is_counted and ledger.hard == hard and ledger.surge.amounts == cap.surge:
             return ledger
         return apply_limits(ledger, hard, cap.counted, cap.surge, cap.mappings)
+
+    def _apply_guarantees(self, ledger: Ledger) -> Ledger:
+        """Return the ledger with the guarantees of its members (rule 15), if it is counted with those members.
+
+        It keeps those that it has while a limit is not known of which they may be shares.
+        """
+        membership = self.usage_lister.find_membership(self.cap, self.key)
+        if membership is None or ledger.initializer or self.cap.limits.unknown:
+            return ledger
+        return apply_guarantees(ledger, self.cap.resolve_guarantees(membership.names), membership.hash)
 
     def _end_mappings(self, ledger: Ledger) -> Ledger:
         """Return the ledger without former mappings of device classes by which no consumer counts now."""
@@ -477,4 +487,5 @@ def _is_equivalent(before: Ledger, after: Ledger) -> bool:
         and before.surge == after.surge
         and before.mappings == after.mappings
         and before.remapping == after.remapping
+        and before.guarantees == after.guarantees
     )

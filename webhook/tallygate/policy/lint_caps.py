@@ -1,6 +1,6 @@
 """Lint of one cap: namespaces and pods that it cannot count, groups, limits and percentages, names of devices."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -10,10 +10,11 @@ from tallygate.accounting.quantity import Quantity, suggest_whole
 from tallygate.documents.syntax_tree import join_path
 from tallygate.policy import policy_codes
 from tallygate.policy.amount_units import describe_odd_unit
-from tallygate.policy.cap_limits import PercentLimit, is_never_above, list_amounts
+from tallygate.policy.cap_limits import CapLimit, PercentLimit, is_never_above, list_amounts
 from tallygate.policy.coverage import explain_empty_namespaces, is_every_user, is_selector_satisfiable
 from tallygate.policy.formats import PODS_RESOURCE
 from tallygate.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
+from tallygate.policy.lint_guarantees import check_guarantees
 from tallygate.policy.lint_overrides import check_annotation, check_overrides
 from tallygate.policy.lint_pairs import list_own_names
 from tallygate.policy.model import AnnotationOverride, CountDefinition, NamespaceCap
@@ -25,6 +26,7 @@ _OVERRIDDEN = frozenset({"overrides", "hard", "shared", "groupBy", "namespaces"}
 """The fields that the findings about overrides depend on."""
 _ANNOTATED = frozenset({"overrideAnnotation", "hard", "shared", "groupBy"})
 _CAPACITY = frozenset({"hard", "soft", "capacity", "counts"})
+_GUARANTEED = frozenset({"guarantee", "hard", "shared", "groupBy", "namespaces"})
 _SURGE_LIMITS = frozenset({"hard", "surge"})
 _SURGE_FIELD = "spec.surge.amounts"
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
@@ -44,6 +46,8 @@ def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) 
     amounts = (*_check_cap_amounts(cap), *_check_units(cap), *_check_soft_limits(cap))
     if not invalid_sections & _CAPACITY:
         amounts += tuple(_check_percentages(cap))
+    if not invalid_sections & _GUARANTEED:
+        amounts += tuple(check_guarantees(cap))
     for problem in (*matching, *amounts, *surge, *devices, *overrides):
         yield create_finding(cap, problem)
 
@@ -89,7 +93,13 @@ def _check_groups(cap: NamespaceCap) -> Iterator[FieldProblem]:
 def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
     own_names = list_own_names(cap)
     surge = cap.surge.amounts if cap.surge else {}
-    for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft), (_SURGE_FIELD, surge)):
+    fields: list[tuple[str, Mapping[str, CapLimit]]] = [
+        ("spec.hard", cap.hard),
+        ("spec.soft", cap.soft),
+        (_SURGE_FIELD, surge),
+        *((f"spec.guarantee[{index}].amounts", entry.quantities) for index, entry in enumerate(cap.guarantee)),
+    ]
+    for field, amounts in fields:
         for name, limit in amounts.items():
             for part, quantity in list_amounts(limit):
                 is_whole = quantity.is_whole or name not in own_names

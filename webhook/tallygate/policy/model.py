@@ -23,6 +23,7 @@ from tallygate.accounting.node_shape import NodeShape
 from tallygate.accounting.quantity import Quantity
 from tallygate.policy.cap_limits import CapacitySelection, CapLimits, PercentLimit
 from tallygate.policy.deadlines import DeadlineChecks
+from tallygate.policy.guarantees import Guarantees
 from tallygate.policy.node_resources import NodeResource
 from tallygate.policy.periods import Seconds
 from tallygate.policy.selectors import (
@@ -659,6 +660,7 @@ class CapSpec(Written, frozen=True, kw_only=True):
     `limits.tallygate.dev/` with the name of the cap, as in `nvidia.com/gpu=12 until=2026-12-04T18:00:00Z`. It comes
     before overrides until it ends. Only for caps that each namespace has for itself. Left out: annotations set
     nothing."""
+    guarantee: Guarantees = ()
     surge: Annotated[SurgeDefinition | None, Meta(examples=[{"amounts": {"nvidia.com/gpu": 2}, "for": "15m"}])] = None
     """Room above hard for the pods of a controller that rolls, so that a full cap can roll: of a Deployment, Rollout,
     DaemonSet or LeaderWorkerSet with pods of another revision that the cap counts. Nothing exceeds hard and surge

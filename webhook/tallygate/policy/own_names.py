@@ -21,8 +21,7 @@ from tallygate.policy.suggest import suggest_resource
 
 _SHORT_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _RESERVED_NAMES = frozenset({PODS_RESOURCE, "requests", "limits", "count"})
-LIMIT_SECTIONS = ("hard", "soft", "surge.amounts", "overrideAnnotation.most")
-"""The fields of a cap with amounts by counted name."""
+_LIMIT_SECTIONS = ("hard", "soft", "surge.amounts", "overrideAnnotation.most")
 
 _COUNTING = {"devices": "counts devices by selector or sum", "counts": "counts by weights, an annotation or a product"}
 _NAMED = {"devices": "selector or sum", "counts": "weights, an annotation or a product"}
@@ -43,24 +42,26 @@ def check_own_names(file: str, document: Node, findings: set[LintFinding]) -> se
     names = {entry.name for entry in counts}
     problems += _explain_prefixes(spec, names)
     prefixed = {prefix + name for prefix in _PREFIXES for name in names}
-    findings = _refute_names(findings, spec, (*LIMIT_SECTIONS, "devices"), {entry.name for entry in devices})
-    findings = _refute_names(findings, spec, (*LIMIT_SECTIONS, "counts"), names | prefixed)
+    limits = [entry for entries in list_limits(spec).values() for entry in entries]
+    own_devices = {entry.name for entry in devices}
+    findings = _refute_names(findings, [*limits, *spec.list_entries("devices")], own_devices)
+    findings = _refute_names(findings, [*limits, *counts], names | prefixed)
     return findings | {
         LintFinding.create(SourceLocation(file, *node.position), code, Severity.ERROR, message)
         for node, code, message in problems
     }
 
 
-def _refute_names(
-    findings: set[LintFinding], spec: Fields, sections: Iterable[str], names: Collection[str]
-) -> set[LintFinding]:
-    """Return the findings without those that no pod can request one of these names."""
-    positions = {
-        (entry.key.position.line, entry.key.position.column)
-        for section in sections
-        for entry in spec.list_entries(section)
-        if entry.name in names
-    }
+def list_limits(spec: Fields) -> dict[str, list[Entry]]:
+    """Return the amounts by counted name in the fields of a cap that have some, by the path of the field."""
+    limits = {section: spec.list_entries(section) for section in _LIMIT_SECTIONS}
+    guarantees = enumerate(spec.get_items("guarantee"))
+    return limits | {f"guarantee[{index}].amounts": Fields(item).list_entries("amounts") for index, item in guarantees}
+
+
+def _refute_names(findings: set[LintFinding], entries: Iterable[Entry], names: Collection[str]) -> set[LintFinding]:
+    """Return the findings without those that no pod can request one of these names, of these entries."""
+    positions = {(entry.key.position.line, entry.key.position.column) for entry in entries if entry.name in names}
     return {
         finding
         for finding in findings
@@ -104,8 +105,8 @@ def _check_device(definition: Entry) -> Iterator[_Problem]:
 
 def _explain_prefixes(spec: Fields, names: set[str]) -> Iterator[_Problem]:
     """Yield a problem for each limit of such a name with a prefix: an amount of several resources has none."""
-    for section in LIMIT_SECTIONS:
-        for entry in spec.list_entries(section):
+    for section, entries in list_limits(spec).items():
+        for entry in entries:
             for prefix in _PREFIXES:
                 if entry.name.startswith(prefix) and entry.name.removeprefix(prefix) in names:
                     name = entry.name.removeprefix(prefix)

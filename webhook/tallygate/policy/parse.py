@@ -28,7 +28,7 @@ from tallygate.policy.lint_implied import lint_implied_request
 from tallygate.policy.lint_policies import lint_rule
 from tallygate.policy.node_resource_definitions import build_node_resource, check_node_resource
 from tallygate.policy.node_resources import NodeResource
-from tallygate.policy.own_names import LIMIT_SECTIONS, check_own_names
+from tallygate.policy.own_names import check_own_names, list_limits
 from tallygate.policy.policy_builder import Fields, build_cap, build_implied_request, build_rule
 from tallygate.policy.scalar_checks import check_ambiguous_numbers, check_cut_texts
 from tallygate.policy.schema import check_shape
@@ -337,7 +337,8 @@ def _add_workload_kind(workload_kind: WorkloadKind, location: model.SourceLocati
 def _check_named_twice(name: str, document: syntax_tree.Node, state: _ParseState) -> None:
     """Add an error for a cap that names both `X` and `requests.X`."""
     spec = Fields(document).get_fields("spec")
-    sections = {f"spec.{section}": spec.list_entries(section) for section in (*LIMIT_SECTIONS, "devices")}
+    limits = list_limits(spec) | {"devices": spec.list_entries("devices")}
+    sections = {f"spec.{section}": entries for section, entries in limits.items()}
     for index, override in enumerate(spec.get_items("overrides")):
         sections[f"spec.overrides[{index}].hard"] = Fields(override).list_entries("hard")
     for section, entries in sections.items():

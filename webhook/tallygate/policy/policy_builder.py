@@ -209,7 +209,14 @@ def build_cap(node: syntax_tree.Node, location: SourceLocation) -> NamespaceCap:
     plain = read_plain(node)
     spec = plain["spec"]
     overrides = spec.get("overrides", ())
-    limited = ((spec, "hard"), (spec, "soft"), (spec, "devices"), *((override, "hard") for override in overrides))
+    guaranteed = ((entry, "amounts") for entry in spec.get("guarantee", ()))
+    limited = (
+        (spec, "hard"),
+        (spec, "soft"),
+        (spec, "devices"),
+        *((override, "hard") for override in overrides),
+        *guaranteed,
+    )
     for fields, name in (*limited, (spec.get("surge", {}), "amounts"), (spec.get("overrideAnnotation", {}), "most")):
         if name in fields:
             fields[name] = {key.removeprefix(REQUESTS_PREFIX): value for key, value in fields[name].items()}

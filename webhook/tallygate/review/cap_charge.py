@@ -1,6 +1,7 @@
 """The charges of a request under caps: the consumer, its amounts under each cap, and the results of the ledgers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -113,16 +114,28 @@ class CapCharge(msgspec.Struct, frozen=True):
         return SurgeTerms(self.cap.surge, surge.seconds, self.rolls_at) if self.rolls_at and surge else NO_TERMS
 
 
+class GuaranteedToOthers(msgspec.Struct, frozen=True):
+    """The guarantees of other namespaces under one name: the unspent ones by namespace, and the sum of all."""
+
+    unspent: Mapping[str, int] = MappingProxyType({})
+    total: int = 0
+
+
+NOTHING_GUARANTEED = GuaranteedToOthers()
+
+
 class CapChargeResult(msgspec.Struct, frozen=True):
     """The result under one cap: the stored ledger (`before`), the ledger after the charge, and the amounts in excess.
 
-    If the cap rejects the consumer, `ledger` is the ledger without the charge.
+    If the cap rejects the consumer, `ledger` is the ledger without the charge. `guaranteed` are the guarantees of
+    others under the names in excess.
     """
 
     charge: CapCharge
     before: Ledger
     ledger: Ledger
     excess: Amounts
+    guaranteed: Mapping[str, GuaranteedToOthers] = MappingProxyType({})
 
 
 class CapObstacle(msgspec.Struct, frozen=True):

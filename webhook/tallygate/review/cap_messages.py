@@ -18,7 +18,7 @@ from tallygate.cluster.consumer_sums import Consumer, describe_consumers
 from tallygate.objects.core import Pod, PodSpec
 from tallygate.policy.formats import quote_text
 from tallygate.policy.periods import format_period
-from tallygate.review.cap_charge import CapChargeResult
+from tallygate.review.cap_charge import NOTHING_GUARANTEED, CapChargeResult
 from tallygate.state.ledger.ledger import Activation, Ledger
 from tallygate.state.ledger.reserve import Prerequisite
 from tallygate.state.ledger.surges import is_surge_over
@@ -27,6 +27,12 @@ _NAME_EXISTS = (
     "A pod of this name exists and is counted until it is deleted: a new one needs room for what it requests beyond "
     "that pod, or for all of it if kube-scheduler made a claim for that pod. "
 )
+
+_GUARANTEED_NAMESPACES = re.compile(
+    r"guaranteed to namespace [a-z0-9-]+(?:, namespace [a-z0-9-]+)*(?: and [0-9]+ more namespaces?)?"
+)
+_MAX_OWNERS = 3
+"""The number of namespaces with an unspent guarantee that a message names."""
 
 _TOP_NAMESPACES = re.compile(r"; top consumers: namespace [^()]*\([^()]*\)(?:, namespace [^()]*\([^()]*\))*")
 
@@ -76,8 +82,8 @@ def create_excess_problems(
 
 
 def hide_top_namespaces(text: str) -> str:
-    """Return the message of an exceeded cap without the namespaces that are its top consumers."""
-    return _TOP_NAMESPACES.sub("", text)
+    """Return the message of an exceeded cap without its top consumers and those who have guarantees."""
+    return _GUARANTEED_NAMESPACES.sub(f"guaranteed to {_OTHERS}", _TOP_NAMESPACES.sub("", text))
 
 
 def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str]:
@@ -91,16 +97,40 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
     if result.charge.rolls_at:
         limit, most = _describe_surge(result, name, hard)
     free = max(most - used - reserved, 0)
+    unspent = min(find_unspent(result, name), free)
     arithmetic = (
         f"requested {format_amount(name, requested)} {name}{on_top}{_explain_derived(result, name)}, "
         f"used {format_amount(name, used)}, reserved {format_amount(name, reserved)}, "
-        f"{limit}, free {format_amount(name, free)}"
+        f"{limit}, free {format_amount(name, free)}{describe_guaranteed(result, name, free)}"
     )
     if result.charge.rolls_at:
         return requested, arithmetic, _suggest_end(result, name, hard)
     # where the counted pod of its name covers a part of the pod, more than what is free would pass (rule 13)
-    passing = max(requested - result.excess[name], free)
+    passing = max(requested - result.excess[name], free - unspent)
     return requested, arithmetic, _suggest_request(result, name, current, passing)
+
+
+def find_unspent(result: CapChargeResult, name: str) -> int:
+    """Return the sum of the unspent guarantees of other namespaces under a name (rule 15)."""
+    return sum(result.guaranteed.get(name, NOTHING_GUARANTEED).unspent.values())
+
+
+_OTHERS = "other namespaces"
+
+
+def describe_guaranteed(result: CapChargeResult, name: str, free: int) -> str:
+    """Return the part of the free amount that is guaranteed to others, and to whom; empty if nothing is."""
+    unspent = result.guaranteed.get(name, NOTHING_GUARANTEED).unspent
+    part = min(sum(unspent.values()), free)
+    if not part:
+        return ""
+    owners = _OTHERS
+    if result.charge.cap.definition.shows_top_consumers:
+        names = sorted(unspent, key=lambda namespace: (-unspent[namespace], namespace))
+        more = len(names) - _MAX_OWNERS
+        owners = ", ".join(f"namespace {namespace}" for namespace in names[:_MAX_OWNERS])
+        owners += f" and {more} more namespace{'s' * (more != 1)}" if more > 0 else ""
+    return f", of which {format_amount(name, part)} {'is' if part == 1 else 'are'} guaranteed to {owners}"
 
 
 def find_most(cap: ActiveCap, ledger: Ledger, name: str) -> int:
@@ -153,10 +183,12 @@ def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, 
     The claim itself is charged already, so the amounts are those of all others.
     """
     allocated, hard = result.charge.requested.get(name, 0), find_hard(result, name)
-    others = hard + result.excess[name] - allocated
+    others = hard + result.excess[name] - allocated - find_unspent(result, name)
+    free = max(hard - others, 0)
     arithmetic = (
         f"allocated {format_amount(name, allocated)} {name}, charged to others {format_amount(name, others)}, "
-        f"hard {result.charge.cap.limits.describe(name, hard)}, free {format_amount(name, max(hard - others, 0))}"
+        f"hard {result.charge.cap.limits.describe(name, hard)}, free {format_amount(name, free)}"
+        f"{describe_guaranteed(result, name, free)}"
     )
     if allocated <= hard:
         return allocated, arithmetic, f"Wait until {describe_wait(result.charge.cap, name)}"
@@ -209,18 +241,21 @@ def find_consumer_words(cap: ActiveCap, name: str) -> ConsumerWords:
 
 def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
     """Return the request that would pass; waiting helps only a consumer that does not exceed the hard limit alone."""
-    hard = find_hard(result, name)
+    guaranteed = result.guaranteed.get(name, NOTHING_GUARANTEED).total
+    hard = max(find_hard(result, name) - guaranteed, 0)
     smaller_request = f"Request {format_amount(name, current + free)} or less"
     wait = describe_wait(result.charge.cap, name)
     requested = result.charge.requested.get(name, 0)
     if requested <= hard:
         return f"{smaller_request}, or wait until {wait}" if free else f"Wait until {wait}"
-    if requested <= result.charge.cap.limits.get_most(name):
+    if requested <= result.charge.cap.limits.get_most(name) - guaranteed:
         return f"{smaller_request}, or wait for the larger limit" if free else "Wait for the larger limit"
     if free:
         return smaller_request
     if hard > 0:
         return f"Request {format_amount(name, hard)} or less, and wait until {wait}"
+    if guaranteed:
+        return "All of the cap is guaranteed to other namespaces"
     return f"The cap allows none {_describe_namespaces(result)}"
 
 

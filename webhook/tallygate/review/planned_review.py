@@ -188,10 +188,11 @@ class PlannedLimits:
                 used += stored.compute_used(cap, claims)
                 used += claim_forecast.compute_least(cap, stored.claims, claims.review)
                 pod_sets.append(replace(pods, claims=claims))
-            is_whole, key = cap in whole_caps, get_ledger_key(cap, self.decoded_request.request.namespace)
+            namespace = self.decoded_request.request.namespace
+            is_whole, key = cap in whole_caps, get_ledger_key(cap, namespace)
             compared = replace(plan.workload, pod_sets=tuple(pod_sets))
             read = read_none if is_whole else partial(self.read_ledger, key)
-            for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read):
+            for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read, namespace):
                 if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP:
                     continue
                 denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY

@@ -29,8 +29,15 @@ from tallygate.objects.core import Pod
 from tallygate.objects.meta import PartialObjectMetadata
 from tallygate.review import charged_requests
 from tallygate.review.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
-from tallygate.review.cap_charge import CapCharge, CapChargeResult, ChargedConsumer
-from tallygate.review.cap_messages import ExcessDescriber, describe_no_excess, describe_scope, describe_wait, find_hard
+from tallygate.review.cap_charge import NOTHING_GUARANTEED, CapCharge, CapChargeResult, ChargedConsumer
+from tallygate.review.cap_messages import (
+    ExcessDescriber,
+    describe_guaranteed,
+    describe_no_excess,
+    describe_scope,
+    describe_wait,
+    find_hard,
+)
 from tallygate.review.claim_forecast import counts_devices
 from tallygate.review.owner_chain import Controller, OwnerChains, UnreadableOwnerError
 from tallygate.review.scale_requests import WorkloadReader
@@ -268,15 +275,16 @@ def create_whole_problems(
             result.before.reserved.get(name, 0),
             find_hard(result, name),
         )
-        amount = result.charge.requested.get(name, 0)
+        amount, free = result.charge.requested.get(name, 0), max(hard - used - reserved, 0)
+        reach = hard - result.guaranteed.get(name, NOTHING_GUARANTEED).total
         started = result.charge.current.get(name, 0)
         more = f", {format_amount(name, amount - started)} more than now" if started else ""
         noun = "pod requests" if pod_count == 1 else "pods request"
         end = (
             f"It needs {format_amount(name, amount)} at a time, which the cap never allows: start fewer pods"
-            if amount > max(hard, cap.limits.get_most(name))
+            if amount > max(hard, cap.limits.get_most(name)) - (hard - reach)
             else "Wait until the limit is larger, or start fewer pods"
-            if amount > hard
+            if amount > reach
             else f"Wait until {describe_wait(cap, name)}, or start fewer pods"
         )
         expiry = f"; unused reservations expire within {details.expires_within} s" if details.expires_within else ""
@@ -284,7 +292,7 @@ def create_whole_problems(
             f"cap {cap.definition.name} {describe_scope(cap)} admits a {kind} as a whole or not at all: its "
             f"{pod_count} {noun} {format_amount(name, amount)} {name}{more}, used {format_amount(name, used)}, "
             f"reserved {format_amount(name, reserved)}, hard {cap.limits.describe(name, hard)}, free "
-            f"{format_amount(name, max(hard - used - reserved, 0))}{consumers}. {end}{expiry}"
+            f"{format_amount(name, free)}{describe_guaranteed(result, name, free)}{consumers}. {end}{expiry}"
         )
         yield Problem(
             "",

@@ -306,17 +306,19 @@ class _ResourceForecast:
         return Forecast(problem, permanent, affects_all)
 
 
-def forecast_cap(
+def forecast_cap(  # noqa: PLR0913, PLR0917  # a workload, a cap, and what is counted under it
     workload: ForecastWorkload,
     cap: ActiveCap,
     compute_charge: Callable[[Pod], Charge],
     before: Amounts,
     read_ledger: Callable[[], Ledger | None],
+    namespace: str,
 ) -> Iterator[Forecast]:
     """Yield the forecasts for the workload's pods and their claims under one cap.
 
     `compute_charge` returns the charge of one pod, `before` is the amount that the ledger already counts of the old
-    workload; `read_ledger` returns the ledger, or None if it is unavailable.
+    workload; `read_ledger` returns the ledger, or None if it is unavailable. What is guaranteed to others than
+    `namespace` is not free.
     """
     charged_pods: list[ChargedPods] = []
     for pods in workload.pod_sets:
@@ -332,7 +334,7 @@ def forecast_cap(
         ledger = read_ledger()
         if ledger is None:
             return None
-        charged = ledger.compute_charged()
+        charged = ledger.compute_taken(namespace)
         unknown = [name for name in all_least if not is_counted(ledger, cap, name)]
         return Amounts({name: charged[name] for name in charged if name not in unknown}) if unknown else charged
 

@@ -203,7 +203,7 @@ def _forecast(
         compute_charge = partial(compute_pod_charge, cap)
         before = old_workload.sum_charges(cap, compute_charge) if old_workload else NO_AMOUNTS
         read = read_none if is_whole else partial(read_ledger, get_ledger_key(cap, namespace))
-        for forecast in forecast_cap(workload, cap, compute_charge, before, read):
+        for forecast in forecast_cap(workload, cap, compute_charge, before, read, namespace):
             if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP:
                 continue
             denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY

@@ -108,7 +108,7 @@ class ClaimStore(ConsumerStore):
         return dict(self._charge_owned(claims, charges))
 
     def compute_usage_and_owned(
-        self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str]
+        self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str], separate: Collection[str] = ()
     ) -> tuple[ConsumerUsage, dict[str, OwnedClaim]]:
         """Return the results of `compute_usage` and `list_owned` as of one moment.
 
@@ -117,7 +117,7 @@ class ClaimStore(ConsumerStore):
         """
         members = frozenset(namespaces)
         with self._lock:
-            inputs = self._read_usage_inputs(cap, members, uids)
+            inputs = self._read_usage_inputs(cap, members, uids, separate=separate)
             claims = self._list_scheduler_claims(members)
         return self._sum_usage(inputs), dict(self._charge_owned(claims, inputs.charges))
 

@@ -166,7 +166,8 @@ class ConsumerUsage(msgspec.Struct, frozen=True):
     `used_by_consumer`: the counted amounts, possibly empty, of each requested consumer that is stored. `deleted`: the
     requested ones with a tombstone. A requested one in neither is absent: the API server may still store it. `holders`:
     the UIDs of the stored consumers that have the requested names, by namespace and name; `used_by_consumer` has them.
-    `invalid`: the pods with an invalid quantity; their counted amounts are empty.
+    `invalid`: the pods with an invalid quantity; their counted amounts are empty. `used_by_namespace`: the part of
+    `used` of each namespace that was requested by itself.
     """
 
     revision: int
@@ -176,6 +177,7 @@ class ConsumerUsage(msgspec.Struct, frozen=True):
     invalid: tuple[str, ...] = ()
     last_change: int = 0
     holders: Mapping[ConsumerName, str] = MappingProxyType({})
+    used_by_namespace: Mapping[str, Amounts] = MappingProxyType({})
 
     def choose_revision(self, preferred: int) -> int:
         """Return the lowest revision from which nothing more was stored: `preferred`, where that is one."""
@@ -193,6 +195,7 @@ class UsageInputs(NamedTuple):
     consumers: Mapping[str, StoredConsumer]
     deleted: frozenset[str]
     holders: Mapping[ConsumerName, str]
+    counts_by_namespace: Mapping[str, Mapping[ChargeGroup, int]]
 
 
 class ConsumerStore:
@@ -283,16 +286,18 @@ class ConsumerStore:
         namespaces: Iterable[str],
         uids: Iterable[str] = (),
         names: Iterable[ConsumerName] = (),
+        separate: Collection[str] = (),
     ) -> ConsumerUsage:
         """Compute the used amounts of these namespaces under a cap, and the state of the consumers in `uids`.
 
-        The consumers that have one of the `names` are requested, too.
+        The consumers that have one of the `names` are requested, too. Each of the namespaces in `separate` is summed by
+        itself, too, as of the same moment.
 
         Raises:
             NotSyncedError: if there was no complete list yet.
         """
         with self._lock:
-            inputs = self._read_usage_inputs(cap, frozenset(namespaces), uids, names)
+            inputs = self._read_usage_inputs(cap, frozenset(namespaces), uids, names, separate)
         return self._sum_usage(inputs)
 
     def list_groups(self, cap: ChargeableCap, namespaces: Iterable[str]) -> Iterator[GroupUsage]:
@@ -400,7 +405,12 @@ class ConsumerStore:
             )
 
     def _read_usage_inputs(
-        self, cap: ChargeableCap, members: frozenset[str], uids: Iterable[str], names: Iterable[ConsumerName] = ()
+        self,
+        cap: ChargeableCap,
+        members: frozenset[str],
+        uids: Iterable[str],
+        names: Iterable[ConsumerName] = (),
+        separate: Collection[str] = (),
     ) -> UsageInputs:
         """Return the inputs of `_sum_usage`. Hold the lock."""
         revision = self._require_revision()
@@ -416,6 +426,7 @@ class ConsumerStore:
             consumers,
             self._tombstones.find_deleted(requested),
             {name: holder.uid for name, holder in holders.items()},
+            {name: self._columns.count_groups((name,)) for name in separate},
         )
 
     def _sum_usage(self, inputs: UsageInputs) -> ConsumerUsage:
@@ -427,7 +438,14 @@ class ConsumerStore:
         }
         invalid = () if is_complete else self._list_invalid(charges, members)
         return ConsumerUsage(
-            inputs.revision, used, used_by_consumer, inputs.deleted, invalid, inputs.last_change, inputs.holders
+            inputs.revision,
+            used,
+            used_by_consumer,
+            inputs.deleted,
+            invalid,
+            inputs.last_change,
+            inputs.holders,
+            {name: _sum_charges(charges, counts)[0] for name, counts in inputs.counts_by_namespace.items()},
         )
 
     def _track(self, record: PodRecord, *, is_deleted: bool) -> bool:  # noqa: ARG002  # for subclasses

@@ -3,10 +3,10 @@
 JSON form of a CapLedger; `crd` describes the same fields to the API server, and to people.
 
 Amounts are strings of decimal digits: a JSON number survives the API server only as an int64, and a sum of bytes or of
-thousandths of a CPU may be larger. All reservations are one string of lines (`reservation_lines`). So the API server
-neither parses them nor validates each at every write: a thousand of them cost it 4 ms of CPU time, where a map of
-objects costs 90 (kube-apiserver 1.36.3). An unknown field is rejected, never dropped: a newer tallygate may have
-written it for a purpose.
+thousandths of a CPU may be larger. All reservations are one string of lines (`reservation_lines`), and the amounts by
+namespace are a JSON text each. So the API server neither parses them nor validates each at every write: a thousand
+reservations cost it 4 ms of CPU time, where a map of objects costs 90 (kube-apiserver 1.36.3). An unknown field is
+rejected, never dropped: a newer tallygate may have written it for a purpose.
 
 Conversion of a ledger to a CapLedger and back, exactly.
 """
@@ -25,6 +25,7 @@ import msgspec
 from tallygate.accounting.amounts import Amounts, format_amount
 from tallygate.accounting.claim_charge import ClassMappings
 from tallygate.state.kubernetes.reservation_lines import Digits, decode_reservations, encode_reservations
+from tallygate.state.ledger.guarantees import NO_GUARANTEES, AmountsByNamespace, Guarantees, create_guarantees
 from tallygate.state.ledger.ledger import (
     NO_ACTIVATION,
     NO_REMAPPING,
@@ -103,6 +104,8 @@ class CapLedgerStatus(msgspec.Struct, rename="camel", omit_defaults=True, forbid
     remapping_mark: str = ""
     is_new: bool = False
     active_from: datetime | None = None
+    guarantees: str = ""
+    used_by_namespace: str = ""
 
 
 class CapLedgerSpec(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
@@ -146,6 +149,7 @@ MAX_OBJECT_BYTES = 1_500_000
 
 _DECODER = msgspec.json.Decoder(CapLedger)
 _ENCODER = msgspec.json.Encoder()
+_BY_NAMESPACE_DECODER = msgspec.json.Decoder(dict[str, dict[str, Digits]])
 
 
 class StoredVersion(NamedTuple):
@@ -222,6 +226,7 @@ def decode_ledger(body: bytes, key: LedgerKey) -> VersionedLedger:
     try:
         cap_ledger_object = _DECODER.decode(body)
         reservations = _decode_reservations(cap_ledger_object)
+        ledger = _decode_status(cap_ledger_object.status)
     except (ValueError, RecursionError) as error:
         raise StoreUnavailableError(
             f"capledger {name} cannot be read, and is left as it is: {error}. Another version of tallygate wrote it: "
@@ -240,7 +245,7 @@ def decode_ledger(body: bytes, key: LedgerKey) -> VersionedLedger:
         status.pods_resource_version,
         counted_at.isoformat() if counted_at else "",
     )
-    return VersionedLedger(_decode_status(status).with_reservations(reservations.items()), stored_version.to_text())
+    return VersionedLedger(ledger.with_reservations(reservations.items()), stored_version.to_text())
 
 
 def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedgerStatus:
@@ -265,6 +270,8 @@ def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedger
         active_from=datetime.fromtimestamp(ledger.activation.expected_at, UTC)
         if ledger.activation.expected_at
         else None,
+        guarantees=_encode_by_namespace(ledger.guarantees.amounts),
+        used_by_namespace=_encode_by_namespace(ledger.guarantees.used),
         summary=CapLedgerSummary(
             hard=_format_amounts(ledger.hard),
             used=_format_amounts(ledger.used),
@@ -293,7 +300,30 @@ def _decode_status(status: CapLedgerStatus) -> Ledger:
         ),
         remapping=Remapping(frozenset(status.remapped), status.remapping_mark) if status.remapped else NO_REMAPPING,
         activation=_decode_activation(status),
+        guarantees=_decode_guarantees(status.guarantees, status.used_by_namespace),
     )
+
+
+def _encode_by_namespace(amounts: AmountsByNamespace) -> str:
+    if not amounts:
+        return ""
+    return _ENCODER.encode({name: _encode_amounts(amounts[name]) for name in sorted(amounts)}).decode()
+
+
+@lru_cache(maxsize=1024)
+def _decode_guarantees(guarantees: str, used: str) -> Guarantees:
+    """Return the guarantees of two texts, the same object for the same texts: few writes change them.
+
+    Raises:
+        ValueError: if a text is invalid.
+    """
+    if not used:
+        return NO_GUARANTEES
+    amounts, counted = (
+        {name: _decode_amounts(each) for name, each in _BY_NAMESPACE_DECODER.decode(text or "{}").items()}
+        for text in (guarantees, used)
+    )
+    return create_guarantees(amounts, counted)
 
 
 def _encode_mappings(mappings: ClassMappings) -> dict[str, list[str]]:

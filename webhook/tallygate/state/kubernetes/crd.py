@@ -10,7 +10,18 @@ from tallygate.state.kubernetes import cap_ledger, cap_usage
 
 _TEXT = {"type": "string"}
 _DIGITS = {"type": "string", "pattern": "^-?[0-9]{1,64}$"}
+_GUARANTEES = _TEXT | {"description": "A JSON text: by member namespace, the amounts that are guaranteed to it."}
+_USED_BY_NAMESPACE = _TEXT | {"description": "A JSON text: the part of `used` of each namespace with a guarantee."}
 _REVISION = {"type": "string", "pattern": "^[0-9]{1,64}$"}
+
+_ACTIVATION_FIELDS = {
+    "isNew": {
+        "type": "boolean",
+        "description": "Whether the cap was never active: until then it reserves without a limit.",
+    },
+    "activeFrom": _TEXT
+    | {"format": "date-time", "description": "The time at which the ledger is expected to be active."},
+}
 
 
 def create_crd() -> dict[str, Any]:
@@ -132,12 +143,9 @@ def _create_status_schema() -> dict[str, Any]:
             },
             "remapped": names | {"description": "Names whose allocations are decided, since a class has changed."},
             "remappingMark": _TEXT | {"description": "The change of classes after which they are."},
-            "isNew": {
-                "type": "boolean",
-                "description": "Whether the cap was never active: until then it reserves without a limit.",
-            },
-            "activeFrom": _TEXT
-            | {"format": "date-time", "description": "The time at which the ledger is expected to be active."},
+            **_ACTIVATION_FIELDS,
+            "guarantees": _GUARANTEES,
+            "usedByNamespace": _USED_BY_NAMESPACE,
             "summary": _create_summary_schema(),
         },
     }

@@ -16,6 +16,7 @@ from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.accounting.names import ALLOCATED_MARK
+from tallygate.state.ledger.guarantees import NO_GUARANTEES, Guarantees
 
 SharedName = tuple[str, ConsumerKind, str]
 """The namespace, kind and name of pods or claims of which the API server stores one at a time."""
@@ -153,7 +154,8 @@ class Ledger(msgspec.Struct, frozen=True):
     `unpublished` are the amounts by UID of claims with devices that no slice still publishes, under the names that
     count devices by attributes. `surge` is what pods of a controller that rolls may use above `hard`. `mappings` are
     the mappings of device classes by which it counts: those of now, and former ones as long as a consumer counts by
-    them. `remapping` are the names whose allocations are decided, since mappings were added (rule 10).
+    them. `remapping` are the names whose allocations are decided, since mappings were added (rule 10). `guarantees` are
+    those of its members, with the part of `used` of each (rule 15).
     """
 
     hard: Amounts
@@ -178,6 +180,7 @@ class Ledger(msgspec.Struct, frozen=True):
     activation: Activation = NO_ACTIVATION
     numbers_by_namespace: MappingProxyType[str, int] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     linked: frozenset[str] = frozenset()
+    guarantees: Guarantees = NO_GUARANTEES
 
     @property
     def counts_first(self) -> bool:
@@ -187,6 +190,12 @@ class Ledger(msgspec.Struct, frozen=True):
     def compute_charged(self) -> Amounts:
         """Return the amounts that count against the cap: used + Σ max(0, requested - counted)."""
         return self.used + self.reserved
+
+    def compute_taken(self, namespace: str) -> Amounts:
+        """Return the amounts that are not free for a namespace: the charge, and the unspent guarantees of others."""
+        charged = self.used + self.reserved
+        unspent = self.guarantees.compute_unspent(self.reserved_by_namespace, namespace)
+        return charged + {name: amount for name, amount in unspent.items() if amount}
 
     def count_attempts(self, uid: str) -> int:
         """Return the number of reservations that share their amounts with that of a consumer, itself included."""
@@ -241,6 +250,7 @@ class Ledger(msgspec.Struct, frozen=True):
             self.activation,
             MappingProxyType(sums.numbers_by_namespace),
             sums.linked,
+            self.guarantees,
         )
 
     def with_changes(self, changes: Mapping[str, Reservation | None]) -> "Ledger":

@@ -16,6 +16,7 @@ from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.accounting.claim_charge import NO_MAPPINGS, ClassMappings
 from tallygate.state.ledger.gangs import is_complete, renew
+from tallygate.state.ledger.guarantees import NOTHING_GUARANTEED, AmountsByNamespace, create_guarantees
 from tallygate.state.ledger.ledger import NO_REMAPPING, NO_SURGE, Ledger, Operation, Remapping, Reservation, Surge
 from tallygate.state.ledger.surges import end_surge
 
@@ -48,7 +49,8 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     `holders` are the UIDs of the stored pods that have the names of pods with a reservation.
     `unpublished` are the amounts of claims with devices that no slice still publishes. `uncounted` are the names of
     `resources` that could not be counted, since a device is unknown. `mappings` are the mappings of device classes by
-    which it is counted: those of the ledger among them.
+    which it is counted: those of the ledger among them. `used_by_namespace` is the part of `used` of each member
+    that has a guarantee, by the ledger or by the policy of this observer.
     """
 
     pods_revision: int
@@ -65,6 +67,7 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     uncounted: frozenset[str] = frozenset()
     mappings: ClassMappings = NO_MAPPINGS
     holders: Mapping[PodName, str] = MappingProxyType({})
+    used_by_namespace: AmountsByNamespace = NOTHING_GUARANTEED
 
     def find_covering_part(self, pod_uid: str) -> Amounts:
         """Return the part of a pod in `used` that may cover a claim which kube-scheduler makes for it, and is not seen.
@@ -117,6 +120,8 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
 
     A name that could not be counted is no longer one that the ledger counts: nothing is charged under it before a
     recount has it again, as after a change of policies (rule 8).
+
+    The guarantees of namespaces that are no members any more end (rule 15).
     """
     if snapshot.pods_revision < ledger.pods_revision:
         return StaleSnapshot(StaleReason.PODS)
@@ -138,6 +143,7 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
         unpublished=MappingProxyType(dict(snapshot.unpublished)),
         mappings=snapshot.mappings,
         remapping=_find_remapping(ledger, snapshot),
+        guarantees=ledger.guarantees.recount(snapshot.used_by_namespace),
     )
     return end_surge(recounted.with_changes(_find_changes(ledger, snapshot)))
 
@@ -278,6 +284,19 @@ def apply_limits(
         remapping=confirm_names(ledger.remapping, ledger.remapping.names - remaining),
     )
     return end_surge(limited)
+
+
+def apply_guarantees(ledger: Ledger, amounts: AmountsByNamespace, namespaces_hash: str) -> Ledger:
+    """Return the ledger with these guarantees of the members that have this hash (rule 15).
+
+    It is unchanged if it was counted with other members, or does not count each of these by itself yet: a recount comes
+    first.
+    """
+    guarantees = ledger.guarantees
+    if amounts == guarantees.amounts or namespaces_hash != ledger.namespaces_hash or not guarantees.counts(amounts):
+        return ledger
+    used = {namespace: guarantees.used[namespace] for namespace in amounts}
+    return end_surge(replace(ledger, guarantees=create_guarantees(amounts, used)))
 
 
 def confirm_names(remapping: Remapping, names: Collection[str]) -> Remapping:

@@ -1,9 +1,9 @@
-"""Rule 2, reserve, with the guards of rules 5, 7 and 8: reserve amounts for a pod or claim, or return a prerequisite.
+"""Rule 2, reserve, with the guards of rules 5, 7, 8 and 15: reserve amounts, or return a prerequisite.
 
 Rule 3, release: an attempt releases its own reservation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tallygate.accounting.amounts import NO_AMOUNTS, Amounts
 from tallygate.accounting.charge import ConsumerKind
 from tallygate.state.ledger.gangs import find_gang, give_back, take_over
+from tallygate.state.ledger.guarantees import NOTHING_GUARANTEED, AmountsByNamespace, Guarantees
 from tallygate.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.state.ledger.recount import NO_POD, CountedPod
 from tallygate.state.ledger.surges import NO_TERMS, SurgeTerms, begin_surge, end_surge, is_surge_over
@@ -25,7 +26,7 @@ A write stores the whole ledger, and etcd accepts at most 1.5 MiB: 500 bytes for
 _NAMESPACE_SHARE = 4
 """Divisor of a shared cap: the reservations of one namespace may take a quarter of it, but always one pod.
 
-The same quarter limits their number.
+The same quarter limits their number. A guarantee may be reserved as a whole.
 """
 
 
@@ -36,6 +37,7 @@ class Prerequisite(StrEnum):
     READ_RECORD = "it is not known yet whether the cap was active before"
     CATCH_UP = "the ledger was counted with other and newer namespaces than this writer has seen"
     COUNT_RESOURCES = "the ledger does not count all requested resources yet"
+    COUNT_GUARANTEES = "the ledger does not count each namespace with a guarantee by itself yet"
     COUNT_NAMESPACES = "the ledger was counted with other namespaces"
     COUNT_CONSUMERS = "the ledger was counted before its cap became active here"
     COUNT_POD = "the pod for which the scheduler made the claim is not counted yet"
@@ -95,7 +97,8 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     one namespace in a shared ledger; None if no recount removes them. `surge` is what the policy allows above `hard` to
     a pod of a controller that rolls. `is_cap_new` is True if the record, as read during this attempt, shows that the
     cap was never active (rule 7); None if it was not read. `holder` is the counted pod of the name of the pod that the
-    attempt creates, by the snapshot from which the ledger was just recounted (rule 13).
+    attempt creates, by the snapshot from which the ledger was just recounted (rule 13). `guarantees` are those of the
+    member namespaces by the requesting replica's own policy (rule 15).
     """
 
     uid: str
@@ -117,6 +120,7 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     surge: SurgeTerms = NO_TERMS
     is_cap_new: bool | None = None
     holder: CountedPod = NO_POD
+    guarantees: AmountsByNamespace = NOTHING_GUARANTEED
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -127,10 +131,14 @@ class Reserved(msgspec.Struct, frozen=True):
 
 
 class Exceeded(msgspec.Struct, frozen=True):
-    """The rejection: `excess` are the amounts above the limit, by name."""
+    """The rejection: `excess` are the amounts above the limit, by name.
+
+    `unspent` are the unspent guarantees of other namespaces, which are a part of the excess.
+    """
 
     ledger: Ledger
     excess: Amounts
+    unspent: Mapping[str, int] = NO_AMOUNTS
 
 
 class Deferred(msgspec.Struct, frozen=True):
@@ -157,8 +165,9 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
         return Deferred(ledger, prerequisite)
     is_guarded = not (request.may_exceed or counts_first)
     if devices.allocates_at and is_guarded:
-        if excess := _compute_allocation_excess(ledger, reservation, request):
-            return _create_exceeded(ledger, excess)
+        unspent = compute_unspent(ledger, request)
+        if excess := _compute_allocation_excess(ledger, reservation, request, unspent):
+            return _create_exceeded(ledger, excess, unspent)
         if reservation is None and not increase:
             return Reserved(ledger, needs_no_write=True)
     covering = _find_covering(ledger, request)
@@ -203,13 +212,14 @@ def _apply_guard(
 
     A pod of a controller that rolls is compared with the sum of hard limit and surge, as long as that is open.
     """
-    excess = _compute_excess(after, guarded, request.hard, after.hard)
+    unspent = compute_unspent(after, request)
+    excess = _compute_excess(after, guarded, request.hard, after.hard, unspent)
     if excess and request.surge is not NO_TERMS and not is_surge_over(ledger, request.surge):
         own, stored = request.hard + request.surge.amounts, after.hard + after.surge.amounts
-        excess = _compute_excess(after, guarded, own, stored)
+        excess = _compute_excess(after, guarded, own, stored, unspent)
         after = begin_surge(ledger, after, request.surge)
     if excess:
-        return _defer_owned(ledger, request) if request.devices.pod_uid else _create_exceeded(ledger, excess)
+        return _defer_owned(ledger, request) if request.devices.pod_uid else _create_exceeded(ledger, excess, unspent)
     if request.is_shared and _is_over_share(ledger, after, guarded, request):
         return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE)
     return after
@@ -229,6 +239,8 @@ def _find_prerequisite(ledger: Ledger, request: ReservationRequest) -> Prerequis
         return Prerequisite.COUNT_RESOURCES
     if ledger.pods_revision < request.min_pods_revision:
         return Prerequisite.COUNT_CONSUMERS
+    if request.guarantees and not _counts_guaranteed(ledger.guarantees, request.guarantees):
+        return Prerequisite.COUNT_GUARANTEES
     return None if request.devices is NO_DEVICES else _find_device_prerequisite(ledger, request.devices)
 
 
@@ -240,14 +252,41 @@ def _find_device_prerequisite(ledger: Ledger, devices: DeviceTerms) -> Prerequis
     return Prerequisite.COUNT_CLAIM if ledger.claims_revision < devices.allocates_at else None
 
 
-def _create_exceeded(ledger: Ledger, excess: Amounts) -> Exceeded | Deferred:
+def _counts_guaranteed(guarantees: Guarantees, own: AmountsByNamespace) -> bool:
+    """Return whether the ledger counts each namespace by itself that has a guarantee by the replica's own policy."""
+    return guarantees.are(own) or guarantees.counts(own)
+
+
+def compute_unspent(ledger: Ledger, request: ReservationRequest) -> Mapping[str, int]:
+    """Return the unspent guarantees of the namespaces besides that of a request, by name (rule 15).
+
+    They are the larger ones by the policy of the requesting replica and by the ledger, as a limit is the smaller one.
+    """
+    reserved, own = ledger.reserved_by_namespace, find_own_guarantees(ledger, request)
+    unspent = ledger.guarantees.compute_unspent(reserved, request.namespace)
+    if own is None:
+        return unspent
+    by_own = own.compute_unspent(reserved, request.namespace)
+    return {name: max(unspent.get(name, 0), by_own.get(name, 0)) for name in unspent.keys() | by_own.keys()}
+
+
+def find_own_guarantees(ledger: Ledger, request: ReservationRequest) -> Guarantees | None:
+    """Return the guarantees by the policy of the requesting replica, None if the ledger has the same or it has none."""
+    if not request.guarantees or ledger.guarantees.are(request.guarantees):
+        return None
+    return Guarantees(request.guarantees, ledger.guarantees.used)
+
+
+def _create_exceeded(ledger: Ledger, excess: Amounts, unspent: Mapping[str, int]) -> Exceeded | Deferred:
     """Return the rejection; deferred as long as claims that may be counted twice make up the excess."""
     if excess.find_shortfall(ledger.unconfirmed):
-        return Exceeded(ledger, excess)
+        return Exceeded(ledger, excess, unspent)
     return Deferred(ledger, Prerequisite.CONFIRM_CLAIMS)
 
 
-def _compute_allocation_excess(ledger: Ledger, reservation: Reservation | None, request: ReservationRequest) -> Amounts:
+def _compute_allocation_excess(
+    ledger: Ledger, reservation: Reservation | None, request: ReservationRequest, unspent: Mapping[str, int]
+) -> Amounts:
     """Return the excess of the allocated devices over what all other consumers leave free (rule 10).
 
     The claim itself counts as its largest alternative in the ledger. It keeps that amount until a recount shows the
@@ -257,7 +296,7 @@ def _compute_allocation_excess(ledger: Ledger, reservation: Reservation | None, 
     excess: dict[str, int] = {}
     for name, amount in request.requested.items():
         others = ledger.used.get(name, 0) + ledger.reserved.get(name, 0) - own.get(name, 0)
-        charged = others + amount
+        charged = others + amount + unspent.get(name, 0)
         limit = min(request.hard.get(name, charged), ledger.hard.get(name, charged))
         if charged > limit:
             excess[name] = charged - limit
@@ -364,11 +403,16 @@ def _min_by_name(first: Amounts, second: Amounts) -> Amounts:
     return Amounts({name: smaller for name, amount in first.items() if (smaller := min(amount, second.get(name, 0)))})
 
 
-def _compute_excess(after: Ledger, names: Iterable[str], own_limits: Amounts, stored_limits: Amounts) -> Amounts:
-    """Return the amounts by which the increased names exceed the smaller of both limits (rule 8)."""
+def _compute_excess(
+    after: Ledger, names: Iterable[str], own_limits: Amounts, stored_limits: Amounts, unspent: Mapping[str, int]
+) -> Amounts:
+    """Return the amounts by which the increased names exceed the smaller of both limits (rule 8).
+
+    The `unspent` guarantees of other namespaces are not free (rule 15).
+    """
     excess: dict[str, int] = {}
     for name in names:
-        charged = after.used.get(name, 0) + after.reserved.get(name, 0)
+        charged = after.used.get(name, 0) + after.reserved.get(name, 0) + unspent.get(name, 0)
         limit = min(own_limits.get(name, charged), stored_limits.get(name, charged))
         if charged > limit:
             excess[name] = charged - limit
@@ -376,13 +420,20 @@ def _compute_excess(after: Ledger, names: Iterable[str], own_limits: Amounts, st
 
 
 def _is_over_share(ledger: Ledger, after: Ledger, names: Iterable[str], request: ReservationRequest) -> bool:
-    """Return whether reservations of several names of this namespace would exceed its share of a shared cap."""
+    """Return whether reservations of several names of this namespace would exceed its share of a shared cap.
+
+    What is left of its guarantee is no share of the others.
+    """
     grown = [name for name in names if after.reserved.get(name, 0) > ledger.reserved.get(name, 0)]
     reserved = after.reserved_by_namespace.get(request.namespace, NO_AMOUNTS)
     if reserved == after.compute_reserved_with(request.uid):
         return False
     limits = [(name, hard[name]) for hard in (after.hard, request.hard) for name in grown if name in hard]
-    return any(reserved.get(name, 0) > limit // _NAMESPACE_SHARE for name, limit in limits)
+    own = after.guarantees
+    return any(
+        reserved.get(name, 0) > max(limit // _NAMESPACE_SHARE, own.find_left(request.namespace, name))
+        for name, limit in limits
+    )
 
 
 def release(ledger: Ledger, uid: str, attempt: str) -> Ledger:

@@ -54,6 +54,13 @@ def end_surge(ledger: Ledger) -> Ledger:
 
 
 def _is_exceeded(ledger: Ledger) -> bool:
-    """Return whether the ledger charges more than the hard limit of a name that has a surge."""
+    """Return whether the ledger charges more than the hard limit of a name that has a surge.
+
+    Guarantees that are not spent count as charged: a pod may surge into them, too (rule 15).
+    """
     used, reserved, hard = ledger.used, ledger.reserved, ledger.hard
-    return any(name in hard and used.get(name, 0) + reserved.get(name, 0) > hard[name] for name in ledger.surge.amounts)
+    unspent = ledger.guarantees.compute_unspent(ledger.reserved_by_namespace)
+    return any(
+        name in hard and used.get(name, 0) + reserved.get(name, 0) + unspent.get(name, 0) > hard[name]
+        for name in ledger.surge.amounts
+    )
