@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,89 +13,11 @@ from tallygate.admission.capacity_limits import Capacity
 from tallygate.cluster import kinds
 from tallygate.cluster.capacities import ComputedCapacities
 from tallygate.cluster.cluster_state import ClusterState
-from tallygate.cluster.state_builder import StateBuilder
 from tallygate.kube.resource_codec import Changed, Replaced
-from tallygate.policy.lint_findings import Severity
-from tallygate.policy.model import PolicySet
-from tallygate.policy.parse import parse
 from tallygate.state.informers.named_stores import decode_node
+from tests.cluster.objects import GPU, READ, Object, create_state, device, device_class, node, parse_cap, resource_slice
 
-GPU = "nvidia.com/gpu"
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
-Object = dict[str, Any]
-
-_READ = (kinds.NODES, kinds.SLICES, kinds.CLASSES)
-
-
-def node(name: str, amounts: Mapping[str, object], **more: Any) -> Object:
-    """Return a node; `labels`, `taints`, `unready` (a time) and `unschedulable` are what decides whether it counts."""
-    conditions = [{"type": "DiskPressure", "status": "False", "lastHeartbeatTime": "2026-12-01T11:59:00Z"}]
-    if "unready" in more:
-        conditions.append({"type": "Ready", "status": "Unknown", "lastTransitionTime": more["unready"]})
-    else:
-        conditions.append({"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T00:00:00Z"})
-    taints = [{"key": key, "effect": "NoSchedule"} for key in more.get("taints", ())]
-    return {
-        "kind": "Node",
-        "metadata": {"name": name, "labels": more.get("labels", {})},
-        "spec": {"taints": taints, "unschedulable": more.get("unschedulable", False)},
-        "status": {"allocatable": {key: str(amount) for key, amount in amounts.items()}, "conditions": conditions},
-    }
-
-
-def resource_slice(
-    name: str, devices: Sequence[Object], *, count: int = 1, generation: int = 1, **place: Any
-) -> Object:
-    """Return a slice of driver `gpu.example.com`, whose pool has the name before the last dash."""
-    pool = {"name": name.rpartition("-")[0], "generation": generation, "resourceSliceCount": count}
-    spec = {"driver": "gpu.example.com", "pool": pool, "devices": list(devices), **place}
-    return {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
-
-
-def device(name: str, kind: str = "gpu", memory: str = "80Gi", **more: Any) -> Object:
-    """Return a device with an attribute `type`, and with memory."""
-    return {
-        "name": name,
-        "attributes": {"type": {"string": kind}},
-        "capacity": {"memory": {"value": memory}},
-        **more,
-    }
-
-
-def device_class(name: str, resource: str = "", kind: str = "gpu") -> Object:
-    """Return a class of devices of a type, and the extended resource that stands for them."""
-    expression = f'device.attributes["gpu.example.com"].type == "{kind}"'
-    spec = {
-        "selectors": [{"cel": {"expression": expression}}],
-        **({"extendedResourceName": resource} if resource else {}),
-    }
-    return {"kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
-
-
-def create_state(objects: Sequence[Object], known: Sequence[str] = _READ) -> ClusterState:
-    """Return a state with these objects, in which the kinds of these resources are known."""
-    builder = StateBuilder()
-    for each in objects:
-        assert builder.add(each["kind"], msgspec.Raw(json.dumps(each).encode()))
-    for resource in kinds.KINDS_BY_RESOURCE:
-        if resource in known:
-            builder.make_known(resource)
-        else:
-            builder.add_problem(resource, kinds.KindProblem(kinds.UnknownReason.FORBIDDEN))
-    return builder.finish()
-
-
-def parse_cap(spec: Mapping[str, Any], *shapes: Object) -> PolicySet:
-    """Return a policy set with one cap, and shapes of nodes."""
-    documents = [_document("NamespaceCap", "gpus", spec), *(_document("NodeShape", "big", shape) for shape in shapes)]
-    parsed = parse([("caps.yaml", "\n---\n".join(map(json.dumps, documents)).encode())])
-    errors = [str(finding) for finding in parsed.findings if finding.severity is Severity.ERROR]
-    assert not errors, errors
-    return parsed.policies
-
-
-def _document(kind: str, name: str, spec: Mapping[str, Any]) -> Object:
-    return {"apiVersion": "tallygate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def compute(spec: Mapping[str, Any], *objects: Object, now: datetime | None = NOW) -> ComputedCapacities:
@@ -250,17 +171,17 @@ def test_nodes_that_may_come_count_if_the_cap_says_so(capacity: Mapping[str, Any
         ((kinds.NODES,), {"hard": {"cpu": "50%"}}, [node("a", {"cpu": 1})], ""),
         ((kinds.NODES, kinds.CLASSES), BY_CLASS, [node("a", {GPU: 1})], "resourceslices may not be listed"),
         ((kinds.NODES, kinds.CLASSES), ONE_GPU, [node("a", {GPU: 1})], ""),
-        (_READ, BY_CLASS,
+        (READ, BY_CLASS,
          [node("a", {GPU: 1}), PLAIN, resource_slice("a-1", FOUR, nodeName="a", count=2)],
          "a pool of devices of driver gpu.example.com lacks a ResourceSlice"),
-        (_READ, BY_CLASS,
+        (READ, BY_CLASS,
          [node("a", {GPU: 1}), PLAIN,
           resource_slice("b-1", FOUR, nodeName="b", count=2)], ""),
-        (_READ, BY_CLASS,
+        (READ, BY_CLASS,
          [node("a", {GPU: 1}), {"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"},
                                 "spec": {"selectors": [{}]}}],
          "it is not known which devices a DeviceClass selects: DeviceClass gpu.example.com has a selector of"),
-        (_READ, ONE_GPU, [node("a", {GPU: "x"})], "node a: "),
+        (READ, ONE_GPU, [node("a", {GPU: "x"})], "a node has an invalid amount: "),
     ],
 )  # fmt: skip
 def test_a_capacity_is_unknown_if_something_that_decides_it_is(

@@ -278,6 +278,9 @@ def create_line(**fields: Any) -> dict[str, Any]:
         "hard": 8,
         "hardUntil": "2099-12-04T18:00:00Z",
         "hardAfterwards": 4,
+        "percent": None,
+        "capacity": None,
+        "fallsTo": None,
         "soft": 6,
         "used": 7,
         "reserved": None,
@@ -307,9 +310,10 @@ SHARED = {
     "countedAt": "2026-01-01T09:59:00Z",
     "initializing": True,
 }
+SHARE = {"percent": "25%", "capacity": 40, "fallsTo": 8, "hardUntil": None, "hard": 10, "free": 3}
 
 
-@pytest.mark.parametrize("fields", [{}, LATER, SHARED, {"hard": None, "free": None, "hardUntil": None}])
+@pytest.mark.parametrize("fields", [{}, LATER, SHARED, SHARE, {"hard": None, "free": None, "hardUntil": None}])
 def test_lines_are_read_as_they_are_written(fields: dict[str, Any]) -> None:
     written = create_line(**fields)
     if written["hardUntil"] is None:

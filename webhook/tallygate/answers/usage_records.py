@@ -28,8 +28,9 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
     """One resource of one ledger of a cap: an item of `tallygate usage -o json`.
 
     `namespace` is null for a cap that `namespaces` share, and `group` is the label and value of a group. `hardUntil` is
-    the end of a raise or another override, and `hardAfterwards` the limit from then on. `exceeded` is the limit that is
-    exceeded since `exceededSince` or earlier. What is not known is null.
+    the end of a raise or another override, and `hardAfterwards` the limit from then on. A limit that is a `percent` of
+    `capacity` has both, and `fallsTo` is the one by less capacity that does not act yet. `exceeded` is the limit that
+    is exceeded since `exceededSince` or earlier. What is not known is null.
     """
 
     cap: str
@@ -41,6 +42,9 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
     hard: int | None
     hard_until: datetime | None
     hard_afterwards: int | None
+    percent: str | None
+    capacity: int | None
+    falls_to: int | None
     soft: int | None
     used: int | None
     reserved: int | None
@@ -68,6 +72,9 @@ class UsageItemRecord(msgspec.Struct, frozen=True, rename="camel"):
             used=self.used,
             reserved=self.reserved,
             period=period,
+            percent=self.percent,
+            capacity=self.capacity,
+            falls_to=self.falls_to,
             terminating=self.terminating,
             counted_at=self.counted_at,
             is_initializing=self.initializing,

@@ -24,8 +24,10 @@ from tallygate.cluster.kinds import NODES
 from tallygate.cluster.resource_usage import ResourceUsage, list_counted, list_resource_usages
 from tallygate.cluster.usage_lister import get_ledger_key
 from tallygate.errors import TallygateError
+from tallygate.policy.cap_limits import NO_SELECTION
 from tallygate.policy.limit_annotations import find_invalid
 from tallygate.policy.model import NamespaceCap
+from tallygate.policy.periods import format_period
 from tallygate.review.cap_messages import describe_activation, find_most
 from tallygate.state.ledger.ledger import Ledger
 from tallygate.state.ports import LedgerKey
@@ -268,6 +270,8 @@ def compute_usage_of_caps(
     notes += list_invalid_annotations(cluster, caps, choice)
     if not all(line.is_from_ledger for line in lines):
         notes += cluster.list_unread(caps)
+    else:
+        notes += caps.list_unmeasured()
     notes += list_uncertain_devices(cluster, chosen_ledgers, shows)
     notes += _list_retry_advice(lines)
     names = (name for each in chosen_ledgers for name in each.active_cap.definition.list_requested_names())
@@ -485,7 +489,7 @@ def _list_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) 
     active_cap, key, members = chosen
     ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
     count = cluster.count_usage(active_cap, members, ledger)
-    for usage in list_resource_usages(active_cap, ledger, lambda: count):
+    for usage in list_resource_usages(active_cap, ledger, lambda: count, is_settled=False):
         yield UsageLine(
             cap=active_cap.definition.name,
             namespace=key.namespace,
@@ -498,10 +502,13 @@ def _list_lines(cluster: ClusterState, chosen: ChosenLedger, shows: ShowsNames) 
             terminating=count.terminating.get(usage.name, 0),
             counted_at=ledger_record.counted_at if ledger_record is not None and usage.is_from_ledger else None,
             is_initializing=bool(ledger and ledger.initializer),
-            remarks=tuple(_list_remarks(cluster, chosen, ledger, count, usage.name, shows)),
+            remarks=tuple(_list_remarks(cluster, chosen, ledger, count, usage, shows)),
             is_from_ledger=usage.is_from_ledger,
             group=active_cap.group,
             period=usage.period,
+            percent=usage.percent,
+            capacity=usage.capacity,
+            falls_to=usage.falls_to,
             surge=find_surge(active_cap, ledger, usage.name),
         )
 
@@ -511,10 +518,11 @@ def _list_remarks(  # noqa: PLR0913, PLR0917  # a line, and what it is made of
     chosen: ChosenLedger,
     ledger: Ledger | None,
     count: CountedUsage,
-    name: str,
+    usage: ResourceUsage,
     shows: ShowsNames,
 ) -> Iterator[str]:
     """Yield the remarks on a line."""
+    name = usage.name
     if name in count.uncounted and name not in list_counted(chosen.active_cap, ledger):
         yield "not counted: the attributes and capacities of some devices are unknown"
     elif ledger is None:
@@ -528,14 +536,26 @@ def _list_remarks(  # noqa: PLR0913, PLR0917  # a line, and what it is made of
         elif not chosen.active_cap.list_sources((name,)) <= ledger.resources:
             yield "the ledger does not count every class of these devices yet: counted from pods and claims"
         ledger_limit, policy_limit = ledger.hard.get(name), chosen.active_cap.hard.get(name)
-        if ledger_limit is not None and policy_limit is not None and ledger_limit != policy_limit:
-            policy_text, ledger_text = format_amount(name, policy_limit), format_amount(name, ledger_limit)
+        if ledger_limit is not None and policy_limit not in {None, ledger_limit, usage.falls_to}:
+            policy_text, ledger_text = format_amount(name, policy_limit or 0), format_amount(name, ledger_limit)
             yield f"hard is {policy_text} in the policies, {ledger_text} in the ledger"
-    limits = chosen.active_cap.limits
-    if name in limits.periods and (limit := limits.describe(name)) != format_amount(name, limits.hard[name]):
-        yield f"hard {limit}"
+    yield from _describe_limits(chosen.active_cap, usage)
     if count.invalid:
         yield f"counted as 0 because of an invalid quantity: {_name_invalid(cluster, count, shows)}"
+
+
+def _describe_limits(cap: ActiveCap, usage: ResourceUsage) -> Iterator[str]:
+    """Yield what is to be known about the limits of a line besides their amounts."""
+    name, limits = usage.name, cap.limits
+    if usage.falls_to is not None:
+        settle = format_period((cap.definition.capacity or NO_SELECTION).settle)
+        yield f"hard falls to {limits.describe(name)} once there has been no more capacity for {settle}"
+    elif name in limits.unknown:
+        yield f"hard {cap.definition.hard[name]} was not evaluated: the capacity is not known"
+    elif name in limits.hard and (limit := limits.describe(name)) != format_amount(name, limits.hard[name]):
+        yield f"hard {limit}"
+    if name in cap.soft_shares:
+        yield f"soft {cap.describe_soft(name)}"
 
 
 def _name_invalid(cluster: ClusterState, count: CountedUsage, shows: ShowsNames) -> str:

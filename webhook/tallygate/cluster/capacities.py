@@ -362,7 +362,7 @@ class CapacityReader:
                 try:
                     kept = record.content, measure_node(decode_node(record.content))
                 except QuantityError as error:
-                    problems[kinds.NODES] = f"node {record.name}: {error}"
+                    problems[kinds.NODES] = f"a node has an invalid amount: {error}"
                     continue
             measured[record.name] = kept
         self._measured = measured

@@ -21,7 +21,8 @@ class ResourceUsage:
 
     `used` is that of the ledger if it `is_from_ledger`, else that of the stored pods and claims, None if it is unknown.
     `hard` and `soft` are None without such a limit, `period` without an override of the hard one, and so is `reserved`
-    without a ledger.
+    without a ledger. `percent` is the hard limit as it is written, None for an amount, and `capacity` what it is of,
+    None if that is unknown. `falls_to` is the limit by less capacity that does not act yet.
     """
 
     name: str
@@ -31,6 +32,9 @@ class ResourceUsage:
     reserved: int | None
     is_from_ledger: bool = True
     period: LimitPeriod | None = None
+    percent: str | None = None
+    capacity: int | None = None
+    falls_to: int | None = None
 
     @property
     def charged(self) -> int | None:
@@ -44,9 +48,12 @@ class ResourceUsage:
 
 
 def list_resource_usages(
-    cap: ActiveCap, ledger: Ledger | None, count_usage: Callable[[], CountedUsage]
+    cap: ActiveCap, ledger: Ledger | None, count_usage: Callable[[], CountedUsage], *, is_settled: bool = True
 ) -> Iterator[ResourceUsage]:
     """Yield the usage of each resource that a cap counts, by name.
+
+    A limit that is a percentage of an unknown capacity is that of the ledger. If the capacities of the cap are not
+    settled, so is one that is smaller by them: less capacity acts later.
 
     `cap` has the limits of the ledger's group or namespace, and its mappings of device classes. `count_usage` counts
     stored pods and claims; it is called if the ledger does not count a resource.
@@ -54,6 +61,10 @@ def list_resource_usages(
     counted = list_counted(cap, ledger)
     count = None if counted == cap.resources else count_usage()
     limits = cap.hard if ledger is None else _take_smaller_limits(cap.hard, ledger.hard)
+    falls = {} if ledger is None or is_settled else _list_falls(cap, ledger.hard)
+    if ledger is not None and (falls or cap.limits.unknown):
+        kept = {name: limit for name, limit in ledger.hard.items() if name in falls or name in cap.limits.unknown}
+        limits = Amounts({**limits, **kept})
     for name in sorted(cap.resources):
         is_counted = ledger is not None and name in counted
         used = ledger.used.get(name, 0) if ledger is not None and is_counted else None
@@ -67,7 +78,31 @@ def list_resource_usages(
             reserved=None if ledger is None else ledger.reserved.get(name, 0),
             is_from_ledger=is_counted,
             period=cap.limits.periods.get(name),
+            percent=_find_percent(cap, name),
+            capacity=cap.limits.shares[name].capacity.amount if _is_share(cap, name) else None,
+            falls_to=falls.get(name),
         )
+
+
+def _is_share(cap: ActiveCap, name: str) -> bool:
+    """Return whether the hard limit of a name is a share of a capacity at present, and no override replaces it."""
+    share, period = cap.limits.shares.get(name), cap.limits.periods.get(name)
+    return share is not None and (period is None or period.hard == share.limit)
+
+
+def _find_percent(cap: ActiveCap, name: str) -> str | None:
+    is_written = name in cap.limits.unknown or _is_share(cap, name)
+    return str(cap.definition.hard[name]) if is_written else None
+
+
+def _list_falls(cap: ActiveCap, ledger_limits: Amounts) -> dict[str, int]:
+    """Return the smaller limits by the present capacity, where a ledger still has a larger one."""
+    shares = cap.limits.shares
+    return {
+        name: shares[name].limit
+        for name in shares
+        if _is_share(cap, name) and cap.hard[name] < ledger_limits.get(name, 0)
+    }
 
 
 def list_counted(cap: ActiveCap, ledger: Ledger | None) -> frozenset[str]:
