@@ -103,6 +103,21 @@ _LINES: dict[str, tuple[str, dict[str, str], list[str]]] = {
         {"pods": "1"},
         ["hard.gpu-memory (nothing)"],
     ),
+    "a percentage with the largest amount, and one without": (
+        f"hard: {{{GPU}: {{percent: 25%, atMost: 16}}, pods: 50%}}, soft: {{{GPU}: 20%}}",
+        {f"requests.{GPU}": "16"},
+        [f"hard.{GPU}", "hard.pods (nothing)", f"soft.{GPU} (nothing)"],
+    ),
+    "a percentage that an override replaces": (
+        f"hard: {{{GPU}: {{percent: 25%, atMost: 16}}}}, overrides: [{{hard: {{{GPU}: 20}}, until: {LATER}}}]",
+        {f"requests.{GPU}": "20"},
+        [f"hard.{GPU}", f"overrides.hard.{GPU}"],
+    ),
+    "a percentage of what a quota does not count": (
+        "hard: {cpu: {percent: 25%, atMost: 16}, memory: 50%, pods: 1}",
+        {"pods": "1"},
+        ["hard.cpu (nothing)", "hard.memory (nothing)"],
+    ),
     "a weighted sum": (
         f"hard: {{slices: 30}}, counts: {{slices: {{weights: {{nvidia.com/mig: 1, {GPU}: 7}}}}}}",
         {"requests.nvidia.com/mig": "30", f"requests.{GPU}": "4"},

@@ -9,15 +9,19 @@ where ResourceQuota counts more or demands more than the cap:
   and devices with admin access. So nothing is made for a name under which Kubernetes counts claims: a name of a device
   class, and an extended resource that a DeviceClass has as `extendedResourceName`.
 - Pods that the cap selects by their labels or node selectors, and users that may exceed the cap: a quota has neither.
+- Limits that are percentages of a capacity and have no `atMost`: nothing raises a quota while no gate answers.
 
 The limit of a quota is the highest of the limits that overrides give from now on and that an annotation of the
-namespace may give, and the surge above it. What a quota counts is in `tallygate.accounting.resource_quota`.
+namespace may give, and the surge above it; of a percentage it is its `atMost`. What a quota counts is in
+`tallygate.accounting.resource_quota`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple
+
+import msgspec
 
 from tallygate.accounting import names
 from tallygate.accounting.amounts import format_amount
@@ -28,6 +32,7 @@ from tallygate.admission.cap_index import ActiveCap, CapIndex
 from tallygate.admission.cap_sources import CapSources
 from tallygate.backstop.compiled_objects import NAME_PREFIX, CompiledObject, create_metadata
 from tallygate.backstop.gaps import Gap
+from tallygate.policy.cap_limits import PercentLimit
 from tallygate.policy.globs import is_literal
 from tallygate.policy.model import ForecastEnforcement, NamespaceCap, PolicySet
 
@@ -36,6 +41,7 @@ _REQUIRED_REQUESTS = frozenset({"cpu", "memory"})
 _QUOTA_LIMITS = frozenset({"cpu", "memory", "ephemeral-storage"})
 _SCOPED_STANDARD = frozenset({PODS, "limits.cpu", "limits.memory"})
 """The standard keys that ResourceQuota accepts with scope PriorityClass (IsResourceQuotaScopeValidForResource)."""
+_WARNS_NOT = "a ResourceQuota denies and does not warn"
 _REASON_CLAIMS = (
     "ResourceQuota counts a claim for devices with the most that it could get, also after its allocation, mode All as "
     "32 devices, and admin access: more than the cap"
@@ -85,7 +91,8 @@ def create_resource_quotas(
     Overrides that have ended at `now` give no limit; at no time (None) every override with an end has ended. Without
     the namespaces of the cluster there are quotas for those that a cap includes by name and without labels.
     """
-    index = CapIndex(policies, now, CapSources(cluster.resources_by_class or NO_CLASSES))
+    fixed = replace(policies, caps=tuple(map(_fix_limits, policies.caps)))
+    index = CapIndex(fixed, now, CapSources(cluster.resources_by_class or NO_CLASSES))
     served = frozenset(filter(None, (cluster.resources_by_class or NO_CLASSES).values()))
     compiled = {cap.definition.name: _compile_cap(cap, served) for cap in index.list_caps()}
     quotas = []
@@ -94,10 +101,42 @@ def create_resource_quotas(
             compiled_cap = compiled[cap.definition.name]
             if compiled_cap.lines:
                 quotas.append(_create_quota(cap, compiled_cap, namespace, policies.digest))
+    for definition in policies.caps:
+        _add_gaps_of_percentages(compiled[definition.name], definition)
     for compiled_cap in compiled.values():
         _add_gaps_of_namespaces(compiled_cap, cluster)
     quotas.sort(key=_get_place)
     return quotas, sorted({gap for compiled_cap in compiled.values() for gap in compiled_cap.gaps})
+
+
+def _fix_limits(definition: NamespaceCap) -> NamespaceCap:
+    """Return a cap with amounts alone: for a percentage its largest amount, and no limit if it has none.
+
+    A quota with the limit of now would deny what the gate allows once there is more capacity.
+    """
+    if not definition.follows_capacity:
+        return definition
+    most = {
+        name: limit.at_most if isinstance(limit, PercentLimit) else limit for name, limit in definition.hard.items()
+    }
+    hard = {name: limit for name, limit in most.items() if limit is not None}
+    soft = {name: limit for name, limit in definition.soft.items() if not isinstance(limit, PercentLimit)}
+    return msgspec.structs.replace(definition, hard=hard, soft=soft)
+
+
+def _add_gaps_of_percentages(compiled: _CompiledCap, definition: NamespaceCap) -> None:
+    """Add the gaps of a cap, as it is written, whose limits follow a capacity."""
+    for name, limit in definition.hard.items():
+        if isinstance(limit, PercentLimit):
+            has_most = limit.at_most is not None
+            what = "has atMost, the largest limit" if has_most else "does not; write atMost for a fixed one"
+            is_looser = any(line.name == name for line in compiled.lines)
+            if is_looser or not has_most:
+                reason = f"the limit follows the capacity of nodes, and a ResourceQuota {what}"
+                compiled.add_gap(f"hard.{name}", reason, is_looser=is_looser)
+    for name, limit in definition.soft.items():
+        if isinstance(limit, PercentLimit):
+            compiled.add_gap(f"soft.{name}", _WARNS_NOT)
 
 
 def list_assumed_resources(objects: Iterable[CompiledObject]) -> list[str]:
@@ -125,7 +164,7 @@ def _compile_cap(cap: ActiveCap, served: Collection[str]) -> _CompiledCap:
     """Return the lines and gaps of a cap that do not depend on its namespaces; `served` are resources of classes."""
     definition, compiled = cap.definition, _CompiledCap(cap)
     for name in sorted(definition.soft):
-        compiled.add_gap(f"soft.{name}", "a ResourceQuota denies and does not warn")
+        compiled.add_gap(f"soft.{name}", _WARNS_NOT)
     if definition.workloads is ForecastEnforcement.DENY and definition.hard:
         compiled.add_gap("workloads", "a ResourceQuota rejects pods, and no workload whose pods exceed it")
     obstacle = _find_obstacle(definition)
